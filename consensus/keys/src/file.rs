@@ -62,6 +62,24 @@ pub enum KeyError {
         /// Higher index.
         second: usize,
     },
+    /// The channel key of a peer is zero, which everybody knows, or the own one is not.
+    #[error("the channel key of replica {index} with replica {peer} is not a key: deal the keys again")]
+    ChannelKey {
+        /// Index of the replica.
+        index: u16,
+        /// Index of the other end.
+        peer: usize,
+    },
+    /// Two peers share one channel key, so that each could speak for the other.
+    #[error("replica {index} has the same channel key with replicas {first} and {second}: deal the keys again")]
+    SharedChannel {
+        /// Index of the replica.
+        index: u16,
+        /// Lower index of the two peers.
+        first: usize,
+        /// Higher index of the two peers.
+        second: usize,
+    },
     /// The signing seed does not belong to the public key at the replica's index.
     #[error(
         "the signing seed of replica {index} does not belong to its public key: the file is of another replica set"
@@ -143,6 +161,14 @@ impl KeyFile {
         let own = VerificationKey::from(&self.signing_key());
         if keys[usize::from(index)] != own {
             return Err(KeyError::Foreign { index });
+        }
+        for (peer, key) in self.channel_keys.iter().enumerate() {
+            if key.is_zero() != (peer == usize::from(index)) {
+                return Err(KeyError::ChannelKey { index, peer });
+            }
+            if let Some(first) = self.channel_keys[..peer].iter().position(|other| other == key) {
+                return Err(KeyError::SharedChannel { index, first, second: peer });
+            }
         }
         Ok(())
     }

@@ -121,3 +121,21 @@ fn key_files_survive_encoding_and_every_damage_is_refused() {
     }
     assert!(deal(0, &SEED).is_err() && deal(257, &SEED).is_err() && deal(256, &SEED).is_ok());
 }
+
+/// A channel key that is zero or shared lets somebody else speak for a peer.
+#[test]
+fn channel_keys_that_authenticate_nobody_are_refused() {
+    let files = deal(4, &SEED).unwrap();
+    let changed = |at: usize, from: usize| {
+        let mut json: serde_json::Value = serde_json::from_str(&files[1].to_json()).unwrap();
+        json["channel_keys"][at] = json["channel_keys"][from].clone();
+        KeyFile::parse(json.to_string().as_bytes())
+    };
+    assert_eq!(changed(0, 0).as_ref(), Ok(&files[1]));
+    for peer in [0, 2, 3] {
+        assert_eq!(changed(peer, 1), Err(KeyError::ChannelKey { index: 1, peer }));
+        assert_eq!(changed(1, peer), Err(KeyError::ChannelKey { index: 1, peer: 1 }));
+    }
+    assert_eq!(changed(0, 2), Err(KeyError::SharedChannel { index: 1, first: 0, second: 2 }));
+    assert_eq!(changed(3, 2), Err(KeyError::SharedChannel { index: 1, first: 2, second: 3 }));
+}
