@@ -62,7 +62,7 @@ pub enum KeyError {
         /// Higher index.
         second: usize,
     },
-    /// The channel key of a peer is zero, which everybody knows, or the own one is not.
+    /// The channel key of a peer is zero, which is no secret, or the own one is not.
     #[error("the channel key of replica {index} with replica {peer} is not a key: deal the keys again")]
     ChannelKey {
         /// Index of the replica.

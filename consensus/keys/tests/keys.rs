@@ -122,7 +122,7 @@ fn key_files_survive_encoding_and_every_damage_is_refused() {
     assert!(deal(0, &SEED).is_err() && deal(257, &SEED).is_err() && deal(256, &SEED).is_ok());
 }
 
-/// A channel key that is zero or shared lets somebody else speak for a peer.
+/// A channel key that is zero or shared lets a stranger speak for a peer.
 #[test]
 fn channel_keys_that_authenticate_nobody_are_refused() {
     let files = deal(4, &SEED).unwrap();
