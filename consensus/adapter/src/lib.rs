@@ -24,6 +24,6 @@ mod consensus;
 
 pub use consensus::{Consensus, Decided, DecidedBlock, Standing};
 pub use handshake::{Handshake, handshake};
-pub use journal::{FileJournal, Journal, JournalError, MemoryJournal};
+pub use journal::{FileJournal, Journal, JournalError, MemoryJournal, Torn};
 pub use node::{Node, OpenError};
 pub use solo::Solo;

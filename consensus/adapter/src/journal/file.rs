@@ -1,16 +1,19 @@
 //! A journal in a file.
 //!
-//! A block is synced before it counts as decided, so a crash can only tear the last record. Damage anywhere else is
-//! reported and left alone.
+//! A block is synced before it counts as decided, and marked as promised behind that. So a crash can only tear the record behind
+//! the mark. Nothing is searched for: what users store cannot pass for a record. Damage is reported and left alone.
 
 use super::{
-    Journal, place,
-    record::{self, HEAD},
+    Journal,
+    mark::{self, Mark, START, Unfit},
+    place,
+    record::{self, HEAD, Link, Place},
 };
 use crate::consensus::DecidedBlock;
-use core::fmt::Display;
+use core::{fmt::Display, ops::RangeInclusive};
 use phalanx_engine_api::{BlockId, FatalCause};
 use std::{
+    ffi::OsString,
     fs::{File, OpenOptions, TryLockError},
     io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
@@ -20,7 +23,7 @@ use std::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The file cannot be opened, read or truncated.
+    /// The file cannot be opened, read or written.
     #[error("the journal {path}: {source}")]
     Io {
         /// Path of the file.
@@ -34,25 +37,64 @@ pub enum JournalError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// A record in the middle is damaged, or does not follow the one before it. A crash cannot do that.
-    #[error("the journal {path} is damaged at byte {at}: restore it, or let the node sync from others")]
+    /// The file is no journal, one of another version, or its first bytes are damaged.
+    #[error("{path} is no journal of this version, or its first bytes are damaged: it is left as it is")]
+    Format {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// Both marks of what was promised are damaged. A crash cannot do that.
+    #[error("the journal {path} has no readable mark of its end: restore it, or let the node sync from others")]
+    Unmarked {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// A promised record is damaged or missing. A crash cannot do that.
+    #[error(
+        "the journal {path} is damaged at byte {at}, and lacks the blocks {} to {}: restore it, or let the node sync from others",
+        lost.start(), lost.end()
+    )]
     Corrupt {
         /// Path of the file.
         path: PathBuf,
         /// Offset of the damage, in bytes.
         at: u64,
+        /// Heights from the damaged record to the last that was promised, or to itself if it does not follow.
+        lost: RangeInclusive<u64>,
     },
 }
 
-/// A log in an append-only file of its own. A block is synced before it counts as decided. A crash can therefore only
-/// tear the last record, which is cut off when the file is opened.
+/// End of a journal that was cut off when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// Offset at which the journal ends now, in bytes.
+    pub at: u64,
+    /// Height of the block whose record was not whole.
+    pub height: u64,
+    /// Number of bytes that were cut off.
+    pub bytes: u64,
+    /// File that keeps them; `None` if there were none.
+    pub kept: Option<PathBuf>,
+    /// True if the record had been synced, so that the file lost a decided block after that.
+    ///
+    /// A disk that acknowledges what it does not keep does this, or a restored copy that is too short. The node gets the block
+    /// from others.
+    pub promised: bool,
+}
+
+/// A log in an append-only file of its own. A block is synced before it counts as decided.
 ///
-/// Memory holds eight bytes per block, and the whole last block. Opening takes time in proportion to the file.
+/// Opening cuts off an end that is not whole, keeps it in a file beside the journal, and reports it: [`Self::torn`]. Only the
+/// last record can be torn. Damage before it is an error, and so is damage inside it once it was synced.
+///
+/// Memory holds eight bytes per block, and the whole last block; opening needs memory for one more. It takes time in proportion
+/// to the file, damaged or not.
 #[derive(Debug)]
 pub struct FileJournal {
     file: File,
     path: PathBuf,
     records: Records,
+    torn: Option<Torn>,
     /// True after a failed write: the end of the file is unknown then.
     broken: bool,
 }
@@ -63,11 +105,28 @@ struct Records {
     /// End of each record, in bytes, from the first height on.
     ends: Vec<u64>,
     last: Option<DecidedBlock>,
+    /// Link of the last record.
+    link: Link,
 }
 
 impl Records {
     fn end(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
+        self.ends.last().copied().unwrap_or(START as u64)
+    }
+
+    const fn height(&self) -> u64 {
+        self.ends.len() as u64
+    }
+
+    /// Place of the next record.
+    fn place(&self) -> Place {
+        Place { at: self.end(), after: self.link }
+    }
+
+    /// Mark of the last record.
+    fn mark(&self) -> Mark {
+        let begin = self.ends.iter().rev().nth(1).copied().unwrap_or(START as u64);
+        Mark { height: self.height(), begin, end: self.end() }
     }
 
     /// True if the block is the next.
@@ -76,9 +135,9 @@ impl Records {
         (block.meta.height, block.meta.parent) == (last.0 + 1, last.1)
     }
 
-    fn push(&mut self, block: DecidedBlock, length: usize) {
-        self.ends.push(self.end() + length as u64);
-        self.last = Some(block);
+    fn push(&mut self, block: DecidedBlock, length: u64, link: Link) {
+        self.ends.push(self.end() + length);
+        (self.last, self.link) = (Some(block), link);
     }
 }
 
@@ -90,39 +149,75 @@ impl FileJournal {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, JournalError> {
         let path = path.into();
         let failed = |source| JournalError::Io { path: path.clone(), source };
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-        file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => JournalError::Locked { path: path.clone() },
-            TryLockError::Error(source) => failed(source),
+        let file = open_or_create(&path)?;
+        (&file).seek(SeekFrom::Start(0)).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let mut reader = BufReader::with_capacity(1 << 16, &file);
+        let mut beginning = Vec::with_capacity(START);
+        (&mut reader).take(START as u64).read_to_end(&mut beginning).map_err(failed)?;
+        let mark = mark::read(&beginning).map_err(|unfit| match unfit {
+            Unfit::Format => JournalError::Format { path: path.clone() },
+            Unfit::Damaged => JournalError::Unmarked { path: path.clone() },
         })?;
-        let records = match replay(&file).map_err(failed)? {
-            Ok(records) => records,
-            Err(at) => return Err(JournalError::Corrupt { path, at }),
+        let mut records = Records::default();
+        let follow = replay(&mut reader, length, &mut records).map_err(failed)?;
+        let (at, height) = (records.end(), records.height() + 1);
+        let tail = match follow {
+            true => Tail::of(&file, at, length, &mark).map_err(failed)?,
+            // Its checksums fit, so it was written here, by a fault of the program.
+            false => Tail::Damaged,
         };
-        if records.end() < file.metadata().map_err(failed)?.len() {
-            file.set_len(records.end()).map_err(failed)?;
-        }
-        file.sync_all().map_err(failed)?;
+        let torn = match tail {
+            Tail::Whole => None,
+            Tail::Damaged => {
+                return Err(JournalError::Corrupt { path, at, lost: height..=mark.height.max(height) });
+            }
+            Tail::Torn { promised } => {
+                let kept = (length > at).then(|| keep(&file, &path, at)).transpose().map_err(failed)?;
+                file.set_len(at).map_err(failed)?;
+                if promised {
+                    // The mark of the lost record goes before the other one is written: one of them is always whole.
+                    let replaced = put_at(&file, Mark::page(height), &records.mark().encode());
+                    replaced.and_then(|()| file.sync_all()).map_err(failed)?;
+                }
+                Some(Torn { at, height, bytes: length.saturating_sub(at), kept, promised })
+            }
+        };
+        let journal = Self { file, path: path.clone(), records, torn, broken: false };
+        journal.put_mark().and_then(|()| journal.file.sync_all()).map_err(failed)?;
         sync_folder(&path).map_err(failed)?;
-        Ok(Self { file, path, records, broken: false })
+        Ok(journal)
+    }
+
+    /// End that was cut off when the journal was opened; `None` if it was whole.
+    pub const fn torn(&self) -> Option<&Torn> {
+        self.torn.as_ref()
     }
 
     /// Writes a record behind the last.
     fn write(&self, record: &[u8]) -> io::Result<()> {
-        let mut file = &self.file;
-        file.seek(SeekFrom::Start(self.records.end()))?;
-        file.write_all(record)?;
-        file.sync_data()
+        put_at(&self.file, self.records.end(), record)?;
+        self.file.sync_data()
     }
 
-    /// Reads the bytes between two offsets.
-    fn read(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
-        let mut file = &self.file;
+    /// Marks the last record as promised. The next sync makes the mark durable.
+    fn put_mark(&self) -> io::Result<()> {
+        put_at(&self.file, Mark::page(self.records.height()), &self.records.mark().encode())
+    }
+
+    /// Reads the record at a place, in order from 0.
+    fn read(&self, place: usize) -> io::Result<Option<DecidedBlock>> {
+        let begin = |place: usize| place.checked_sub(1).map_or(START as u64, |before| self.records.ends[before]);
+        let (from, to) = (begin(place), self.records.ends[place]);
+        let mut after = Link::default();
+        if let Some(before) = place.checked_sub(1) {
+            let mut head = [0; HEAD];
+            read_at(&self.file, begin(before), &mut head)?;
+            after = record::link(&head);
+        }
         let mut bytes = vec![0; (to - from) as usize];
-        file.seek(SeekFrom::Start(from))?;
-        file.read_exact(&mut bytes)?;
-        Ok(bytes)
+        read_at(&self.file, from, &mut bytes)?;
+        Ok(record::read(&bytes, &Place { at: from, after }).map(|(block, _)| block))
     }
 
     fn failed(&self, why: impl Display) -> FatalCause {
@@ -132,10 +227,110 @@ impl FileJournal {
 
 impl Drop for FileJournal {
     fn drop(&mut self) {
+        // The mark of the last record is durable after a clean end. Its loss costs a report, so a failure is ignored.
+        let _ = self.file.sync_data();
         // Closing would unlock as well, but not while a freshly forked process still holds the descriptor. If unlocking
         // fails, closing is all that is left.
         let _ = self.file.unlock();
     }
+}
+
+/// What follows the whole records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tail {
+    Whole,
+    Torn { promised: bool },
+    Damaged,
+}
+
+impl Tail {
+    /// Judges what follows the whole records, which end at `at`.
+    fn of(file: &File, at: u64, length: u64, mark: &Mark) -> io::Result<Self> {
+        if at >= mark.end {
+            return Ok(if length == at { Self::Whole } else { Self::Torn { promised: false } });
+        }
+        // A promised record that is there to its end was damaged afterwards; one that is cut short lost its last write.
+        let cut_short = at == mark.begin && written_end(file, at, length)? < mark.end;
+        Ok(if cut_short { Self::Torn { promised: true } } else { Self::Damaged })
+    }
+}
+
+/// End of what is not zero behind `at`.
+fn written_end(mut file: &File, at: u64, length: u64) -> io::Result<u64> {
+    file.seek(SeekFrom::Start(at))?;
+    let (mut chunk, mut seen, mut end) = (vec![0; 1 << 16], at, at);
+    while seen < length {
+        let wanted = chunk.len().min((length - seen) as usize);
+        let chunk = &mut chunk[..wanted];
+        file.read_exact(chunk)?;
+        if let Some(last) = chunk.iter().rposition(|byte| *byte != 0) {
+            end = seen + last as u64 + 1;
+        }
+        seen += wanted as u64;
+    }
+    Ok(end)
+}
+
+/// Copies what follows `at` to a new file beside the journal, synced, and returns its path.
+fn keep(mut file: &File, path: &Path, at: u64) -> io::Result<PathBuf> {
+    for number in 0.. {
+        let kept = beside(path, &if number == 0 { format!(".{at}.torn") } else { format!(".{at}.{number}.torn") });
+        let mut copy = match OpenOptions::new().write(true).create_new(true).open(&kept) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            opened => opened?,
+        };
+        file.seek(SeekFrom::Start(at))?;
+        io::copy(&mut file, &mut copy)?;
+        copy.sync_all()?;
+        sync_folder(path)?;
+        return Ok(kept);
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Path with a suffix behind the file's name.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+/// Opens and locks the file of a journal. A new one gets its beginning under another name, so that a file under its own name
+/// always has one.
+fn open_or_create(path: &Path) -> Result<File, JournalError> {
+    let failed = |source| JournalError::Io { path: path.to_path_buf(), source };
+    let lock = |file: File| match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(JournalError::Locked { path: path.to_path_buf() }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    };
+    loop {
+        match OpenOptions::new().read(true).write(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return lock(opened.map_err(failed)?),
+        }
+        let new = beside(path, ".new");
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&new);
+        let file = lock(options.map_err(failed)?)?;
+        // Another process may have finished the file in between.
+        if path.exists() || !new.exists() {
+            continue;
+        }
+        file.set_len(0).map_err(failed)?;
+        put_at(&file, 0, &mark::new()).and_then(|()| file.sync_all()).map_err(failed)?;
+        std::fs::rename(&new, path).and_then(|()| sync_folder(path)).map_err(failed)?;
+        return Ok(file);
+    }
+}
+
+fn put_at(mut file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+    file.seek(SeekFrom::Start(at))?;
+    file.write_all(bytes)
+}
+
+fn read_at(mut file: &File, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+    file.seek(SeekFrom::Start(at))?;
+    file.read_exact(bytes)
 }
 
 /// Syncs the folder, so that a new file survives a power cut.
@@ -144,43 +339,31 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Reads all whole records. The inner error is the offset of a damaged record that is not the last, or of one that does
-/// not follow.
-fn replay(file: &File) -> io::Result<Result<Records, u64>> {
-    let mut left = file.metadata()?.len();
-    let mut reader = BufReader::new(file);
-    let mut records = Records::default();
+/// Reads all whole records, up to the first that is not. Returns false if a whole one does not follow those before it.
+fn replay(reader: &mut impl Read, length: u64, records: &mut Records) -> io::Result<bool> {
     loop {
-        let at = records.end();
-        let bytes = next(&mut reader, left)?;
-        let Some((block, length)) = record::read(&bytes) else {
-            let mut rest = bytes;
-            reader.read_to_end(&mut rest)?;
-            // A torn record is the end: nothing whole comes after it.
-            let later = (1..rest.len()).any(|later| record::read(&rest[later..]).is_some());
-            return Ok(if later { Err(at) } else { Ok(records) });
-        };
+        let place = records.place();
+        let Some(bytes) = next(reader, length.saturating_sub(place.at), &place)? else { return Ok(true) };
+        let Some((block, link)) = record::read(&bytes, &place) else { return Ok(true) };
         if !records.precede(&block) {
-            return Ok(Err(at));
+            return Ok(false);
         }
-        left -= length as u64;
-        records.push(block, length);
+        records.push(block, bytes.len() as u64, link);
     }
 }
 
-/// Reads the bytes of the next record; fewer than its length if `left` ends before it.
-fn next(reader: &mut impl Read, left: u64) -> io::Result<Vec<u8>> {
+/// Reads the next record; `None` if its head is not whole or `left` bytes end before it.
+fn next(reader: &mut impl Read, left: u64, place: &Place) -> io::Result<Option<Vec<u8>>> {
     let mut head = [0; HEAD];
     if left < HEAD as u64 {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     reader.read_exact(&mut head)?;
+    let Some(length) = record::length(&head, place).filter(|length| *length <= left) else { return Ok(None) };
     let mut bytes = head.to_vec();
-    if let Some(length) = record::length(&head).filter(|length| *length as u64 <= left - HEAD as u64) {
-        bytes.resize(HEAD + length, 0);
-        reader.read_exact(&mut bytes[HEAD..])?;
-    }
-    Ok(bytes)
+    bytes.resize(length as usize, 0);
+    reader.read_exact(&mut bytes[HEAD..])?;
+    Ok(Some(bytes))
 }
 
 impl Journal for FileJournal {
@@ -192,24 +375,30 @@ impl Journal for FileJournal {
         if !self.records.precede(&block) {
             return Err(self.failed(format_args!("the block of height {} is not the next", block.meta.height)));
         }
-        let record = record::write(&block).ok_or_else(|| self.failed("the block is too long for a record"))?;
+        let record = record::write(&block, &self.records.place());
+        let (record, link) = record.ok_or_else(|| self.failed("the block is too long for a record"))?;
         if let Err(error) = self.write(&record) {
             self.broken = true;
             return Err(self.failed(error));
         }
-        self.records.push(block, record.len());
+        self.records.push(block, record.len() as u64, link);
+        if let Err(error) = self.put_mark() {
+            self.broken = true;
+            return Err(self.failed(error));
+        }
         Ok(())
     }
 
     fn block(&self, height: u64) -> Result<Option<DecidedBlock>, FatalCause> {
-        let ends = &self.records.ends;
-        let Some((place, to)) = place(height).and_then(|place| Some((place, *ends.get(place)?))) else {
+        let Some(place) = place(height).filter(|place| *place < self.records.ends.len()) else {
             return Ok(None);
         };
-        let from = place.checked_sub(1).map_or(0, |before| ends[before]);
-        let bytes = self.read(from, to).map_err(|error| self.failed(error))?;
-        let block = record::read(&bytes).map(|(block, _)| block).filter(|block| block.meta.height == height);
-        let damaged = || FatalCause::Corrupt(format!("the journal {} at byte {from}", self.path.display()));
+        let block = self.read(place).map_err(|error| self.failed(error))?;
+        let block = block.filter(|block| block.meta.height == height);
+        let damaged = || {
+            let from = place.checked_sub(1).map_or(START as u64, |before| self.records.ends[before]);
+            FatalCause::Corrupt(format!("the journal {} at byte {from}", self.path.display()))
+        };
         block.ok_or_else(damaged).map(Some)
     }
 
@@ -232,7 +421,7 @@ mod tests {
         drop(FileJournal::open(&path).expect("a new journal"));
         // A file that refuses writes.
         let file = File::open(&path).expect("a file");
-        let mut journal = FileJournal { file, path, records: Records::default(), broken: false };
+        let mut journal = FileJournal { file, path, records: Records::default(), torn: None, broken: false };
         let meta = BlockMeta { id: BlockId::default(), parent: BlockId::default(), height: 1 };
         let env = BlockEnv { height: 1, ..BlockEnv::default() };
         let payload = Payload::default().into();

@@ -1,9 +1,10 @@
 //! Logs of decided blocks, for a consensus without a log of its own.
 
 mod file;
+mod mark;
 mod record;
 
-pub use file::{FileJournal, JournalError};
+pub use file::{FileJournal, JournalError, Torn};
 
 use crate::consensus::{Decided, DecidedBlock, Standing};
 use phalanx_engine_api::{BlockId, FatalCause};

@@ -1,21 +1,55 @@
-//! Encoding of a decided block: a head that nothing else can be taken for, then the block, decoded strictly.
+//! Encoding of a decided block: a head that binds it to its place, then the block, decoded strictly.
 //!
 //! ```text
-//!  length of the body (4) │ checksum of the length (4) │ checksum of the body (8) │ body
+//!  length of the body (4) │ checksum of the length (12) │ checksum of the body (16) │ body │ end mark (1)
 //! ```
 //!
-//! Numbers are big-endian; lists and bytes follow their length. Checksums are the first bytes of Keccak-256.
+//! Numbers are big-endian; lists and bytes follow their length. Checksums are the first bytes of BLAKE3 over the previous
+//! record's checksum, the record's offset and what they cover. So a record counts only at its offset, behind its predecessor.
 
 use crate::consensus::DecidedBlock;
-use alloy_primitives::{Address, B256, Bytes, keccak256};
+use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{BlockEnv, BlockId, Payload};
 use phalanx_pipeline::{BlockMeta, Certificate};
 
 /// Length of the head, in bytes.
-pub(super) const HEAD: usize = 16;
+pub(super) const HEAD: usize = 32;
 
-/// Encodes a block; `None` if it is longer than a record can state.
-pub(super) fn write(block: &DecidedBlock) -> Option<Vec<u8>> {
+/// Last byte of a record: a record whose end reads as zeros was not written to its end.
+const END: u8 = 0xa5;
+
+/// Checksum of a record's body, which the next record's checksums cover.
+pub(super) type Link = [u8; 16];
+
+/// Place of a record: its offset in bytes, and the checksum of the record before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) at: u64,
+    pub(super) after: Link,
+}
+
+impl Place {
+    /// Checksum of the length of a body.
+    fn of_length(&self, length: [u8; 4]) -> [u8; 12] {
+        self.checksum("phalanx journal 2, length of a record", length, &[])
+    }
+
+    /// Checksum of a body.
+    fn of_body(&self, length: [u8; 4], body: &[u8]) -> Link {
+        self.checksum("phalanx journal 2, body of a record", length, body)
+    }
+
+    fn checksum<const N: usize>(&self, context: &str, length: [u8; 4], body: &[u8]) -> [u8; N] {
+        let mut hasher = blake3::Hasher::new_derive_key(context);
+        hasher.update(&self.after).update(&self.at.to_be_bytes()).update(&length).update(body);
+        let mut checksum = [0; N];
+        hasher.finalize_xof().fill(&mut checksum);
+        checksum
+    }
+}
+
+/// Encodes a block for a place, with its link; `None` if it is longer than a record can state.
+pub(super) fn write(block: &DecidedBlock, place: &Place) -> Option<(Vec<u8>, Link)> {
     let DecidedBlock { meta, env, payload, proof, certificate } = block;
     let mut out = vec![0; HEAD];
     [meta.id.0, meta.parent.0, env.prevrandao].iter().for_each(|hash| out.extend_from_slice(hash.as_slice()));
@@ -34,10 +68,12 @@ pub(super) fn write(block: &DecidedBlock) -> Option<Vec<u8>> {
     }
     let length = u32::try_from(out.len() - HEAD).ok()?.to_be_bytes();
     let (head, body) = out.split_at_mut(HEAD);
+    let link = place.of_body(length, body);
     head[..4].copy_from_slice(&length);
-    head[4..8].copy_from_slice(&keccak256(length)[..4]);
-    head[8..].copy_from_slice(&keccak256(body)[..8]);
-    Some(out)
+    head[4..16].copy_from_slice(&place.of_length(length));
+    head[16..].copy_from_slice(&link);
+    out.push(END);
+    Some((out, link))
 }
 
 fn put(out: &mut Vec<u8>, bytes: &Bytes) -> Option<()> {
@@ -46,22 +82,30 @@ fn put(out: &mut Vec<u8>, bytes: &Bytes) -> Option<()> {
     Some(())
 }
 
-/// Length of the body behind a head; `None` if the checksum of the head fails.
-pub(super) fn length(head: &[u8; HEAD]) -> Option<usize> {
+/// Length of a record by its head; `None` if the checksum of the length fails.
+pub(super) fn length(head: &[u8; HEAD], place: &Place) -> Option<u64> {
     let mut head = Reader(head);
-    let (length, checksum): ([u8; 4], [u8; 4]) = (head.array()?, head.array()?);
-    (keccak256(length)[..4] == checksum).then_some(u32::from_be_bytes(length) as usize)
+    let (length, checksum): ([u8; 4], [u8; 12]) = (head.array()?, head.array()?);
+    (place.of_length(length) == checksum).then_some(HEAD as u64 + u64::from(u32::from_be_bytes(length)) + 1)
 }
 
-/// Decodes the block at the beginning of `bytes`, with the length of its record; `None` for anything but a whole
-/// record.
-pub(super) fn read(bytes: &[u8]) -> Option<(DecidedBlock, usize)> {
+/// Link in a head.
+pub(super) fn link(head: &[u8; HEAD]) -> Link {
+    let mut link = Link::default();
+    link.copy_from_slice(&head[HEAD - size_of::<Link>()..]);
+    link
+}
+
+/// Decodes a record that is exactly `bytes`, with its link; `None` for anything but a whole record of this place.
+pub(super) fn read(bytes: &[u8], place: &Place) -> Option<(DecidedBlock, Link)> {
     let (head, rest) = bytes.split_first_chunk()?;
-    let body = rest.get(..length(head)?)?;
-    if keccak256(body)[..8] != head[8..] {
+    let (&END, body) = rest.split_last()? else { return None };
+    let whole = length(head, place)? == bytes.len() as u64;
+    let (expected, [a, b, c, d, ..]) = (link(head), *head);
+    if !whole || place.of_body([a, b, c, d], body) != expected {
         return None;
     }
-    Some((block(body)?, HEAD + body.len()))
+    Some((block(body)?, expected))
 }
 
 fn block(body: &[u8]) -> Option<DecidedBlock> {
