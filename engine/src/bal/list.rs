@@ -1,7 +1,7 @@
 //! Decodes a list that a block commits to.
 
 use crate::model::Payload;
-use crate::{bal::directory::Directory, model::AccessListFault};
+use crate::{bal::directory::Directory, model::AccessListFault, state::CodeRule};
 use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex, ITEM_COST, total_bal_items, validate_block_access_list};
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, keccak256};
 use alloy_rlp::Decodable as _;
@@ -84,10 +84,10 @@ impl List {
         if code as u64 > gas_limit.saturating_add(PROTOCOL_GAS) / CODE_BYTE_GAS {
             return Err(malformed(&"it has more code than the block could pay for"));
         }
-        Ok(Self::new(accounts, hash, txs))
+        Ok(Self::new(accounts, hash, txs, CodeRule::of(spec)))
     }
 
-    fn new(accounts: Vec<AccountChanges>, hash: B256, txs: usize) -> Self {
+    fn new(accounts: Vec<AccountChanges>, hash: B256, txs: usize, rule: CodeRule) -> Self {
         let by_address = accounts.iter().zip(0..).map(|(account, number)| (account.address, number)).collect();
         let directories = accounts.iter().map(|account| {
             let changed = Directory::new(account.storage_changes.iter().map(|changes| &changes.slot));
@@ -102,12 +102,7 @@ impl List {
             first_key.push(first_key[first_key.len() - 1] + 1 + storage_changes.len() + storage_reads.len());
             codes.extend(account.code_changes.iter().map(|change| {
                 let code = &change.new_code;
-                (!code.is_empty()).then(|| {
-                    // Code that begins like a delegation and is none is a lie that its transaction will not confirm.
-                    let plain = || Bytecode::new_legacy(code.clone());
-                    let analysed = Bytecode::new_raw_checked(code.clone());
-                    (keccak256(code), analysed.unwrap_or_else(|_| plain()))
-                })
+                (!code.is_empty()).then(|| (keccak256(code), rule.code(code.clone())))
             }));
             first_code.push(codes.len());
             let slots = storage_changes.iter().flat_map(|slot| &slot.changes).map(|change| change.block_access_index);

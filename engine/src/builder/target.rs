@@ -53,7 +53,10 @@ impl Target {
     /// Applies the rules to the engine. Returns the environment.
     pub(super) fn open(&self, engine: &mut Engine) -> Result<BlockEnv, BlockError> {
         match self {
-            Self::Plain(env) => Ok(checked_env(env, engine.cfg.spec)?),
+            Self::Plain(env) => {
+                engine.state.begin();
+                Ok(checked_env(env, engine.cfg.spec)?)
+            }
             Self::Whole(template) => engine.follow(&template.payload()),
         }
     }

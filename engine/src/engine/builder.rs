@@ -5,7 +5,7 @@ use crate::{
     chain::ChainSpec,
     exec::{context::ExecOptions, dispatch::Executors},
     model::{Error, Executor, Observer, StoreStage, ThreadRole, ThreadStart, Traces, Unobserved, is_supported},
-    state::{Persister, State},
+    state::{CodeRule, DEFAULT_CODE_CACHE, Persister, State},
 };
 use phalanx_access::{Interner, Salt};
 use phalanx_merkle::{Store, StoreConfig};
@@ -26,6 +26,7 @@ pub struct EngineBuilder {
     access_lists: bool,
     options: ExecOptions,
     learning: bool,
+    code_cache: usize,
     observer: Arc<dyn Observer>,
     thread_start: Option<ThreadStart>,
 }
@@ -127,6 +128,15 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets how many bytes of analysed code stay in memory from block to block; other code is read from the store when
+    /// an account with it is loaded. A block has all the code that it uses in memory while it runs, and each thread
+    /// copies of what it runs often, at most 2 MiB for each executor. No result depends on it. Default: 256 MiB.
+    #[must_use]
+    pub const fn with_code_cache(mut self, bytes: usize) -> Self {
+        self.code_cache = bytes;
+        self
+    }
+
     /// Sets the executor of blocks.
     #[must_use]
     pub const fn with_executor(mut self, executor: Executor) -> Self {
@@ -180,7 +190,7 @@ impl EngineBuilder {
         if let Some(start) = &self.thread_start {
             workers.install(|| rayon::broadcast(|worker| start(ThreadRole::Worker(worker.index()))));
         }
-        let state = State::new(store)?;
+        let state = State::new(store, CodeRule::of(self.cfg.spec), self.code_cache)?;
         Ok(Engine {
             forks: Forks::restore(&state)?,
             state,
@@ -216,6 +226,7 @@ impl Engine {
             access_lists: false,
             options: ExecOptions { fast_path: true, traces: Traces::On, force_parallel: false, schedule_seed: None },
             learning: true,
+            code_cache: DEFAULT_CODE_CACHE,
             observer: Arc::new(Unobserved),
             thread_start: None,
         }

@@ -16,6 +16,7 @@ use crate::{
         Executed, Sealing,
         access_list::{Around, compare, produce, refused},
     },
+    state::CodeRule,
 };
 use revm::context::BlockEnv;
 
@@ -120,8 +121,10 @@ impl Engine {
             let cfg = self.cfg.with_cfg(cfg);
             self.executors = Executors::new(&cfg, self.workers.threads(), self.options, self.salt);
             self.paralyze.set_cfg(cfg.clone());
+            self.state.follow(CodeRule::of(cfg.spec));
             self.cfg = cfg;
         }
+        self.state.begin();
         Ok(checked_env(&self.chain.env(payload.header), spec)?)
     }
 }

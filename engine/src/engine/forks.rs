@@ -34,8 +34,7 @@ impl Forks {
                 };
                 let (code_hash, incarnation) = kept(value)?;
                 if (code_hash, incarnation) != kept(below.get(key))? {
-                    let code = code_hash.map(|hash| Ok::<_, Error>((state.meet(&hash)?, hash))).transpose()?;
-                    accounts.changes.push(AccountChange { address, code, incarnation });
+                    accounts.changes.push(AccountChange { address, code: code_hash, incarnation });
                 }
                 Ok(())
             })?;

@@ -145,6 +145,7 @@ impl Engine {
     /// The environment lacks a field, the block names a missing transaction, or the store is corrupt.
     pub fn execute(&mut self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
         let env = &self.admit(env, txs, &block)?;
+        self.state.begin();
         let workers = Arc::clone(&self.workers);
         workers.install(|| {
             let (resources, executors) = self.split();
@@ -171,6 +172,7 @@ impl Engine {
         next: &BlockEnv,
     ) -> Result<(Merkleized, Option<Block>), Error> {
         let env = &self.admit(env, txs, &block)?;
+        self.state.begin();
         let (resources, executors) = self.split();
         let overlaps = block.order.len() >= MIN_OVERLAP;
         let plan = || planner.plan(resources.planning(), next, true);

@@ -1,6 +1,5 @@
 //! Changes of a block: the store's delta, and the changes to the index of accounts beside the store.
 
-use crate::state::CodeId;
 use alloy_primitives::{Address, B256};
 use phalanx_merkle::Delta;
 use revm::primitives::hardfork::SpecId;
@@ -39,8 +38,8 @@ pub(crate) struct AccountIndexDelta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AccountChange {
     pub(crate) address: Address,
-    /// New code.
-    pub(crate) code: Option<(CodeId, B256)>,
+    /// Hash of the code; `None` without code.
+    pub(crate) code: Option<B256>,
     /// New incarnation.
     pub(crate) incarnation: u32,
 }

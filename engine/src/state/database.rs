@@ -1,7 +1,7 @@
 //! The state as revm and ParaLyze read it.
 
 use super::{State, StateError, readable};
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, KECCAK256_EMPTY};
 use phalanx_paralyze::Snapshot;
 use revm::{
     DatabaseRef,
@@ -20,7 +20,7 @@ impl DatabaseRef for State {
     }
 
     fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, StateError> {
-        Ok(self.codes.get(self.code_id(&code_hash)?).1)
+        if code_hash == KECCAK256_EMPTY { Ok(Bytecode::default()) } else { self.code(&code_hash) }
     }
 
     fn storage_ref(&self, address: Address, slot: StorageKey) -> Result<StorageValue, StateError> {
@@ -35,7 +35,7 @@ impl DatabaseRef for State {
 impl Snapshot for State {
     fn code_hash(&self, address: &Address) -> Option<B256> {
         match self.changed(address) {
-            Some(change) => change.code.map(|(_, hash)| hash),
+            Some(change) => change.code,
             None => self.contracts.get(address).copied(),
         }
     }

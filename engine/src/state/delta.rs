@@ -52,7 +52,7 @@ impl State {
         if before.code == after.code && before.incarnation == after.incarnation {
             return;
         }
-        let code = (!after.code.is_none()).then(|| (after.code, self.codes.hash(after.code)));
+        let code = (!after.code.is_none()).then(|| self.codes.hash(after.code));
         if after.code != before.code && code.is_some() {
             self.put_code(&mut changes.delta, after.code);
         }
@@ -66,7 +66,7 @@ impl State {
         changes.accounts.bare_storage |= *nonce == 0 && is_codeless && !storage.is_empty();
         let code = match code {
             Some(code) if !code.is_empty() => {
-                let (hash, code) = genesis_code(code)?;
+                let (hash, code) = genesis_code(code, self.codes.rule())?;
                 self.codes.insert(hash, code)
             }
             _ => CodeId::NONE,

@@ -1,8 +1,9 @@
 //! Accounts of the genesis.
 
+use super::CodeRule;
 use crate::model::Error;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use revm::state::Bytecode;
+use revm::{bytecode::eip7702::EIP7702_MAGIC_BYTES, state::Bytecode};
 
 /// An account of the genesis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,9 +20,11 @@ pub struct GenesisAccount {
     pub storage: Vec<(U256, U256)>,
 }
 
-/// Hash and analysed form of genesis code.
-pub(crate) fn genesis_code(code: &Bytes) -> Result<(B256, Bytecode), Error> {
-    let analysed = Bytecode::new_raw_checked(code.clone())
-        .map_err(|_| Error::Genesis { what: "the genesis holds malformed delegation code" })?;
-    Ok((keccak256(code), analysed))
+/// Hash and analysed form of genesis code. Code that begins like a delegation and is none is refused where delegations
+/// exist: no transaction can make such code.
+pub(crate) fn genesis_code(code: &Bytes, rule: CodeRule) -> Result<(B256, Bytecode), Error> {
+    if rule == CodeRule::Delegates && code.starts_with(EIP7702_MAGIC_BYTES) && !rule.delegates(code) {
+        return Err(Error::Genesis { what: "the genesis holds malformed delegation code" });
+    }
+    Ok((keccak256(code), rule.code(code.clone())))
 }

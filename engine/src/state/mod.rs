@@ -16,7 +16,7 @@ mod writer;
 
 pub(crate) use account_rules::{AccountRules, AccountTransition};
 pub(crate) use changes::{AccountChange, AccountIndexDelta, Changes};
-pub(crate) use codes::{CodeId, Codes, LocalCodes};
+pub(crate) use codes::{CodeId, CodeRule, Codes, DEFAULT_CODE_CACHE, LocalCodes};
 pub use genesis::GenesisAccount;
 pub(crate) use origin::Origin;
 pub(crate) use value::Value;
@@ -28,7 +28,6 @@ use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
     map::{AddressMap, HashMap},
 };
-use codes::Contracts;
 use encoding::{
     Encoded, MAX_KEY, StoredAccount, account_key, decode_account, decode_name, decode_slot, decode_slot_key, name_key,
     read_account, slot_key,
@@ -48,6 +47,9 @@ const BARE_STORAGE: &[u8] = b"bare storage";
 
 /// Number of keys that are looked up together when a block's values are loaded.
 const LOAD_WAVE: usize = 64;
+
+/// Contracts by address, small enough to stay in cache where most accounts are not contracts.
+type Contracts = AddressMap<B256>;
 
 /// The state after one block: the last committed one or, on a fork, a block beside the chain. It is a [`DatabaseRef`](revm::DatabaseRef):
 /// calls, traces and inspectors run on it unchanged.
@@ -106,12 +108,13 @@ impl From<StateError> for Error {
 }
 
 impl State {
-    /// Opens the state of a store, and reads all contracts in it.
-    pub(crate) fn new(store: Store) -> Result<Self, Error> {
+    /// Opens the state of a store, and reads all contracts in it. Code gets its kind by `rule`; at most about
+    /// `code_cache` bytes of it stay in memory.
+    pub(crate) fn new(store: Store, rule: CodeRule, code_cache: usize) -> Result<Self, Error> {
         let mut state = Self {
             bare_storage: false,
             store,
-            codes: Arc::default(),
+            codes: Arc::new(Codes::new(rule, code_cache)),
             ancestors: Arc::default(),
             tip: Tip::new(),
             contracts: Contracts::default(),
@@ -140,7 +143,11 @@ impl State {
         bad.map_or(Ok(()), Err)?;
         for (address, StoredAccount { code_hash, incarnation, .. }) in met {
             if let Some(hash) = code_hash {
-                self.meet(&hash)?;
+                if self.codes.has_room() {
+                    self.code_id(&hash)?;
+                } else {
+                    self.stored_code(&hash)?;
+                }
                 self.contracts.insert(address, hash);
             }
             if incarnation != 0 {
@@ -150,19 +157,36 @@ impl State {
         Ok(())
     }
 
-    /// Registers code that the store holds.
-    pub(crate) fn meet(&self, hash: &B256) -> Result<CodeId, Error> {
-        if let Some(id) = self.codes.find(hash) {
-            return Ok(id);
+    /// Reads code from the store, and checks it.
+    fn stored_code(&self, hash: &B256) -> Result<Arc<[u8]>, StateError> {
+        let unreadable = |error| StateError(format!("code {hash} cannot be read: {error}"));
+        let code = self.store.code(&hash.0).map_err(unreadable)?;
+        let code = code.ok_or_else(|| StateError(format!("code {hash} is missing")))?;
+        if keccak256(&code) == *hash { Ok(code) } else { Err(StateError(format!("code {hash} has another hash"))) }
+    }
+
+    /// Finds code, in the store if it was not used lately.
+    fn code_id(&self, hash: &B256) -> Result<CodeId, StateError> {
+        match self.codes.find(hash) {
+            Some(id) => Ok(id),
+            None => self.fetch(hash),
         }
-        let code = self.store.code(&hash.0)?.ok_or_else(|| StateError(format!("code {hash} is missing")))?;
-        if keccak256(&code) != *hash {
-            return Err(StateError(format!("code {hash} has another hash")).into());
-        }
-        // Before London any sender could deploy bytes that begin like a delegation and are none.
-        let code = Bytes::copy_from_slice(&code);
-        let code = Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code));
-        Ok(self.codes.insert(*hash, code))
+    }
+
+    #[cold]
+    fn fetch(&self, hash: &B256) -> Result<CodeId, StateError> {
+        let code = Bytes::copy_from_slice(&self.stored_code(hash)?);
+        Ok(self.codes.insert_stored(*hash, self.codes.rule().code(code)))
+    }
+
+    /// Begins the next use of the state, a block's or a study of one: what named code by id before is gone.
+    pub(crate) fn begin(&mut self) {
+        self.codes.begin();
+    }
+
+    /// Sets the rule by which code has its kind from now on.
+    pub(crate) fn follow(&mut self, rule: CodeRule) {
+        self.codes.follow(rule);
     }
 
     /// Puts the state on a fork, or back on the committed block.
@@ -283,15 +307,19 @@ impl State {
         let stored = stored.map(|bytes| account(address, bytes)).transpose()?;
         let Some(stored) = stored.filter(|account| account.exists) else { return Ok(None) };
         let (code_hash, code) = match stored.code_hash {
-            Some(hash) => self.codes.get(self.code_id(&hash)?),
+            Some(hash) => (hash, self.code(&hash)?),
             None => (KECCAK256_EMPTY, Bytecode::default()),
         };
         let StoredAccount { balance, nonce, .. } = stored;
         Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }))
     }
 
-    fn code_id(&self, hash: &B256) -> Result<CodeId, StateError> {
-        self.codes.find(hash).ok_or_else(|| StateError(format!("code {hash} is missing")))
+    /// Code with a hash that some account has.
+    fn code(&self, hash: &B256) -> Result<Bytecode, StateError> {
+        match self.codes.code(hash) {
+            Some(code) => Ok(code),
+            None => Ok(self.codes.get(self.fetch(hash)?).1),
+        }
     }
 
     /// Inlined, so that its parts are not written to memory before they are in place.
@@ -384,9 +412,12 @@ impl State {
     /// Applies the account changes of a block that is committed on top of the committed state.
     pub(crate) fn adopt(&mut self, accounts: &AccountIndexDelta) {
         self.move_to(None);
+        if !accounts.changes.is_empty() {
+            self.codes.keep(accounts.changes.iter().filter_map(|change| change.code));
+        }
         for AccountChange { address, code, incarnation } in &accounts.changes {
             match code {
-                Some((_, hash)) => _ = self.contracts.insert(*address, *hash),
+                Some(hash) => _ = self.contracts.insert(*address, *hash),
                 None => _ = self.contracts.remove(address),
             }
             if *incarnation != 0 {

@@ -43,4 +43,19 @@ impl Snapshot {
         };
         Ok(Reader::new(core, at))
     }
+
+    /// Contract code with this hash, if a committed block put it. Reads the log: cache what is used often.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], or what the log reports.
+    pub fn code(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, Error> {
+        let core = self.core.read_recursive();
+        if let Some((_, code)) = core.fresh_codes.get(hash) {
+            return Ok(Some(Arc::clone(code)));
+        }
+        let shared = Arc::clone(&core.shared);
+        drop(core);
+        shared.check()?;
+        shared.log.code(hash)
+    }
 }

@@ -120,9 +120,11 @@ impl Change {
 }
 
 impl View {
-    /// Enters `block`.
-    pub(crate) fn enter(&mut self, block: Arc<Shared>) {
+    /// Enters `block`. Returns true if ids of code have another meaning than in the block before.
+    pub(crate) fn enter(&mut self, block: Arc<Shared>) -> bool {
+        let renamed = self.codes.enter(&block.codes);
         self.block = Some(block);
+        renamed
     }
 
     /// Leaves the block.
@@ -193,7 +195,7 @@ impl View {
 
     fn code(&mut self, id: CodeId) -> (B256, Bytecode) {
         let block = self.block.as_deref().expect("a view is shown inside a block");
-        self.codes.get(id, &block.codes).clone()
+        self.codes.get(id, &block.codes)
     }
 
     /// True if the running transaction only adds to an account, without reading it.

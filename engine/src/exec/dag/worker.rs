@@ -74,7 +74,10 @@ impl Worker {
     pub(crate) fn enter(&mut self, block: Arc<Shared>, env: &BlockEnv, takes_footprints: bool) {
         self.takes_footprints = takes_footprints;
         self.evm.ctx.block = env.clone();
-        self.evm.ctx.journaled_state.database.enter(block);
+        if self.evm.ctx.journaled_state.database.enter(block) {
+            // Traces name code by id.
+            self.forget();
+        }
         // The journal is empty between transactions, so every account is cold whatever the id; starting over keeps the
         // 32-bit counter from running out in a long-lived worker.
         self.evm.ctx.journaled_state.inner.transaction_id = TransactionId::ZERO;

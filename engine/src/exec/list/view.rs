@@ -47,6 +47,7 @@ const fn unlisted(address: Address, slot: Option<U256>) -> Refused {
 
 impl ListView {
     pub(super) fn enter(&mut self, values: Arc<Values>) {
+        self.local.enter(&values.codes);
         self.values = Some(values);
     }
 
@@ -86,7 +87,7 @@ impl Database for ListView {
             return Ok(None);
         }
         let values = self.values.as_ref().expect("a view is shown inside a block");
-        let (code_hash, code) = self.local.get(value.code, &values.codes).clone();
+        let (code_hash, code) = self.local.get(value.code, &values.codes);
         let (balance, nonce) = (value.number, value.nonce);
         Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }))
     }
@@ -95,7 +96,7 @@ impl Database for ListView {
         // Accounts are shown with their code, so revm has no reason to request it.
         let values = self.values.as_ref().expect("a view is shown inside a block");
         let id = values.codes.find(&code_hash).ok_or(Refused::UnknownCode(code_hash))?;
-        Ok(self.local.get(id, &values.codes).1.clone())
+        Ok(self.local.get(id, &values.codes).1)
     }
 
     fn storage(&mut self, address: Address, slot: StorageKey) -> Result<StorageValue, Refused> {

@@ -37,7 +37,6 @@ use revm::{
     primitives::TxKind,
     state::{Account, EvmState, TransactionId},
 };
-use std::sync::Arc;
 use window::{Closed, Seen, Unseen, Window};
 
 /// Number of transactions that run ahead of each other; then the next part of the block begins.
@@ -130,8 +129,7 @@ impl StmExecutor {
         for local in &mut self.locals {
             local.evm.ctx.block = ctx.env.clone();
             local.evm.ctx.journaled_state.inner.transaction_id = TransactionId::ZERO;
-            local.evm.ctx.journaled_state.database.ancestors = Arc::clone(&ctx.state.ancestors);
-            local.evm.ctx.journaled_state.database.codes = Arc::clone(&ctx.state.codes);
+            local.evm.ctx.journaled_state.database.enter(&ctx.state.codes, &ctx.state.ancestors);
         }
         let gas = Mutex::new(gas);
         let fast_path = ctx.permitted(&self.fast_path);

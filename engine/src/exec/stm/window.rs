@@ -1,6 +1,6 @@
 //! View of one Block-STM execution, as revm's database: a window that is open while it runs.
 
-use crate::state::{Ancestors, Codes, LocalCodes, Value};
+use crate::state::{Ancestors, CodeId, Codes, LocalCodes, Value};
 use alloy_primitives::{
     Address, B256, U256,
     map::{AddressMap, AddressSet},
@@ -56,8 +56,8 @@ pub(crate) struct Window {
     /// Last read code of accounts, which is requested again with each of their slots; the oldest first.
     accounts: Vec<(Address, Value)>,
     local: LocalCodes,
-    pub(crate) codes: Arc<Codes>,
-    pub(crate) ancestors: Arc<Ancestors>,
+    codes: Option<Arc<Codes>>,
+    ancestors: Arc<Ancestors>,
 }
 
 impl core::fmt::Debug for Window {
@@ -101,6 +101,17 @@ impl Window {
         let seen = unsafe { core::mem::transmute::<NonNull<Look<'_>>, NonNull<Look<'static>>>(seen) };
         opened.seen = Some(seen);
         run(closing.evm)
+    }
+
+    /// Enters a block.
+    pub(crate) fn enter(&mut self, codes: &Arc<Codes>, ancestors: &Arc<Ancestors>) {
+        self.local.enter(codes);
+        self.codes = Some(Arc::clone(codes));
+        self.ancestors = Arc::clone(ancestors);
+    }
+
+    fn code(&mut self, id: CodeId) -> (B256, Bytecode) {
+        self.local.get(id, self.codes.as_ref().expect("a window is opened inside a block"))
     }
 
     /// Account that was shown as empty.
@@ -189,7 +200,7 @@ impl Database for Window {
         }
         let id = self.code_of(address)?.code;
         if id.is_none() && self.unseen.blind == Some(address) {
-            let (code_hash, code) = self.local.get(id, &self.codes).clone();
+            let (code_hash, code) = self.code(id);
             let (balance, nonce) = (U256::ZERO, 0);
             return Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }));
         }
@@ -198,7 +209,7 @@ impl Database for Window {
             self.unseen.blind = None;
         }
         if !id.is_none() {
-            let (code_hash, code) = self.local.get(id, &self.codes).clone();
+            let (code_hash, code) = self.code(id);
             if self.masks(&address, &code) {
                 self.masked.insert(address);
                 let (balance, nonce) = (U256::ZERO, 0);
@@ -209,14 +220,14 @@ impl Database for Window {
         if !exists {
             return Ok(None);
         }
-        let (code_hash, code) = self.local.get(id, &self.codes).clone();
+        let (code_hash, code) = self.code(id);
         Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }))
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, Closed> {
         // Accounts are shown with their code, so revm has no reason to request it.
-        let id = self.codes.find(&code_hash).ok_or(Closed)?;
-        Ok(self.local.get(id, &self.codes).1.clone())
+        let id = self.codes.as_ref().and_then(|codes| codes.find(&code_hash)).ok_or(Closed)?;
+        Ok(self.code(id).1)
     }
 
     fn storage(&mut self, address: Address, slot: StorageKey) -> Result<StorageValue, Closed> {

@@ -3,6 +3,7 @@
 
 mod block;
 mod code;
+mod code_kinds;
 mod coinbase;
 mod delegation;
 mod destruction;

@@ -25,13 +25,28 @@ struct Plain {
     accounts: Accounts,
     ancestors: BTreeMap<u64, B256>,
     clears_empty: bool,
+    /// True if code of the form of a delegation is one (EIP-7702).
+    delegates: bool,
+}
+
+/// The account, with code of the kind that its bytes have in the block's hard fork.
+fn of_its_kind(info: &AccountInfo, delegates: bool) -> AccountInfo {
+    let mut info = info.clone();
+    if let Some(code) = &mut info.code
+        && let [0xef, 1, 0, target @ ..] = code.original_byte_slice()
+        && let Ok(target) = <[u8; 20]>::try_from(target)
+    {
+        *code =
+            if delegates { Bytecode::new_eip7702(target.into()) } else { Bytecode::new_legacy(code.original_bytes()) };
+    }
+    info
 }
 
 impl Database for Plain {
     type Error = Infallible;
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, Infallible> {
-        Ok(self.accounts.get(&address).map(|(info, _)| info.clone()))
+        Ok(self.accounts.get(&address).map(|(info, _)| of_its_kind(info, self.delegates)))
     }
 
     fn code_by_hash(&mut self, _: B256) -> Result<Bytecode, Infallible> {
@@ -74,12 +89,12 @@ impl Plain {
             info.code_hash = KECCAK_EMPTY;
             info.code = Some(Bytecode::default());
             if let Some(code) = account.code.clone().filter(|code| !code.is_empty()) {
-                let code = Bytecode::new_raw(code);
+                let code = Bytecode::new_legacy(code);
                 (info.code_hash, info.code) = (code.hash_slow(), Some(code));
             }
             (account.address, (info, account.storage.iter().copied().collect()))
         });
-        Self { accounts: accounts.collect(), ancestors: case.ancestors.clone(), clears_empty: true }
+        Self { accounts: accounts.collect(), ancestors: case.ancestors.clone(), clears_empty: true, delegates: false }
     }
 
     fn credit(&mut self, address: Address, amount: U256) {
@@ -188,6 +203,7 @@ impl Oracle {
         let spec = self.rules.spec(header);
         self.header = header.clone();
         self.state.clears_empty = spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
+        self.state.delegates = spec.is_enabled_in(SpecId::PRAGUE);
         (self.results, self.left) = (Vec::new(), header.gas_limit);
         self.list = Reference::default();
         self.list.begin(0, &self.state.accounts);
