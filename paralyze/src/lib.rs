@@ -56,11 +56,14 @@ mod batch;
 
 mod preimage;
 
+mod authorities;
+
 mod snapshot;
 
 mod key;
 
 pub use analyse::{BATCH_LEN, Layers, ParaLyze};
+pub use authorities::authorities;
 pub use batch::{Batch, Source};
 pub use erc20::Erc20Layout;
 pub use handler::DeferredReward;

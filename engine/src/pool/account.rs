@@ -3,7 +3,7 @@
 use crate::state::{State, StateError, Value};
 use alloy_primitives::{Address, U256};
 use phalanx_paralyze::StateKey;
-use revm::DatabaseRef as _;
+use revm::{DatabaseRef as _, state::Bytecode};
 
 /// An account as a pool sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +14,16 @@ pub struct Account {
     pub balance: U256,
     /// True if the account has code that is no delegation, and so sends no transactions (EIP-3607).
     pub is_contract: bool,
+    /// True if the account delegates (EIP-7702): code moves its balance without a transaction of its own.
+    pub is_delegated: bool,
+}
+
+impl Account {
+    /// An account; `delegates` tells of its code, if it has any, that it is a delegation.
+    pub(crate) const fn new(nonce: u64, balance: U256, delegates: Option<bool>) -> Self {
+        let (is_contract, is_delegated) = (matches!(delegates, Some(false)), matches!(delegates, Some(true)));
+        Self { nonce, balance, is_contract, is_delegated }
+    }
 }
 
 /// A state that a pool admits against. The engine's [`State`] is one.
@@ -41,8 +51,8 @@ impl Accounts for State {
 
     fn account(&self, address: &Address) -> Result<Account, StateError> {
         Ok(self.basic_ref(*address)?.map_or_else(Account::default, |info| {
-            let is_contract = info.code.is_some_and(|code| !code.is_empty() && !code.is_eip7702());
-            Account { nonce: info.nonce, balance: info.balance, is_contract }
+            let code = info.code.as_ref().filter(|code| !code.is_empty());
+            Account::new(info.nonce, info.balance, code.map(Bytecode::is_eip7702))
         }))
     }
 
@@ -51,8 +61,8 @@ impl Accounts for State {
         let mut accounts = Vec::with_capacity(addresses.len());
         self.load_many(&keys, |value, _| {
             let Value { number: balance, nonce, code, exists, .. } = value;
-            let is_contract = !code.is_none() && !self.codes.get(code).1.is_eip7702();
-            accounts.push(if exists { Account { nonce, balance, is_contract } } else { Account::default() });
+            let delegates = (!code.is_none()).then(|| self.codes.get(code).1.is_eip7702());
+            accounts.push(if exists { Account::new(nonce, balance, delegates) } else { Account::default() });
         })?;
         Ok(accounts)
     }

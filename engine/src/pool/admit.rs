@@ -95,6 +95,7 @@ impl Pool {
         if tx.cost > account.balance {
             return Err(Refusal::Funds { cost: tx.cost, balance: account.balance });
         }
+        self.check_delegation(tx.tx(), &account)?;
         self.check_place(&tx)?;
 
         let tx = Arc::new(tx);

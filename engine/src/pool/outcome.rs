@@ -1,7 +1,7 @@
 //! Results that a pool reports, and settlements that it is given.
 
 use super::{PooledTx, queue::Seat};
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{Address, B256, U256};
 use revm::context_interface::result::InvalidTransaction;
 use std::sync::Arc;
 
@@ -102,6 +102,19 @@ pub enum Refusal {
     /// The maximum cost exceeds 2^256 wei.
     #[error("the cost may exceed 2^256 wei")]
     CostOverflow,
+    /// The sender delegates (EIP-7702), or a pooled transaction would make it: it has one transaction here, which is its
+    /// next. Another transaction can empty such an account, so that all that wait behind are invalid at once.
+    #[error("the sender delegates, so it has one pending transaction, at nonce {next}")]
+    OneOfDelegated {
+        /// Next nonce of the sender.
+        next: u64,
+    },
+    /// The transaction would make an account delegate that has transactions here.
+    #[error("{authority}, which would delegate, has pending transactions")]
+    AuthorityPending {
+        /// Account that would delegate.
+        authority: Address,
+    },
     /// The sender has code (EIP-3607).
     #[error("the sender is a contract")]
     SenderIsContract,
@@ -162,6 +175,8 @@ pub enum Cause {
     Invalid(InvalidTransaction),
     /// The sender has become a contract.
     SenderIsContract,
+    /// The sender has begun to delegate (EIP-7702), and keeps one transaction.
+    SenderDelegates,
     /// An earlier transaction of the sender was removed, and this one cannot run without it.
     Follows {
         /// Hash of the earlier transaction.

@@ -8,8 +8,12 @@ use super::{
     senders::Senders,
     tails::Tails,
 };
-use alloy_primitives::{B256, map::B256Map};
-use revm::primitives::hardfork::SpecId;
+use alloy_primitives::{
+    Address, B256,
+    map::{AddressMap, B256Map, hash_map::Entry},
+};
+use phalanx_paralyze::authorities;
+use revm::{context::TxEnv, primitives::hardfork::SpecId};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Sender and nonce of a transaction, and the tick of its arrival.
@@ -37,6 +41,8 @@ pub struct Pool {
     /// Rank is the order of arrival, so this is also the order of birth.
     pub(super) by_rank: BTreeMap<u64, Place>,
     pub(super) fees: Fees,
+    /// Number of pooled authorizations of each account (EIP-7702).
+    pub(super) authorities: AddressMap<u32>,
     /// Senders by their next transaction, if the fees admit it.
     pub(super) heads: Lane,
     /// Senders by eviction order; built when the pool becomes full, dropped when it is half empty.
@@ -56,6 +62,7 @@ impl Pool {
             by_hash: B256Map::default(),
             by_rank: BTreeMap::new(),
             fees: Fees::default(),
+            authorities: AddressMap::default(),
             heads: Lane::default(),
             tails: None,
             ready: Load::default(),
@@ -138,6 +145,27 @@ impl Pool {
         tails.as_mut().into_iter().for_each(|tails| tails.set(fees, id, queue));
     }
 
+    /// Checks that accounts which delegate, or would, have one transaction here, their next: whatever moves their balance
+    /// makes at most that one invalid.
+    pub(super) fn check_delegation(&self, tx: &TxEnv, account: &Account) -> Result<(), Refusal> {
+        let is_limited = account.is_delegated || self.authorities.contains_key(&tx.caller);
+        let others = |sender: &Address, nonce| self.senders.get(sender).map_or(0, |queue| queue.others(nonce));
+        if is_limited && (tx.nonce != account.nonce || others(&tx.caller, tx.nonce) > 0) {
+            return Err(Refusal::OneOfDelegated { next: account.nonce });
+        }
+        for authority in authorities(tx) {
+            let most = usize::from(authority != tx.caller);
+            let pending = match authority == tx.caller {
+                true => others(&authority, tx.nonce),
+                false => self.senders.get(&authority).map_or(0, Queue::len),
+            };
+            if pending > most {
+                return Err(Refusal::AuthorityPending { authority });
+            }
+        }
+        Ok(())
+    }
+
     /// Inserts `tx` into its sender's queue, which is created from `seat` if there is none. Returns the replaced
     /// transaction.
     pub(super) fn place(&mut self, tx: Arc<PooledTx>, seat: Seat) -> Option<Removed> {
@@ -145,6 +173,9 @@ impl Pool {
         let (nonce, born) = (tx.nonce(), tx.born());
         let by = *tx.hash();
         self.by_hash.insert(by, tx.rank());
+        for authority in authorities(tx.tx()) {
+            *self.authorities.entry(authority).or_default() += 1;
+        }
         self.by_rank.insert(tx.rank(), Place { sender, nonce, born });
         let replaced = self.edit(sender, |queue| queue.insert(tx))?;
         Some(self.forget(replaced, Cause::Replaced { by }, seat))
@@ -166,6 +197,14 @@ impl Pool {
     pub(super) fn forget(&mut self, tx: Arc<PooledTx>, cause: Cause, seat: Seat) -> Removed {
         self.by_hash.remove(tx.hash());
         self.by_rank.remove(&tx.rank());
+        for authority in authorities(tx.tx()) {
+            if let Entry::Occupied(mut count) = self.authorities.entry(authority) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
         Removed { tx, cause, seat }
     }
 
@@ -215,10 +254,13 @@ impl Pool {
             Some(hash) => Refusal::ReplacementUnderpriced { hash, bump: self.config.bump },
             None if nonce < cursor => Refusal::NonceUsed { nonce, next: cursor },
             None if nonce - next >= window => Refusal::NonceTooFar { nonce, next, window },
-            None => {
-                self.place(tx, seat);
-                return None;
-            }
+            None => match self.check_delegation(tx.tx(), &account) {
+                Err(refusal) => refusal,
+                Ok(()) => {
+                    self.place(tx, seat);
+                    return None;
+                }
+            },
         };
         Some(Removed { tx, cause: Cause::Refused(refusal), seat })
     }

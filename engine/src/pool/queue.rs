@@ -123,6 +123,15 @@ impl Queue {
         self.txs.is_empty()
     }
 
+    /// Number of transactions, but for one at `nonce`.
+    pub(super) fn others(&self, nonce: u64) -> usize {
+        self.txs.len() - usize::from(self.place(nonce).is_ok())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.txs.len()
+    }
+
     /// First nonce that is not handed out.
     pub(super) const fn cursor(&self) -> u64 {
         self.cursor
@@ -360,7 +369,7 @@ mod tests {
     use revm::context::TxEnv;
 
     fn queue_of(count: u64) -> Queue {
-        let account = Account { nonce: 0, balance: U256::MAX, is_contract: false };
+        let account = Account { balance: U256::MAX, ..Account::default() };
         let mut queue = Queue::new(Address::ZERO, Seat::new(account));
         for nonce in 0..count {
             let tx = TxEnv { nonce, gas_limit: 21_000, ..TxEnv::default() };

@@ -138,6 +138,12 @@ impl Pool {
         {
             self.cut(id, 0, Cause::SenderIsContract, removed);
         }
+        if account.is_delegated
+            && let Some(second) = account.nonce.checked_add(1)
+            && let Some(id) = self.senders.find(address)
+        {
+            self.cut(id, second, Cause::SenderDelegates, removed);
+        }
     }
 
     /// Removes transactions that have waited too long and are not handed out. A sender's later ones go with them.

@@ -6,7 +6,7 @@ use super::{
     execute::{BLOB, Executing, environment, keep},
     failure::stopped,
     kept::Kept,
-    reads::{read, stored},
+    reads::{corrupt, read, stored},
     slot::Slot,
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     model::{Candidate, Error},
     pool::{Account, Accounts, Admission, Batch, Fees, Settled, Tip},
     recovery::{Form, RecoverError, RecoveredTx},
-    state::Codes,
+    state::{Codes, StateError},
 };
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{self as api, Build, BuildJob, BuildRequest, Built, ExecId, Failure, RetryCause};
@@ -45,6 +45,19 @@ pub(super) struct Senders<'v> {
     pub(super) codes: &'v Codes,
 }
 
+impl Senders<'_> {
+    /// True if the code with this hash is a delegation.
+    fn delegates(&self, hash: &B256) -> Result<bool, Failure> {
+        if let Some(code) = self.codes.code(hash) {
+            return Ok(code.is_eip7702());
+        }
+        let unreadable =
+            |error: phalanx_merkle::Error| corrupt(StateError(format!("code {hash} cannot be read: {error}")));
+        let code = self.view.code(&hash.0).map_err(unreadable)?;
+        Ok(code.is_some_and(|code| self.codes.rule().delegates(&code)))
+    }
+}
+
 impl Accounts for Senders<'_> {
     type Error = Failure;
 
@@ -52,10 +65,8 @@ impl Accounts for Senders<'_> {
         let Some(account) = stored(&read(self.view)?, address)?.filter(|account| account.exists) else {
             return Ok(Account::default());
         };
-        // Code that is not known yet was created by the block that was just committed: the account is a contract.
-        let delegates = |hash: &B256| self.codes.find(hash).is_some_and(|id| self.codes.get(id).1.is_eip7702());
-        let is_contract = account.code_hash.is_some_and(|hash| !delegates(&hash));
-        Ok(Account { nonce: account.nonce, balance: account.balance, is_contract })
+        let delegates = account.code_hash.map(|hash| self.delegates(&hash)).transpose()?;
+        Ok(Account::new(account.nonce, account.balance, delegates))
     }
 }
 

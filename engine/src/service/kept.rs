@@ -1,11 +1,10 @@
 //! An executed block as the books keep it: its state, its result, and the facts that pool and proofs need.
 
 use crate::{recovery::RecoveredTx, seal::BlockInfo, state::Ancestors};
-use alloy_eips::eip7702::{RecoveredAuthorization, SignedAuthorization};
 use alloy_primitives::{Address, B256};
 use phalanx_engine_api as api;
 use phalanx_merkle::Snapshot;
-use revm::{context::TxEnv, context_interface::either::Either};
+use phalanx_paralyze::authorities;
 use std::sync::Arc;
 
 /// State and proofs of an executed block.
@@ -35,19 +34,10 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn of(txs: &[Arc<RecoveredTx>]) -> Self {
         let hashes = txs.iter().map(|tx| *tx.hash()).collect();
-        let authorities = |tx: &TxEnv| tx.authorization_list.iter().filter_map(authority).collect::<Vec<_>>();
         let mut accounts: Vec<_> = txs.iter().map(|tx| tx.tx().caller).collect();
         accounts.extend(txs.iter().flat_map(|tx| authorities(tx.tx())));
         accounts.sort_unstable();
         accounts.dedup();
         Self { hashes, accounts }
-    }
-}
-
-/// Signer of an authorization (EIP-7702).
-fn authority(authorization: &Either<SignedAuthorization, RecoveredAuthorization>) -> Option<Address> {
-    match authorization {
-        Either::Left(signed) => signed.recover_authority().ok(),
-        Either::Right(recovered) => recovered.authority(),
     }
 }

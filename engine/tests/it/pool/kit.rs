@@ -4,7 +4,10 @@ use phalanx::{
     RecoveredTx,
     pool::{Account, Accounts, Admission, Fees, Pool, PoolConfig, PooledTx, Refusal, Removed, Tip},
     revm::{
-        context::TxEnv,
+        context::{TxEnv, either::Either},
+        context_interface::transaction::{
+            Authorization, RecoveredAuthority, RecoveredAuthorization, SignedAuthorization,
+        },
         primitives::{Address, B256, U256, keccak256},
     },
 };
@@ -14,7 +17,8 @@ use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 #[derive(Clone, Debug, Default)]
 pub(super) struct World(pub(super) BTreeMap<Address, Account>);
 
-pub(super) const RICH: Account = Account { nonce: 0, balance: U256::from_limbs([0, 0, 1, 0]), is_contract: false };
+pub(super) const RICH: Account =
+    Account { nonce: 0, balance: U256::from_limbs([0, 0, 1, 0]), is_contract: false, is_delegated: false };
 
 impl World {
     pub(super) fn get(&self, address: Address) -> Account {
@@ -42,6 +46,12 @@ pub(super) const fn who(number: u8) -> Address {
 /// A transfer of zero; its whole price is the priority fee.
 pub(super) fn tx(from: u8, nonce: u64, price: u128) -> TxEnv {
     TxEnv { caller: who(from), nonce, gas_price: price, gas_limit: 21_000, ..Default::default() }
+}
+
+/// An authorization of account `from`.
+pub(super) fn authorization(from: u8) -> Either<SignedAuthorization, RecoveredAuthorization> {
+    let authorization = Authorization { chain_id: U256::ONE, address: who(200), nonce: 0 };
+    Either::Right(RecoveredAuthorization::new_unchecked(authorization, RecoveredAuthority::Valid(who(from))))
 }
 
 /// Recovers a transaction with a hash of its own.

@@ -3,6 +3,7 @@
 use super::kit::World;
 use phalanx::{
     RecoveredTx,
+    paralyze::authorities,
     pool::{Account, Batch, Cause, Fees, Load, Policy, PoolConfig, Refusal, Settled},
     revm::{
         context::TxEnv,
@@ -139,6 +140,24 @@ impl Model {
         }
     }
 
+    /// Accounts that delegate, or that a pooled transaction would make delegate, have one transaction here: their next.
+    fn check_delegation(&self, env: &TxEnv, account: &Account) -> Result<(), Refusal> {
+        let others = |sender: Address| {
+            let is_same = |item: &&Item| sender == env.caller && item.env().nonce == env.nonce;
+            self.of(sender).filter(|item| !is_same(item)).count()
+        };
+        let would =
+            |sender: Address| self.items.values().any(|item| authorities(item.env()).any(|found| found == sender));
+        let is_limited = account.is_delegated || would(env.caller);
+        if is_limited && (env.nonce != account.nonce || others(env.caller) > 0) {
+            return Err(Refusal::OneOfDelegated { next: account.nonce });
+        }
+        match authorities(env).find(|authority| others(*authority) > usize::from(*authority != env.caller)) {
+            Some(authority) => Err(Refusal::AuthorityPending { authority }),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn add(&mut self, tx: &Arc<RecoveredTx>, world: &World) -> Result<(u64, bool, Vec<Gone>), Refusal> {
         let before = self.clone();
         let env = tx.tx();
@@ -164,6 +183,7 @@ impl Model {
         if item.cost() > account.balance {
             return Err(Refusal::Funds { cost: item.cost(), balance: account.balance });
         }
+        self.check_delegation(env, &account)?;
         let there = self.items.get(&(sender, nonce)).cloned();
         if nonce < cursor {
             return Err(there.map_or(Refusal::NonceUsed { nonce, next: cursor }, |there| Refusal::InFlight {
@@ -292,6 +312,9 @@ impl Model {
             let cursor = if account.nonce < old.nonce { account.nonce } else { cursor.max(account.nonce) };
             self.seats.insert(sender, (account, cursor));
             self.forget_empty();
+            if account.is_delegated {
+                self.cut(sender, account.nonce + 1, Cause::SenderDelegates, &mut gone);
+            }
         }
         let mut back = back.to_vec();
         back.sort_unstable_by_key(|item| item.rank);
@@ -307,6 +330,9 @@ impl Model {
                 Some(hash) => Refusal::ReplacementUnderpriced { hash, bump: self.config.bump },
                 None if nonce < cursor => Refusal::NonceUsed { nonce, next: cursor },
                 None if nonce - next >= window => Refusal::NonceTooFar { nonce, next, window },
+                None if self.check_delegation(item.env(), &account).is_err() => {
+                    self.check_delegation(item.env(), &account).expect_err("refused")
+                }
                 None => {
                     self.seats.entry(sender).or_insert((account, account.nonce));
                     self.items.insert((sender, nonce), item);

@@ -3,12 +3,15 @@
 //! `PHALANX_FUZZ_SEED` is the first seed, `PHALANX_POOL_CASES` the number of cases.
 
 use super::{
-    kit::{World, recovered, tx, who},
+    kit::{World, authorization, recovered, tx, who},
     model::{Gone, Item, Model},
 };
 use phalanx::{
     RecoveredTx,
-    pool::{Account, Admission, Batch, Fees, Load, Policy, Pool, PoolConfig, PooledTx, Removed, Settled, Tip},
+    pool::{
+        Account, Admission, Batch, Cause, Fees, Load, Policy, Pool, PoolConfig, PooledTx, Refusal, Removed, Settled,
+        Tip,
+    },
     revm::{
         context::TxEnv,
         context_interface::result::InvalidTransaction,
@@ -37,6 +40,8 @@ struct Seen {
     returned_late: usize,
     /// Transactions that arrived together.
     together: usize,
+    /// Transactions that were refused or removed because accounts delegate.
+    delegated: usize,
 }
 
 /// Both pools, their state, and the transactions that builders and blocks hold.
@@ -103,9 +108,13 @@ impl Pair {
             (tx.tx_type, tx.max_fee_per_blob_gas) = (3, 1 + u128::from(self.draw(6)));
             tx.blob_hashes = vec![B256::with_last_byte(1)];
         }
+        if self.draw(10) == 0 {
+            tx.tx_type = 4;
+            tx.authorization_list = vec![authorization(self.draw(u64::from(SENDERS)) as u8)];
+        }
         tx.value = U256::from(self.draw(3));
         tx.data = vec![0; self.draw(300) as usize].into();
-        tx.gas_limit = 30_000;
+        tx.gas_limit = if tx.authorization_list.is_empty() { 30_000 } else { 60_000 };
         tx
     }
 
@@ -138,7 +147,9 @@ impl Pair {
                 }
                 (Admission::Refused(ours), Err(theirs)) => {
                     self.seen.refused += 1;
-                    self.seen.full += usize::from(ours == phalanx::pool::Refusal::Full);
+                    self.seen.full += usize::from(ours == Refusal::Full);
+                    let by_rule = matches!(ours, Refusal::OneOfDelegated { .. } | Refusal::AuthorityPending { .. });
+                    self.seen.delegated += usize::from(by_rule);
                     assert_eq!(ours, theirs);
                 }
                 (ours, theirs) => panic!("{ours:?}, expected {theirs:?}"),
@@ -148,6 +159,7 @@ impl Pair {
 
     fn same(&mut self, ours: Vec<Removed>, mut theirs: Vec<Gone>) {
         self.seen.removed += ours.len();
+        self.seen.delegated += ours.iter().filter(|removed| removed.cause == Cause::SenderDelegates).count();
         let mut ours: Vec<Gone> = ours.into_iter().map(|removed| (removed.tx.rank(), removed.cause)).collect();
         ours.sort_by_key(|(rank, _)| *rank);
         theirs.sort_by_key(|(rank, _)| *rank);
@@ -198,6 +210,7 @@ impl Pair {
                     account.nonce = included + u64::from(self.rng.random_range(0..6) == 0);
                 }
                 2 => account.balance = U256::from(self.rng.random_range(1..40) * 300_000u64),
+                3 => account.is_delegated = self.rng.random_range(0..4) == 0,
                 _ => {}
             }
             if account != self.world.get(who(from)) {
@@ -282,7 +295,7 @@ fn any_operations_end_as_in_the_naive_model() {
             }
             pair.compare();
         }
-        let Seen { admitted, refused, taken, removed, full, returned_late, together } = pair.seen;
+        let Seen { admitted, refused, taken, removed, full, returned_late, together, delegated } = pair.seen;
         sum.admitted += admitted;
         sum.refused += refused;
         sum.taken += taken;
@@ -290,10 +303,11 @@ fn any_operations_end_as_in_the_naive_model() {
         sum.full += full;
         sum.returned_late += returned_late;
         sum.together += together;
+        sum.delegated += delegated;
     }
     println!("{sum:?}");
     let each = cases as usize;
     assert!(sum.admitted > 30 * each && sum.refused > 10 * each && sum.taken > 10 * each, "{sum:?}");
-    assert!(sum.together > 10 * each, "{sum:?}");
+    assert!(sum.together > 10 * each && sum.delegated > 5 * each, "{sum:?}");
     assert!(sum.removed > 20 * each && sum.full > each / 2 && sum.returned_late > each / 2, "{sum:?}");
 }

@@ -1,6 +1,6 @@
 //! Admission, replacement and order, rule by rule.
 
-use super::kit::{RICH, World, add, hash, order, recovered, small, tip, tx, who};
+use super::kit::{RICH, World, add, authorization, hash, order, recovered, small, tip, tx, who};
 use phalanx::{
     pool::{Account, Admission, Batch, Cause, Fees, Policy, Pool, PoolConfig, Refusal, Settled, Tip},
     revm::{
@@ -50,6 +50,56 @@ fn every_refusal_has_its_reason() {
     assert!(matches!(add(&mut pool, &world, tx(4, 1, 9)), Err(Refusal::SenderFull { max: 1_500, .. })));
     assert_eq!(add(&mut pool, &world, tx(4, 0, 9)).expect_err("twice"), Refusal::Known);
     assert!(add(&mut pool, &world, tx(5, 0, 9)).is_ok());
+}
+
+#[test]
+fn a_delegated_account_has_one_pending_transaction() {
+    let mut world = World::default();
+    world.0.insert(who(1), Account { nonce: 5, is_delegated: true, ..RICH });
+    let mut pool = Pool::new(PoolConfig::default());
+    let refusal = Refusal::OneOfDelegated { next: 5 };
+    assert_eq!(add(&mut pool, &world, tx(1, 6, 9)).expect_err("behind a gap"), refusal);
+    assert!(add(&mut pool, &world, tx(1, 5, 9)).is_ok());
+    assert_eq!(add(&mut pool, &world, tx(1, 6, 9)).expect_err("the second"), refusal);
+    assert!(add(&mut pool, &world, tx(1, 5, 90)).is_ok(), "a replacement is the same one");
+    assert_eq!(pool.take(&Batch::default()).len(), 1);
+    assert_eq!(add(&mut pool, &world, tx(1, 6, 9)).expect_err("the first is with a builder"), refusal);
+    // An account that begins to delegate keeps its next.
+    (0..4).for_each(|nonce| _ = add(&mut pool, &world, tx(2, nonce, 9)).expect("admitted"));
+    world.0.insert(who(2), Account { nonce: 1, is_delegated: true, ..RICH });
+    let removed = pool.advance(&tip(1, 0, [who(2)]), &world).expect("a state");
+    let causes: Vec<_> = removed.iter().map(|removed| (removed.tx.tx().nonce, removed.cause.clone())).collect();
+    let hash = *removed[1].tx.hash();
+    assert_eq!(causes, [(0, Cause::Passed), (2, Cause::SenderDelegates), (3, Cause::Follows { hash })]);
+    world.0.insert(who(1), Account { nonce: 6, ..RICH });
+    pool.advance(&tip(2, 0, [who(1)]), &world).expect("a state");
+    (6..9).for_each(|nonce| _ = add(&mut pool, &world, tx(1, nonce, 9)).expect("it delegates no more"));
+}
+
+#[test]
+fn an_account_that_would_delegate_has_one_pending_transaction() {
+    let (mut pool, world) = (Pool::new(PoolConfig::default()), World::default());
+    let with = |from, nonce, of: &[u8]| {
+        let authorization_list = of.iter().map(|from| authorization(*from)).collect();
+        TxEnv { tx_type: 4, authorization_list, gas_limit: 100_000, ..tx(from, nonce, 9) }
+    };
+    assert!(add(&mut pool, &world, with(1, 0, &[2, 3])).is_ok());
+    assert!(add(&mut pool, &world, tx(2, 0, 9)).is_ok());
+    let refusal = Refusal::OneOfDelegated { next: 0 };
+    assert_eq!(add(&mut pool, &world, tx(2, 1, 9)).expect_err("the second"), refusal);
+    assert_eq!(add(&mut pool, &world, tx(3, 1, 9)).expect_err("behind a gap"), refusal);
+    (0..2).for_each(|nonce| _ = add(&mut pool, &world, tx(4, nonce, 9)).expect("admitted"));
+    let pending = |from| Refusal::AuthorityPending { authority: who(from) };
+    assert_eq!(add(&mut pool, &world, with(5, 0, &[4])).expect_err("two pending"), pending(4));
+    assert!(add(&mut pool, &world, tx(6, 0, 9)).is_ok() && add(&mut pool, &world, with(7, 0, &[6])).is_ok());
+    assert_eq!(add(&mut pool, &world, with(4, 2, &[4])).expect_err("its own"), pending(4));
+    assert!(add(&mut pool, &world, with(8, 0, &[8])).is_ok(), "its own, and its only one");
+    assert_eq!(add(&mut pool, &world, tx(8, 1, 9)).expect_err("the second"), refusal);
+    // The authorizations go with their transactions.
+    let batch = pool.take(&Batch::default());
+    let invalid = Settled::Invalid(InvalidTransaction::RejectCallerWithCode);
+    assert!(!pool.settle(batch.iter().map(|tx| (tx.rank(), invalid.clone()))).is_empty() && pool.is_empty());
+    (0..3).for_each(|nonce| _ = add(&mut pool, &world, tx(2, nonce, 9)).expect("nothing limits it"));
 }
 
 #[test]
