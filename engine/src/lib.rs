@@ -69,9 +69,11 @@ pub use bal::access_list_hints;
 pub use builder::{Budget, BuildJob, Builder, Built, Dropped, Progress, Reason, Target, Template};
 pub use engine::{Engine, EngineBuilder};
 pub use exec::run::RunStats;
+#[cfg(feature = "seeded-faults")]
+pub use model::Fault;
 pub use model::{
     AccessListFault, BlockAccessList, BlockError, Candidate, ChangedValue, Error, Executor, Hints, Invalid, Observer,
-    Order, Outcome, Payload, Stage, ThreadRole, Traces, Transaction, Unobserved,
+    Order, Outcome, Payload, Stage, ThreadRole, TooWide, Traces, Transaction, Unobserved,
 };
 pub use plan::{Block, LeftTransactions, Planner, SourceCounts};
 pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};

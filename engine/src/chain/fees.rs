@@ -4,8 +4,8 @@ use alloy_eips::eip1559::BaseFeeParams;
 
 /// Base fee of the block after one that used `gas_used` of `gas_limit` at `base_fee`, in wei per gas.
 ///
-/// As [`alloy_eips::calc_next_block_base_fee`], but exact where the result exceeds the header's field: `None`, so that no
-/// child is valid.
+/// As [`alloy_eips::calc_next_block_base_fee`], but exact where the result exceeds the header's field: `None`, for a child
+/// that the engine refuses.
 pub(super) fn next_base_fee(params: BaseFeeParams, gas_used: u64, gas_limit: u64, base_fee: u64) -> Option<u64> {
     let target = u128::from(gas_limit).checked_div(params.elasticity_multiplier).unwrap_or(0);
     let (used, fee) = (u128::from(gas_used), u128::from(base_fee));

@@ -5,7 +5,10 @@ use super::{
     schedule::Merge,
     spec::ChainSpec,
 };
-use crate::chain::{blobs, fees};
+use crate::{
+    chain::{blobs, fees},
+    model::TooWide,
+};
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_primitives::{B256, U256};
@@ -84,10 +87,10 @@ pub enum HeaderError {
     #[error("the block has ommers after the merge")]
     Ommers,
     /// The base fee does not follow from the parent's.
-    #[error("the base fee is {got} instead of {expected:?}")]
+    #[error("the base fee is {got} instead of {expected}")]
     BaseFee {
-        /// Base fee by the rules, in wei; `None` if no number satisfies them.
-        expected: Option<u64>,
+        /// Base fee by the rules, in wei.
+        expected: u64,
         /// Base fee of the header, in wei.
         got: u64,
     },
@@ -107,6 +110,9 @@ pub enum HeaderError {
         /// Excess of the header.
         got: u64,
     },
+    /// A number by the rules is wider than the engine's fields.
+    #[error(transparent)]
+    TooWide(#[from] TooWide),
     /// A field that the fork demands is missing.
     #[error("{field} is missing")]
     Missing {
@@ -210,10 +216,12 @@ impl ChainSpec {
             return Ok(()); // missing or not due, which `has_fields_of` tells
         };
         let expected = match parent.base_fee_per_gas.filter(|_| parent_london) {
-            Some(fee) => fees::next_base_fee(rules.base_fee, parent.gas_used, parent.gas_limit, fee),
-            None => Some(rules.initial_base_fee),
+            Some(fee) => {
+                fees::next_base_fee(rules.base_fee, parent.gas_used, parent.gas_limit, fee).ok_or(TooWide::BASE_FEE)?
+            }
+            None => rules.initial_base_fee,
         };
-        if expected == Some(got) { Ok(()) } else { Err(HeaderError::BaseFee { expected, got }) }
+        if expected == got { Ok(()) } else { Err(HeaderError::BaseFee { expected, got }) }
     }
 
     fn blob_gas(&self, header: &Header, parent: &Header) -> Result<(), HeaderError> {
@@ -231,7 +239,11 @@ impl ChainSpec {
             parent.blob_gas_used.unwrap_or_default(),
             parent.base_fee_per_gas.unwrap_or_default(),
         );
-        if expected == Some(excess) { Ok(()) } else { Err(HeaderError::ExcessBlobGas { expected, got: excess }) }
+        if expected != Some(excess) {
+            return Err(HeaderError::ExcessBlobGas { expected, got: excess });
+        }
+        // The largest price stands for all that are larger.
+        if params.calc_blob_fee(excess) == u128::MAX { Err(TooWide::BLOB_BASE_FEE.into()) } else { Ok(()) }
     }
 }
 

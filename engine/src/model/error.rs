@@ -1,5 +1,6 @@
 //! Errors of the engine.
 
+use super::too_wide::TooWide;
 use revm::primitives::hardfork::SpecId;
 
 /// Failure of the engine. Invalid transactions are not errors but [`crate::Outcome::Skipped`].
@@ -27,6 +28,9 @@ pub enum Error {
         /// The missing field.
         what: &'static str,
     },
+    /// A number of the block environment is wider than the engine's fields.
+    #[error(transparent)]
+    TooWide(#[from] TooWide),
     /// A block names a transaction that the caller did not supply.
     #[error("the block names transaction {index}, but there are {len}")]
     NoSuchTransaction {

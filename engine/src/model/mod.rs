@@ -4,11 +4,13 @@ mod access_list;
 mod candidate;
 mod config;
 mod error;
+mod faults;
 mod fees;
 mod observer;
 mod outcome;
 mod payload;
 mod thread_role;
+mod too_wide;
 mod txs;
 
 pub use access_list::{AccessListFault, BlockAccessList, ChangedValue};
@@ -16,6 +18,10 @@ pub use candidate::{Candidate, Transaction};
 pub(crate) use config::is_supported;
 pub use config::{Executor, Invalid, Order, Traces};
 pub use error::Error;
+#[cfg(feature = "seeded-faults")]
+pub use faults::Fault;
+#[cfg(not(feature = "seeded-faults"))]
+pub(crate) use faults::Fault;
 pub(crate) use fees::{paid, reward};
 pub use observer::{Observer, Stage, Unobserved};
 pub(crate) use observer::{StoreStage, observe, observe_fork};
@@ -24,4 +30,5 @@ pub(crate) use outcome::{prefetch_contents, prefetch_logs};
 pub use payload::{BlockError, Hints, Payload};
 pub use thread_role::ThreadRole;
 pub(crate) use thread_role::ThreadStart;
+pub use too_wide::TooWide;
 pub(crate) use txs::Txs;

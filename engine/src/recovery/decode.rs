@@ -1,6 +1,7 @@
 //! Decoding of transactions, and recovery of addresses from signatures.
 
 use super::RecoverError;
+use crate::model::TooWide;
 use alloy_consensus::{
     SignableTransaction, Signed, Transaction as _, TxEip4844, TxEip4844Variant, TxEnvelope, Typed2718 as _,
     crypto::secp256k1::recover_signer_unchecked, transaction::RlpEcdsaDecodableTx,
@@ -24,6 +25,13 @@ pub(super) enum Decoded {
 
 /// Decodes all of `bytes`, whose Keccak-256 is `hash`: the bytes are not hashed again.
 pub(super) fn decode(bytes: &[u8], hash: B256) -> Result<Decoded, RecoverError> {
+    exactly(bytes, hash).map_err(|error| match TooWide::in_transaction(bytes) {
+        Some(wide) if matches!(error, RecoverError::Decode(_)) => wide.into(),
+        _ => error,
+    })
+}
+
+fn exactly(bytes: &[u8], hash: B256) -> Result<Decoded, RecoverError> {
     let mut rest = bytes;
     let decoded = match bytes.first() {
         // Type numbers end where RLP lists begin; there is nothing between.

@@ -1,4 +1,4 @@
-use crate::chain::TxRuleError;
+use crate::{chain::TxRuleError, model::TooWide};
 
 /// Reason for which bytes are no transaction, or none of this chain and hard fork.
 #[derive(Debug, thiserror::Error)]
@@ -7,6 +7,9 @@ pub enum RecoverError {
     /// The bytes are not the EIP-2718 encoding of a transaction.
     #[error("not an EIP-2718 transaction: {0}")]
     Decode(#[from] alloy_eips::eip2718::Eip2718Error),
+    /// A fee is wider than the engine's fields.
+    #[error(transparent)]
+    TooWide(#[from] TooWide),
     /// Bytes follow the transaction.
     #[error("{len} bytes follow the transaction")]
     Trailing {

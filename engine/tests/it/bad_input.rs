@@ -2,10 +2,11 @@
 
 use crate::kit::{Asm, Case, Hint, Way, builder, call, contract, env, eoa, some_ways};
 use phalanx::{
-    Block, BlockError, BlockLimits, Error, GenesisAccount, Hints, Order,
+    Block, BlockError, BlockLimits, Error, GenesisAccount, Hints, Invalid, Order, TooWide,
     access::AccessSets,
     revm::{
         context::{BlockEnv, CfgEnv, TxEnv},
+        context_interface::block::BlobExcessGasAndPrice,
         primitives::{Address, Bytes, U256, hardfork::SpecId},
     },
 };
@@ -28,6 +29,14 @@ fn an_incomplete_environment_and_a_foreign_index_are_refused() {
     assert!(matches!(engine.execute(&no_randao, &txs, block()), Err(Error::Environment { .. })));
     let no_blobs = BlockEnv { blob_excess_gas_and_price: None, ..env(1) };
     assert!(matches!(engine.execute(&no_blobs, &txs, block()), Err(Error::Environment { .. })));
+    let price = BlobExcessGasAndPrice { excess_blob_gas: u64::MAX, blob_gasprice: u128::MAX };
+    let wide = BlockEnv { blob_excess_gas_and_price: Some(price), ..env(1) };
+    let named = |error: Option<Error>| matches!(error, Some(Error::TooWide(TooWide { bits: 128, .. })));
+    assert!(named(engine.execute(&wide, &txs, block()).err()));
+    assert!(named(engine.execute_given(&wide, &txs, Invalid::Skip).err().and_then(|error| match error {
+        BlockError::Engine(error) => Some(error),
+        _ => None,
+    })));
     let foreign = engine.execute(&env(1), &txs, Block::unpredicted(vec![0, 1]));
     assert!(matches!(foreign, Err(Error::NoSuchTransaction { index: 1, len: 1 })));
 }

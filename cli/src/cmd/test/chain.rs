@@ -9,6 +9,7 @@ use super::{
 };
 use alloy_eips::eip7840::BlobParams;
 use phalanx::{
+    TooWide,
     chain::{ChainSpec, ChainSpecError},
     revm::primitives::B256,
 };
@@ -37,7 +38,21 @@ fn judge(test: &BlockchainTest, setup: Setup) -> Verdict {
     };
     match run(test, spec, setup) {
         Ok(()) => Verdict::Passed,
-        Err(reason) => Verdict::Failed(reason),
+        Err(Ended::Unsupported(wide)) => Verdict::Skipped(wide.to_string()),
+        Err(Ended::Failed(reason)) => Verdict::Failed(reason),
+    }
+}
+
+/// Reason for which a test does not pass.
+enum Ended {
+    Failed(String),
+    /// The engine refuses a valid block for a number in it.
+    Unsupported(TooWide),
+}
+
+impl From<String> for Ended {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
     }
 }
 
@@ -62,35 +77,41 @@ fn chain_spec(test: &BlockchainTest) -> Result<ChainSpec, ChainSpecError> {
     Ok(spec)
 }
 
-fn run(test: &BlockchainTest, spec: ChainSpec, setup: Setup) -> Result<(), String> {
-    let genesis = decode_genesis(&test.genesis_rlp).map_err(|error| format!("malformed: genesisRLP: {error}"))?;
+fn run(test: &BlockchainTest, spec: ChainSpec, setup: Setup) -> Result<(), Ended> {
+    let genesis = decode_genesis(&test.genesis_rlp).map_err(|error| match error {
+        Refusal::TooWide(wide) => Ended::Unsupported(wide),
+        error => format!("malformed: genesisRLP: {error}").into(),
+    })?;
     let hash = genesis.hash_slow();
     if let Some(stated) = test.genesis_hash.filter(|stated| *stated != hash) {
-        return Err(format!("the genesis has hash {hash}, expected {stated}"));
+        return Err(format!("the genesis has hash {hash}, expected {stated}").into());
     }
     let root = state_root(&test.pre);
     if root != genesis.state_root {
-        return Err(format!("the genesis has state root {root}, its header says {}", genesis.state_root));
+        return Err(format!("the genesis has state root {root}, its header says {}", genesis.state_root).into());
     }
     let mut chain = Chain::new(spec, setup, genesis, test.pre.clone());
     for (index, block) in test.blocks.iter().enumerate() {
         match (chain.import(&block.rlp), &block.expect_exception) {
             (Err(error @ (Refusal::Internal(_) | Refusal::Evicted)), _) => {
-                return Err(format!("block {index}: {error}"));
+                return Err(format!("block {index}: {error}").into());
             }
             (Ok(hash), None) => {
                 if let Some(stated) = block.hash.filter(|stated| *stated != hash) {
-                    return Err(format!("block {index}: its hash is {hash}, expected {stated}"));
+                    return Err(format!("block {index}: its hash is {hash}, expected {stated}").into());
                 }
             }
-            (Err(Refusal::Invalid(_)), Some(_)) => {}
+            (Err(Refusal::Invalid(_) | Refusal::TooWide(_)), Some(_)) => {}
+            (Err(Refusal::TooWide(wide)), None) => return Err(Ended::Unsupported(wide)),
             (Ok(_), Some(exception)) => {
-                return Err(format!("block {index}: it is accepted, and must be refused: {exception}"));
+                return Err(format!("block {index}: it is accepted, and must be refused: {exception}").into());
             }
-            (Err(rule), None) => return Err(format!("block {index}: it is refused, and must be accepted: {rule}")),
+            (Err(rule), None) => {
+                return Err(format!("block {index}: it is refused, and must be accepted: {rule}").into());
+            }
         }
     }
-    end(test, &chain)
+    Ok(end(test, &chain)?)
 }
 
 /// Checks the best block and the state after it.

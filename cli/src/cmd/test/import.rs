@@ -6,8 +6,8 @@ use alloy_consensus::{
 };
 use alloy_rlp::Decodable as _;
 use phalanx::{
-    BlockError, Engine, Error, Executed, Executor, Hints, Payload,
-    chain::{ChainSpec, PreStep},
+    BlockError, Engine, Error, Executed, Executor, Hints, Payload, TooWide,
+    chain::{ChainSpec, HeaderError, PreStep},
     revm::{
         context::TxEnv,
         primitives::{B256, U256, map::HashMap},
@@ -27,6 +27,9 @@ pub(super) enum Refusal {
     /// Invalid, by this rule.
     #[error("{0}")]
     Invalid(String),
+    /// Valid by the rules, or not: the engine does not hold its numbers.
+    #[error(transparent)]
+    TooWide(#[from] TooWide),
     /// Failure of the engine, not of the block.
     #[error("internal: {0}")]
     Internal(#[from] Error),
@@ -130,7 +133,12 @@ impl Chain {
         }
         let parent = self.blocks.get(&header.parent_hash).ok_or_else(|| invalid("its parent is not known"))?;
         let total_difficulty = parent.total_difficulty.saturating_add(header.difficulty);
-        self.spec.validate_header(header, &parent.header, Some(parent.total_difficulty)).map_err(invalid)?;
+        self.spec.validate_header(header, &parent.header, Some(parent.total_difficulty)).map_err(
+            |rule| match rule {
+                HeaderError::TooWide(wide) => wide.into(),
+                rule => invalid(rule),
+            },
+        )?;
         let (ommers, withdrawals) = (&block.body.ommers, block.body.withdrawals.as_ref().map(|list| list.as_slice()));
         let txs = &block.body.transactions;
         self.spec.validate_body(header, txs, ommers, withdrawals, Some(rlp.len())).map_err(invalid)?;
@@ -148,6 +156,7 @@ impl Chain {
         let sets = on_dag.then(|| engine.true_sets(&payload).ok()).flatten();
         let hints = sets.as_ref().map_or(Hints::Predict, Hints::Sets);
         let executed = engine.execute_block(&payload, hints).map_err(|error| match error {
+            BlockError::Engine(Error::TooWide(wide)) => wide.into(),
             BlockError::Engine(error) => Refusal::Internal(error),
             other => invalid(other),
         })?;
@@ -256,7 +265,10 @@ fn drain(
 
 fn decode(rlp: &[u8]) -> Result<Block<TxEnvelope>, Refusal> {
     let mut rest = rlp;
-    let block = Block::decode(&mut rest).map_err(|error| invalid(format!("it cannot be decoded: {error}")))?;
+    let block = Block::decode(&mut rest).map_err(|error| match TooWide::in_block(rlp) {
+        Some(wide) => wide.into(),
+        None => invalid(format!("it cannot be decoded: {error}")),
+    })?;
     if rest.is_empty() { Ok(block) } else { Err(invalid(format!("{} bytes follow it", rest.len()))) }
 }
 

@@ -55,7 +55,7 @@ pub(super) fn child(chain: &ChainSpec, parent: &Header, seconds: u64) -> Header 
         match chain.validate_header(&header, parent, None) {
             Ok(()) => return header,
             Err(HeaderError::Difficulty { expected: Some(expected), .. }) => header.difficulty = expected,
-            Err(HeaderError::BaseFee { expected: Some(expected), .. }) => header.base_fee_per_gas = Some(expected),
+            Err(HeaderError::BaseFee { expected, .. }) => header.base_fee_per_gas = Some(expected),
             Err(HeaderError::ExcessBlobGas { expected, .. }) => header.excess_blob_gas = expected,
             Err(HeaderError::GasLimit { parent, .. }) => header.gas_limit = u64::try_from(parent).expect("a limit"),
             Err(error) => panic!("{error}"),
@@ -141,7 +141,7 @@ fn each_rule_refuses_its_violation() {
         if spec.is_enabled_in(SpecId::LONDON) {
             let fee = good.base_fee_per_gas.expect("a base fee");
             let wrong = check(&|h| h.base_fee_per_gas = Some(fee + 1));
-            assert_eq!(wrong, Err(E::BaseFee { expected: Some(fee), got: fee + 1 }), "{name}");
+            assert_eq!(wrong, Err(E::BaseFee { expected: fee, got: fee + 1 }), "{name}");
         }
         if spec.is_enabled_in(SpecId::CANCUN) {
             let max = chain.blob_params(0).expect("blobs").max_blob_gas_per_block();

@@ -3,9 +3,9 @@
 use alloy_consensus::Header;
 use alloy_eips::eip7840::BlobParams;
 use alloy_genesis::Genesis;
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256};
 use phalanx::{
-    chain::{ChainSpec, ChainSpecError, DaoFork, Merge, Parameters},
+    chain::{ChainSpec, ChainSpecError, DaoFork, HeaderError, Merge, Parameters},
     revm::primitives::hardfork::SpecId,
 };
 use serde_json::{Value, json};
@@ -258,4 +258,45 @@ fn the_environment_equals_the_header() {
     let work = Header { difficulty: U256::from(5), mix_hash: [8; 32].into(), ..Default::default() };
     let env = named("London").env(&work);
     assert_eq!((env.difficulty, env.prevrandao), (U256::from(5), None));
+}
+
+/// Numbers that the rules allow and no field holds: the header is refused, and the error names the limit.
+#[test]
+fn fees_that_no_field_holds_are_refused_by_name() {
+    let chain = named("Osaka");
+    let parent = Header {
+        number: 1,
+        timestamp: 12,
+        gas_limit: 30_000_000,
+        base_fee_per_gas: Some(7),
+        withdrawals_root: Some(B256::ZERO),
+        blob_gas_used: Some(0),
+        excess_blob_gas: Some(0),
+        parent_beacon_block_root: Some(B256::ZERO),
+        requests_hash: Some(B256::ZERO),
+        ..Default::default()
+    };
+    let child = |parent: &Header| Header {
+        parent_hash: parent.hash_slow(),
+        number: 2,
+        timestamp: 24,
+        gas_used: 15_000_000,
+        ..parent.clone()
+    };
+    let judge = |header: &Header, parent: &Header| chain.validate_header(header, parent, None).expect_err("refused");
+    let full = Header { gas_used: 30_000_000, base_fee_per_gas: Some(u64::MAX), ..parent.clone() };
+    let wide = |error: HeaderError, bits| {
+        assert!(matches!(error, HeaderError::TooWide(wide) if wide.bits == bits), "{error}");
+        assert!(error.to_string().ends_with(&format!("does not fit {bits} bits, the limit of this engine")), "{error}");
+    };
+    wide(judge(&child(&full), &full), 64);
+    // The excess does not change at the target, where the price of blob gas is far above the reserve.
+    let params = chain.blob_params(0).expect("blobs");
+    let parent = Header {
+        gas_used: 15_000_000,
+        excess_blob_gas: Some(u64::MAX >> 1),
+        blob_gas_used: Some(params.target_blob_gas_per_block()),
+        ..parent
+    };
+    wide(judge(&child(&parent), &parent), 128);
 }

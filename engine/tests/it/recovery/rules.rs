@@ -52,6 +52,35 @@ fn bytes_that_are_no_transaction_are_refused() {
     }
 }
 
+/// The rules allow fees of any width; revm and alloy hold 128 bits.
+#[test]
+fn a_fee_that_is_too_wide_is_named() {
+    let osaka = recovery(SpecId::OSAKA);
+    let wide = U256::from(1) << 130;
+    let fits = U256::from(u128::MAX);
+    let tx = |tx_type: u8, count: usize, place: usize, number: U256| {
+        let mut fields = vec![U256::from(1); count];
+        fields[place] = number;
+        let mut bytes = if tx_type == 0 { vec![] } else { vec![tx_type] };
+        alloy_rlp::encode_list(&fields, &mut bytes);
+        bytes
+    };
+    for (tx_type, count, place, field) in [
+        (0, 9, 1, "the gas price"),
+        (1, 11, 2, "the gas price"),
+        (2, 12, 2, "the maximum priority fee per gas"),
+        (2, 12, 3, "the maximum fee per gas"),
+        (3, 14, 3, "the maximum fee per gas"),
+        (4, 13, 3, "the maximum fee per gas"),
+    ] {
+        let error = refused(&osaka, &tx(tx_type, count, place, wide));
+        assert!(matches!(error, RecoverError::TooWide(_)), "{tx_type} {place}: {error}");
+        assert_eq!(error.to_string(), format!("{field} does not fit 128 bits, the limit of this engine"));
+        let other = refused(&osaka, &tx(tx_type, count, place, fits));
+        assert!(!matches!(other, RecoverError::TooWide(_)), "{tx_type} {place}: {other}");
+    }
+}
+
 #[test]
 fn a_transaction_has_one_encoding() {
     let short = encoded(&legacy(None));
