@@ -1,4 +1,5 @@
-//! Prefetches memory before its use, looks ahead in loops, and reuses buffers: what hot loops of every crate share.
+//! Prefetches memory before its use, looks ahead in loops, reuses buffers, and stacks layers: what hot loops of every
+//! crate share.
 //!
 //! ```text
 //! lookahead    ──► prefetch     ──► use
@@ -10,6 +11,7 @@
 //! A block names its transactions and keys in random order of memory, so each access would be a cache miss. A loop that
 //! knows its next items prefetches them; [`PrefetchIterator`] keeps that out of the loop's own logic. A block's buffers are
 //! megabytes, which the allocator would return to the system and clear anew for every block; [`BufferPool`] keeps them.
+//! Blocks beside the chain share what is below them; [`Strata`] keeps their changes searchable.
 //! Nothing here changes a result.
 //!
 //! ```
@@ -34,7 +36,9 @@
 mod lookahead;
 mod pool;
 mod prefetch;
+mod strata;
 
 pub use lookahead::{Ahead, PrefetchIterator, prefetch_ahead};
 pub use pool::{BufferPool, Pooled, Reuse};
 pub use prefetch::{prefetch, prefetch_all, prefetch_slice, prefetch_write, prefetch_write_all};
+pub use strata::{MERGED_LAYERS, Strata};

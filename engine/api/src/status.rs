@@ -51,15 +51,15 @@ pub struct Limits {
     pub depth: u32,
     /// Maximum number of blocks at one height.
     pub siblings: u32,
-    /// Maximum size of all payloads of uncommitted blocks, in bytes.
+    /// Maximum size of all uncommitted blocks, in bytes: their payloads, and the memory of those that are executed.
     pub bytes: u64,
 }
 
 impl Default for Limits {
-    /// 32 heights, 8 siblings, 256 MiB: a second or two of blocks at any sensible rate, and every honest proposal of
-    /// one height under a few view changes.
+    /// 32 heights, 8 siblings, 1 GiB: a second or two of blocks at any sensible rate, and every honest proposal of one
+    /// height under a few view changes.
     fn default() -> Self {
-        Self { depth: 32, siblings: 8, bytes: 256 << 20 }
+        Self { depth: 32, siblings: 8, bytes: 1 << 30 }
     }
 }
 

@@ -7,9 +7,9 @@
 //!                                        discard    discard        rewind
 //! ```
 
-use super::{Engine, forks::ForkAccounts};
+use super::Engine;
 use crate::{
-    model::{Error, Stage, observe},
+    model::{Error, Fault, Stage, observe},
     seal::{BlockInfo, Merkleized},
     state::{Above, Done},
 };
@@ -29,7 +29,7 @@ impl Engine {
     /// Checks out the state after the committed block or a fork. Every kind of commit checks the committed block out
     /// again.
     ///
-    /// Takes time in proportion to the contracts that uncommitted blocks have created.
+    /// Takes the same time whatever uncommitted blocks change.
     ///
     /// # Errors
     /// The block does not exist any more.
@@ -59,8 +59,14 @@ impl Engine {
         let parent = prepared.parent();
         let prepared = prepared.with_payload(tag)?;
         let id = observe(&*self.observer, Stage::Merkle, || self.state.store.add_fork(prepared))?;
-        self.forks.0.insert(id, ForkAccounts { parent, accounts });
+        self.forks.add(id, parent, accounts);
         Ok((id, block))
+    }
+
+    /// Bytes that a fork takes in memory, beside what it shares with the blocks below it; `None` if there is no such
+    /// fork.
+    pub fn fork_memory(&self, block: BlockId) -> Option<usize> {
+        self.state.store.fork_memory(block)
     }
 
     /// All forks, in the order of their creation.
@@ -94,8 +100,8 @@ impl Engine {
         let Self { state, workers, observer, .. } = self;
         let promote = || workers.install(|| state.store.apply_fork_noted(block, note));
         let pending = observe(&**observer, Stage::Merkle, promote)?;
-        match self.forks.0.remove(&block) {
-            Some(fork) => self.state.adopt(&fork.accounts),
+        match self.forks.take(block) {
+            Some(accounts) => self.state.adopt(&accounts),
             None => self.state.meet_all()?,
         }
         self.forks.prune(&self.state);
@@ -110,7 +116,7 @@ impl Engine {
     pub fn discard(&mut self, block: BlockId) -> Result<usize, Error> {
         let count = self.state.store.discard_fork(block)?;
         self.forks.prune(&self.state);
-        if !self.forks.0.contains_key(&self.position()) {
+        if !self.forks.has(self.position()) {
             self.state.move_to(None);
         }
         Ok(count)
@@ -141,7 +147,10 @@ impl Engine {
 
     fn settle(&mut self, pending: Pending) -> Result<(), Error> {
         self.forks.prune(&self.state);
-        self.state.meet_all()?;
+        match Fault::RewoundIndex.is_seeded() {
+            true => self.state.move_to(None),
+            false => self.state.meet_all()?,
+        }
         self.persister.submit(pending)?.wait()
     }
 }

@@ -2,19 +2,22 @@
 
 use crate::{
     model::Error,
-    state::{AccountChange, AccountIndexDelta, State, account},
+    state::{AccountChange, AccountIndexDelta, AccountLayers, State, account},
 };
 use alloy_primitives::{Address, map::HashMap};
 use phalanx_merkle::{BlockId, Fork};
 
 /// Facts about forks that the store does not know.
 #[derive(Debug, Default)]
-pub(super) struct Forks(pub(super) HashMap<BlockId, ForkAccounts>);
+pub(super) struct Forks(HashMap<BlockId, ForkAccounts>);
 
 #[derive(Debug)]
-pub(super) struct ForkAccounts {
-    pub(super) parent: BlockId,
-    pub(super) accounts: AccountIndexDelta,
+struct ForkAccounts {
+    parent: BlockId,
+    /// Changes of the block itself.
+    own: AccountIndexDelta,
+    /// Changes since the committed block, the own ones included.
+    above: AccountLayers,
 }
 
 impl Forks {
@@ -38,9 +41,27 @@ impl Forks {
                 }
                 Ok(())
             })?;
-            branches.0.insert(block, ForkAccounts { parent, accounts });
+            branches.add(block, parent, accounts);
         }
         Ok(branches)
+    }
+
+    /// Adds a fork. O(its changes).
+    pub(super) fn add(&mut self, block: BlockId, parent: BlockId, own: AccountIndexDelta) {
+        let below = core::iter::successors(self.0.get(&parent), |fork| self.0.get(&fork.parent));
+        let depth = below.count();
+        let above = self.accounts(parent).with(depth, &own);
+        self.0.insert(block, ForkAccounts { parent, own, above });
+    }
+
+    /// True if the block is a fork.
+    pub(super) fn has(&self, block: BlockId) -> bool {
+        self.0.contains_key(&block)
+    }
+
+    /// Removes a fork that is committed now; returns the accounts that it changed.
+    pub(super) fn take(&mut self, block: BlockId) -> Option<AccountIndexDelta> {
+        self.0.remove(&block).map(|fork| fork.own)
     }
 
     /// Drops forks that the store has dropped.
@@ -49,16 +70,7 @@ impl Forks {
     }
 
     /// Accounts whose code or incarnation at `block` differs from the committed state.
-    pub(super) fn accounts(&self, block: BlockId) -> HashMap<Address, AccountChange> {
-        let mut accounts = HashMap::default();
-        let mut at = block;
-        while let Some(fork) = self.0.get(&at) {
-            for change in &fork.accounts.changes {
-                // The latest change counts.
-                accounts.entry(change.address).or_insert(*change);
-            }
-            at = fork.parent;
-        }
-        accounts
+    pub(super) fn accounts(&self, block: BlockId) -> AccountLayers {
+        self.0.get(&block).map(|fork| fork.above.clone()).unwrap_or_default()
     }
 }

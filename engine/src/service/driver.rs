@@ -153,7 +153,11 @@ impl Driver {
     pub(super) fn complete(&mut self, completion: Completion) {
         let committed = matches!(completion, Completion::Written(job) if job.kind == JobKind::Commit);
         self.shared.with(|desk| match completion {
-            Completion::Executed(job, kept) => desk.executed(job, Ok(*kept)),
+            Completion::Executed(job, kept) => {
+                let memory = kept.memory;
+                desk.executed(job, Ok(*kept));
+                desk.weigh(job.id, memory);
+            }
             Completion::Invalid(job, cause) => desk.executed(job, Err(cause)),
             Completion::Rooted(job, kept, outcome) => desk.rooted(job, *kept, outcome),
             Completion::Written(job) if job.kind == JobKind::Commit => desk.committed(job, Ok(())),
@@ -198,7 +202,9 @@ impl Driver {
         };
         let height = view.read().ok()?.height()?;
         let ancestors = Arc::new(named(&parent.ancestors, height, id));
-        Some(Kept { view, ancestors, outcome: Some(found.outcome), info: None, facts: Arc::default(), log_bytes: 0 })
+        let memory = self.engine.fork_memory(found.block).unwrap_or_default() as u64;
+        let (outcome, facts) = (Some(found.outcome), Arc::default());
+        Some(Kept { view, ancestors, outcome, info: None, facts, log_bytes: 0, memory })
     }
 
     /// Completes a root: it was computed with the execution, and is reported now.
@@ -228,6 +234,7 @@ impl Driver {
         let (mut rows, steps) = path.ok_or(Failure::Superseded)?;
         let last = steps.len().saturating_sub(1);
         for (place, (block, row)) in steps.into_iter().enumerate() {
+            let id = row.exec;
             rows.push(row);
             let note = Note { finalised, committed: rows.clone() }.write();
             // The writer takes blocks in order: when the last is written, all are; if one fails, so do those after
@@ -237,10 +244,21 @@ impl Driver {
                 self.writing -= usize::from(place == last);
                 return Err(failure(&error));
             }
+            self.settle(id, block);
         }
         self.shared.restored.lock().follow(&self.engine.state.store);
         self.shelf.follow(&self.engine.state.store);
         Ok(())
+    }
+
+    /// Has the books keep a committed block without the fork that it was.
+    fn settle(&self, id: ExecId, block: BlockId) {
+        let mut desk = self.shared.desk.lock();
+        if let Ok(view) = self.engine.state.store.snapshot(block)
+            && let Some(kept) = desk.value(id).cloned()
+        {
+            desk.replace(id, Kept { view, memory: 0, ..kept });
+        }
     }
 
     /// Callback for the end of a write of `job`.

@@ -37,7 +37,7 @@ pub(super) enum Failed {
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
         match error {
-            Error::Environment { .. } => Self::Invalid(InvalidCause::Environment),
+            Error::Environment { .. } | Error::TooWide(_) => Self::Invalid(InvalidCause::Environment),
             error => Self::Engine(failure(&error)),
         }
     }
@@ -111,9 +111,10 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
     let log_bytes = merkleized.prepared.log_bytes() as u64;
     let (block, info) = engine.add_fork(merkleized, Tag { outcome: outcome.clone() }.write())?;
     let view = engine.state.store.snapshot(block)?;
+    let memory = engine.fork_memory(block).unwrap_or_default() as u64;
     let ancestors = Arc::new(named(&parent.ancestors, height, id));
     let facts = Arc::new(Facts::of(&txs));
-    Ok(Kept { view, ancestors, outcome: Some(outcome), info: Some(Arc::new(info)), facts, log_bytes })
+    Ok(Kept { view, ancestors, outcome: Some(outcome), info: Some(Arc::new(info)), facts, log_bytes, memory })
 }
 
 /// Decodes the transactions. Returns those that can be executed, and a status for every other.

@@ -20,6 +20,8 @@ pub(crate) struct Kept {
     pub(super) facts: Arc<Facts>,
     /// Approximate size of the block's log record, in bytes.
     pub(super) log_bytes: u64,
+    /// Memory of the fork, in bytes.
+    pub(super) memory: u64,
 }
 
 /// Transactions and accounts of a block, for the pool; empty after a restart.

@@ -256,6 +256,7 @@ fn rows(engine: &Engine, height: u64, note: &Note) -> Result<Rows<Kept>, Error> 
             info: None,
             facts: Arc::default(),
             log_bytes: 0,
+            memory: 0,
         };
         let row = Row { committed, value };
         match &mut rows {

@@ -1,6 +1,7 @@
 //! Effect of a finished transaction on an account, by the rules of the block's spec: every
 //! executor decides by it. EIP-6780 needs no rule here: revm marks what it destroys.
 
+use crate::model::Fault;
 use revm::{primitives::hardfork::SpecId, state::Account};
 
 /// Rules that decide.
@@ -50,7 +51,7 @@ impl AccountRules {
     /// True if the slots that `account` had before the transaction are lost: it was destroyed, or created over an
     /// account that could hold some.
     pub(crate) fn resets_storage(self, account: &Account) -> bool {
-        if account.is_loaded_as_not_existing() {
+        if account.is_loaded_as_not_existing() || Fault::StorageAfterDestruction.is_seeded() {
             return false;
         }
         let destroyed = account.is_selfdestructed() && !account.is_created();

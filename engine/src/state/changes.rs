@@ -1,6 +1,8 @@
 //! Changes of a block: the store's delta, and the changes to the index of accounts beside the store.
 
-use alloy_primitives::{Address, B256};
+use crate::model::Fault;
+use alloy_primitives::{Address, B256, map::AddressMap};
+use phalanx_memory::Strata;
 use phalanx_merkle::Delta;
 use revm::primitives::hardfork::SpecId;
 
@@ -42,4 +44,27 @@ pub(crate) struct AccountChange {
     pub(crate) code: Option<B256>,
     /// New incarnation.
     pub(crate) incarnation: u32,
+}
+
+/// Account changes of uncommitted blocks on top of each other. Its lowest blocks may be committed by now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AccountLayers(Strata<AddressMap<AccountChange>>);
+
+impl AccountLayers {
+    /// Layers with a block on top, on the newest `depth` of these. O(the block's changes).
+    pub(crate) fn with(&self, depth: usize, block: &AccountIndexDelta) -> Self {
+        let mut layers = self.0.clone();
+        layers.trim(depth);
+        let known = block.changes.iter().filter(|_| !Fault::ForkIndex.is_seeded());
+        let own: AddressMap<AccountChange> = known.map(|change| (change.address, *change)).collect();
+        let weight = own.len();
+        layers.push(own, weight, |older, newer| older.extend(newer));
+        Self(layers)
+    }
+
+    /// Latest change of an account.
+    #[inline]
+    pub(crate) fn get(&self, address: &Address) -> Option<&AccountChange> {
+        self.0.newest_first().find_map(|layer| layer.get(address))
+    }
 }

@@ -15,7 +15,7 @@ mod value;
 mod writer;
 
 pub(crate) use account_rules::{AccountRules, AccountTransition};
-pub(crate) use changes::{AccountChange, AccountIndexDelta, Changes};
+pub(crate) use changes::{AccountChange, AccountIndexDelta, AccountLayers, Changes};
 pub(crate) use codes::{CodeId, CodeRule, Codes, DEFAULT_CODE_CACHE, LocalCodes};
 pub use genesis::GenesisAccount;
 pub(crate) use origin::Origin;
@@ -24,10 +24,7 @@ pub(crate) use writer::Persister;
 pub use writer::{Done, Ticket};
 
 use crate::model::Error;
-use alloy_primitives::{
-    Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
-    map::{AddressMap, HashMap},
-};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::AddressMap};
 use encoding::{
     Encoded, MAX_KEY, StoredAccount, account_key, decode_account, decode_name, decode_slot, decode_slot_key, name_key,
     read_account, slot_key,
@@ -75,7 +72,7 @@ pub struct State {
 pub(crate) struct Above {
     pub(crate) view: Snapshot,
     /// Accounts whose code or incarnation changed since the committed block.
-    pub(crate) accounts: HashMap<Address, AccountChange>,
+    pub(crate) accounts: AccountLayers,
 }
 
 /// Hashes of ancestors by number, for BLOCKHASH.

@@ -234,3 +234,46 @@ fn a_block_executed_on_another_state_is_not_merkleized() {
     let child = run(&mut engine, &[call(1, 1, Address::repeat_byte(2), 1)]);
     assert!(engine.commit(child).is_err(), "the parent is not committed");
 }
+
+/// A transfer on 60 uncommitted blocks of 5,000 transfers costs what it costs on the committed block.
+#[test]
+fn a_deep_fork_costs_what_it_changes() {
+    const DEPTH: u64 = 60;
+    const WIDE: u64 = 5_000;
+    let address = |number: u64| Address::from_word(U256::from(0x10000 + number).into());
+    let mut engine = builder().with_threads(1).build().expect("an engine in memory");
+    let rich =
+        |number| GenesisAccount { address: address(number), balance: U256::from(1u64 << 60), ..Default::default() };
+    engine.genesis((0..WIDE + 100).map(rich)).expect("a sound genesis");
+    let transfer = |from: u64, nonce: u64, to: u64| TxEnv { caller: address(from), ..call(1, nonce, address(to), 1) };
+    let hold = |engine: &mut Engine, parent: BlockId, txs: &[TxEnv]| {
+        engine.checkout(parent).expect("it is there");
+        let height = engine.state().height().expect("genesis") + 1;
+        let executed = engine.execute_given(&env(height), txs, phalanx::Invalid::Refuse).expect("valid");
+        let merkleized = engine.merkleize(executed).expect("a root");
+        engine.add_fork(merkleized, Vec::new()).expect("room").0
+    };
+    let committed = engine.committed();
+    let mut at = committed;
+    for block in 0..DEPTH {
+        let txs: Vec<_> = (0..WIDE).map(|from| transfer(from, block, 1_000_000 * (block + 1) + from)).collect();
+        at = hold(&mut engine, at, &txs);
+    }
+    let mut best = [std::time::Duration::MAX; 2];
+    let mut bytes = [0; 2];
+    for round in 0..30 {
+        for (place, parent) in [committed, at].into_iter().enumerate() {
+            // Leaving the state and coming back is part of the time.
+            engine.checkout(if parent == at { committed } else { at }).expect("it is there");
+            let txs = [transfer(WIDE + round, 0, 7_000_000_000 + round)];
+            let start = std::time::Instant::now();
+            let held = hold(&mut engine, parent, &txs);
+            best[place] = best[place].min(start.elapsed());
+            bytes[place] = engine.fork_memory(held).expect("a fork");
+            engine.discard(held).expect("it is there");
+        }
+    }
+    println!("a transfer on the committed block and at depth {DEPTH}: {best:?}, {bytes:?} bytes");
+    assert!(bytes[1] < 2 * bytes[0], "{bytes:?} bytes");
+    assert!(best[1] < 2 * best[0], "{best:?}");
+}

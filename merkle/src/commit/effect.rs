@@ -36,6 +36,18 @@ pub(crate) struct Effect {
     pub(crate) kept: Option<Arc<Vec<Records>>>,
 }
 
+impl Effect {
+    /// Bytes that the effect takes, without its tree.
+    pub(crate) fn memory(&self) -> usize {
+        self.delta.memory()
+            + self.linked.memory()
+            + self.moves.capacity() * size_of::<(u32, u64)>()
+            + self.records.iter().map(|records| records.bytes.capacity()).sum::<usize>()
+            + self.steps.capacity() * size_of::<PositionChange>()
+            + self.arena.as_ref().map_or(0, |arena| arena.memory())
+    }
+}
+
 /// Key bytes that an operation names.
 pub(crate) fn name(op: Operation<'_>) -> &[u8] {
     match op.target() {

@@ -7,7 +7,7 @@ use phalanx_merkle_proof::{Entry, Hash};
 
 use super::{
     effect::{Effect, name},
-    layers::{Layer, OVERLAID, Overlay, digest},
+    layers::{Layer, OVERLAID, Overlay, Unapplied, digest},
     resolve::KeyRef,
 };
 use crate::{
@@ -33,7 +33,7 @@ impl Layer {
                 }
             }
         };
-        (layer.effect, layer.base) = (Mutex::new(Some(effect)), base);
+        layer.unapplied = Mutex::new(Some(Unapplied { effect, base }));
         layer
     }
 
@@ -47,8 +47,7 @@ impl Layer {
             owners: (0..count as u32).collect(),
             first_sn: effect.first_sn,
             tree: effect.tree.clone(),
-            effect: Mutex::new(None),
-            base: None,
+            unapplied: Mutex::new(None),
         };
         let Effect { delta, linked, moves, first_sn, height, .. } = effect;
         for rank in 0..linked.len() {
@@ -118,7 +117,7 @@ impl<'s, B: BaseState> Overlaid<'s, B> {
     #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         let digest = digest(&self.overlay.digester, false, key);
-        match self.overlay.find_entry(digest, false, key) {
+        match self.overlay.find(digest, false, key) {
             Some(entry) => self.overlay.item(entry).1.present.then_some(OVERLAID | entry),
             None => self.state.find(key),
         }
@@ -127,7 +126,7 @@ impl<'s, B: BaseState> Overlaid<'s, B> {
     /// Id in this view of a key, or sentinel, of the base state; `None` if the overlay deletes it.
     fn lift(&self, id: u32) -> Option<u32> {
         let (sentinel, key) = (self.state.is_sentinel(id), self.state.entry(id).0);
-        match self.overlay.find_entry(digest(&self.overlay.digester, sentinel, key), sentinel, key) {
+        match self.overlay.find(digest(&self.overlay.digester, sentinel, key), sentinel, key) {
             Some(entry) => self.overlay.item(entry).1.present.then_some(OVERLAID | entry),
             None => Some(id),
         }
@@ -146,14 +145,16 @@ impl<'s, B: BaseState> Overlaid<'s, B> {
     /// Keys and sentinels in key order, from `from` on.
     pub(crate) fn in_key_order<'r>(&'r self, from: &'r Hash) -> impl Iterator<Item = u32> + 'r {
         let mut below = self.state.in_key_order(from).filter_map(|id| self.lift(id)).peekable();
-        let first = self.overlay.created.partition_point(|(hash, _)| hash < from);
-        let created = self.overlay.created[first..].iter().map(|(_, entry)| *entry);
-        let mut created =
-            created.filter(|entry| self.overlay.item(*entry).1.present).map(|entry| OVERLAID | entry).peekable();
+        let mut created = self.overlay.created_from(from).map(|(hash, place)| (hash, OVERLAID | place)).peekable();
         std::iter::from_fn(move || match (below.peek(), created.peek()) {
-            (Some(id), Some(new)) if self.hash(*id) < self.hash(*new) => below.next(),
+            // A key of a committed layer is in both.
+            (Some(id), Some((_, new))) if id == new => {
+                created.next();
+                below.next()
+            }
+            (Some(id), Some((hash, _))) if self.hash(*id) < *hash => below.next(),
             (Some(_), None) => below.next(),
-            (_, _) => created.next(),
+            (_, _) => created.next().map(|(_, id)| id),
         })
     }
 }
@@ -170,7 +171,7 @@ impl<B: BaseState> StateView for Overlaid<'_, B> {
     ) {
         // Keys that no layer changes are looked up below, all at once.
         let over = |lookup: Lookup<'_>| match lookup {
-            Lookup::Key(key) => self.overlay.find_entry(digest(&self.overlay.digester, false, key), false, key),
+            Lookup::Key(key) => self.overlay.find(digest(&self.overlay.digester, false, key), false, key),
             Lookup::At(_) => None,
         };
         let below: Vec<Lookup<'k>> = lookups.clone().filter(|lookup| over(*lookup).is_none()).collect();
@@ -220,14 +221,12 @@ impl<B: BaseState> StateView for Overlaid<'_, B> {
     }
 
     fn owners(&self, sns: &[u64]) -> Option<Vec<u32>> {
-        let first = self.overlay.layers.first().map_or(u64::MAX, |layer| layer.first_sn);
+        let first = self.overlay.first_sn();
         let below: Vec<u64> = sns.iter().copied().filter(|sn| *sn < first).collect();
         let mut below = self.state.owners(&below)?.into_iter();
-        let owner = |sn: &u64| {
-            let layer = self.overlay.layers.iter().rev().find(|layer| layer.first_sn <= *sn);
-            let Some(layer) = layer else { return below.next() };
-            let item = &layer.items[*layer.owners.get((sn - layer.first_sn) as usize)? as usize];
-            self.overlay.find_entry(item.digest, item.sentinel, layer.key(item)).map(|entry| OVERLAID | entry)
+        let owner = |sn: &u64| match *sn < first {
+            true => below.next(),
+            false => self.overlay.owner(*sn).map(|place| OVERLAID | place),
         };
         sns.iter().map(owner).collect()
     }
@@ -245,10 +244,9 @@ impl<B: BaseState> StateView for Overlaid<'_, B> {
             }
             below = self.state.predecessor(&self.state.hash(id));
         };
-        let at = self.overlay.created.partition_point(|(created, _)| created < hash);
-        let created = self.overlay.created[..at].iter().rev().find(|(_, entry)| self.overlay.item(*entry).1.present);
-        let created = created.map(|(_, entry)| OVERLAID | entry);
-        [below, created].into_iter().flatten().max_by_key(|id| self.hash(*id))
+        let below = below.map(|id| (self.hash(id), id));
+        let created = self.overlay.created_before(hash).map(|(hash, place)| (hash, OVERLAID | place));
+        below.max(created).map(|(_, id)| id)
     }
 
     #[inline]

@@ -43,6 +43,13 @@ impl Linked {
         self.appends.len()
     }
 
+    /// Bytes that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.appends.capacity() * size_of::<Append>()
+            + (self.nexts.capacity() + self.created) * size_of::<Hash>()
+            + self.deletes.capacity() * size_of::<u32>()
+    }
+
     /// Key of the entry of this rank, and the operation that gives its value; `None` if the value stays.
     #[inline]
     pub(crate) fn get(&self, rank: usize) -> (Option<usize>, KeyRef) {

@@ -23,6 +23,6 @@ mod sort;
 pub(crate) use core::{ChainBlock, Core};
 pub(crate) use effect::Effect;
 pub(crate) use layered::Overlaid;
-pub(crate) use layers::{Layer, Overlay};
+pub(crate) use layers::{Layer, MAX_DEPTH, Overlay, Unapplied};
 pub(crate) use past::Past;
 pub(crate) use rollback::UndoRecord;

@@ -8,7 +8,7 @@ use super::{effect::Effect, layered::Overlaid, layers::Overlay, prepare::compute
 use crate::{
     log::Log,
     state::{State, Wait},
-    tree::{Patch, TreeView},
+    tree::{Patches, TreeView},
     types::{Delta, Error},
 };
 
@@ -18,11 +18,11 @@ impl State {
     /// # Errors
     /// [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`]; for a paged state also errors of reading the
     /// log.
-    pub(crate) fn compute<P: Patch>(
+    pub(crate) fn compute<'t, P: Patches<'t>>(
         &self,
         log: &dyn Log,
         overlay: Option<&Overlay>,
-        tree: TreeView<'_, P>,
+        tree: TreeView<'t, P>,
         hash: HashFn,
         delta: Delta,
         height: u64,

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     log::{ExtentWriter, Records},
     state::StateView,
-    tree::{Deactivations, LEAF_NANOS, Leaves, Patch, Plan, Regions, TreeView},
+    tree::{Deactivations, LEAF_NANOS, Leaves, Patches, Plan, Regions, TreeView},
     types::{Delta, Error, MAX_SN},
 };
 
@@ -30,9 +30,9 @@ const KEEP_TREES: usize = 1 << 20;
 ///
 /// # Errors
 /// [`Error::StaleLocator`], [`Error::Unchanged`], [`Error::TooLong`].
-pub(crate) fn compute<P: Patch>(
+pub(crate) fn compute<'t, P: Patches<'t>>(
     state: &impl StateView,
-    tree: TreeView<'_, P>,
+    tree: TreeView<'t, P>,
     hash: HashFn,
     delta: Delta,
     height: u64,
@@ -73,7 +73,7 @@ pub(crate) fn compute<P: Patch>(
     }
     let keep = !log || leaves.len() <= KEEP_TREES;
     let switch = |par| tree.observed_by(par).plan(linked.len() as u64, &regions, &off);
-    let choose = |plan: &mut Plan<'_, P>| {
+    let choose = |plan: &mut Plan<'t, P>| {
         let moves = plan.compact();
         let owners = state.owners(&moves);
         (moves, owners)

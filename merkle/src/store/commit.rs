@@ -121,7 +121,7 @@ impl Store {
         let tip = core.tip_id();
         self.job.applied(&core, seq, bytes);
         drop(core);
-        self.forks.retain(|id, fork| *id != tip && fork.overlay.stands_on(tip));
+        self.forks.retain(|id, fork| *id != tip && fork.overlay.depth_above(tip).is_some());
     }
 
     /// Log records of a block.

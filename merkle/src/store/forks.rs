@@ -19,8 +19,8 @@ pub(crate) struct ForkState {
 impl ForkState {
     /// Code with this hash, if the block has it.
     pub(crate) fn code(&self, hash: &Hash) -> Option<Arc<[u8]>> {
-        let effect = self.overlay.own()?.effect.lock().unwrap_or_else(PoisonError::into_inner);
-        let codes = &effect.as_ref()?.delta.codes;
+        let unapplied = self.overlay.own()?.unapplied.lock().unwrap_or_else(PoisonError::into_inner);
+        let codes = &unapplied.as_ref()?.effect.delta.codes;
         codes.iter().find(|(found, _)| found == hash).map(|(_, code)| Arc::clone(code))
     }
 }

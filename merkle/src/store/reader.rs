@@ -39,8 +39,8 @@ impl<'s> Reader<'s> {
 
     /// Value of a key.
     ///
-    /// At the tip: expected O(1), two cache misses. On a fork: one more probe, however many uncommitted blocks are
-    /// below. At an earlier block: a probe per block since.
+    /// At the tip: expected O(1), two cache misses. On a fork: at most ten or so more probes, however many uncommitted
+    /// blocks are below ([`Strata`](phalanx_memory::Strata)). At an earlier block: a probe per block since.
     ///
     /// For a paged state ([`Memory`](crate::Memory)) entries that are not cached are read from the log, one extent per
     /// key, and stay in memory as long as the reader. There, a caller that gets `None` must also call [`Self::check`].
@@ -212,8 +212,8 @@ impl<'s> Reader<'s> {
             At::Tip => self.core.height(),
             At::Past(depth) => self.core.chain.iter().rev().nth(depth).map(|block| block.height),
             At::Fork(overlay) => {
-                let above = overlay.layers.iter().rev().take_while(|layer| layer.id != self.core.tip_id()).count();
-                Some(self.core.height().map_or(0, |height| height + 1) + above as u64 - 1)
+                let above = overlay.depth_above(self.core.tip_id()).unwrap_or_default();
+                Some((self.core.height().map_or(0, |height| height + 1) + above as u64).saturating_sub(1))
             }
         }
     }

@@ -38,7 +38,7 @@ impl Snapshot {
         } else if let Some(depth) = core.depth_of(self.id) {
             At::Past(depth)
         } else {
-            let overlay = self.overlay.as_deref().filter(|overlay| overlay.stands_on(tip));
+            let overlay = self.overlay.as_deref().filter(|overlay| overlay.depth_above(tip).is_some());
             At::Fork(overlay.ok_or(Error::Gone { block: BlockId(self.id) })?)
         };
         Ok(Reader::new(core, at))

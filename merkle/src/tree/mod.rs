@@ -15,7 +15,7 @@ mod span;
 
 pub(crate) use base::{Tree, TreeImage};
 pub(crate) use deactivations::{Deactivations, Regions};
-pub(crate) use patch::{Patch, TreePatch};
+pub(crate) use patch::{Node, Patches, TreePatch};
 pub(crate) use plan::Plan;
 pub(crate) use restore::sentinels;
 pub(crate) use twig::{Bitmap, LEAF_NANOS, Leaves, TwigTree, twig_of};

@@ -1,11 +1,46 @@
 //! The difference between two trees.
 
-use phalanx_merkle_proof::{EMPTY, Hash, Shape};
+use phalanx_merkle_proof::{EMPTY, Hash, Shape, TWIG_LEVEL};
 
 use super::{
     twig::{Bitmap, TwigTree},
     upper::UpperPatch,
 };
+
+/// Place in a tree that a patch may change, as one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Node(u64);
+
+/// Bits of a twig's or digest's index; the bits above tell the kind.
+const INDEX_BITS: u32 = 56;
+
+impl Node {
+    /// Active bits of a twig.
+    pub(super) const fn bitmap(twig: u64) -> Self {
+        Self(twig | 0xff << INDEX_BITS)
+    }
+
+    /// Left root of a twig.
+    pub(super) const fn left(twig: u64) -> Self {
+        Self(twig | 0xfe << INDEX_BITS)
+    }
+
+    /// Left tree of a twig.
+    pub(super) const fn tree(twig: u64) -> Self {
+        Self(twig | 0xfd << INDEX_BITS)
+    }
+
+    /// Digest at a level, which is the twigs' or above.
+    pub(super) const fn upper(level: u8, index: u64) -> Self {
+        Self(index | (level as u64) << INDEX_BITS)
+    }
+
+    /// Hash of the place. Neighbours have unlike hashes.
+    pub(crate) const fn hash(self) -> u64 {
+        let wide = self.0 as u128 * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        (wide >> 64) as u64 ^ wide as u64
+    }
+}
 
 /// Difference between two trees: from a block's parent to the block, or back.
 #[derive(Clone, Debug)]
@@ -25,6 +60,16 @@ impl TreePatch {
         Self { shape, root: EMPTY, bitmaps: Vec::new(), lefts: Vec::new(), trees: Vec::new(), upper: UpperPatch::new() }
     }
 
+    /// Places that the patch changes.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> {
+        let bitmaps = self.bitmaps.iter().map(|(twig, _)| Node::bitmap(*twig));
+        let lefts = self.lefts.iter().map(|(twig, _)| Node::left(*twig));
+        let trees = self.trees.iter().map(|(twig, _)| Node::tree(*twig));
+        let levels = self.upper.iter().zip(TWIG_LEVEL..);
+        let upper = levels.flat_map(|(nodes, level)| nodes.iter().map(move |(index, _)| Node::upper(level, *index)));
+        bitmaps.chain(lefts).chain(trees).chain(upper)
+    }
+
     /// Bytes that the patch takes.
     pub(crate) fn memory(&self) -> usize {
         let upper: usize = self.upper.iter().map(|level| level.capacity() * size_of::<(u64, Hash)>()).sum();
@@ -40,19 +85,35 @@ pub(super) fn found<T>(items: &[(u64, T)], twig: u64) -> Option<&T> {
     items.binary_search_by_key(&twig, |(twig, _)| *twig).ok().map(|at| &items[at].1)
 }
 
-/// Owner of a patch.
-pub(crate) trait Patch: Sync {
-    fn patch(&self) -> &TreePatch;
+/// Patches on top of each other.
+pub(crate) trait Patches<'t>: Copy + Send + Sync {
+    /// Finds a place in the newest patch that changes it.
+    fn newest<T>(self, node: Node, find: impl Fn(&'t TreePatch) -> Option<T>) -> Option<T>;
+    /// The newest patch.
+    fn last(self) -> Option<&'t TreePatch>;
 }
 
-impl Patch for TreePatch {
-    fn patch(&self) -> &TreePatch {
-        self
+/// No patches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unpatched;
+
+impl<'t> Patches<'t> for Unpatched {
+    fn newest<T>(self, _: Node, _: impl Fn(&'t TreePatch) -> Option<T>) -> Option<T> {
+        None
+    }
+
+    fn last(self) -> Option<&'t TreePatch> {
+        None
     }
 }
 
-impl Patch for &TreePatch {
-    fn patch(&self) -> &TreePatch {
-        self
+/// A few patches in the order of application. A search asks each of them.
+impl<'t> Patches<'t> for &[&'t TreePatch] {
+    fn newest<T>(self, _: Node, find: impl Fn(&'t TreePatch) -> Option<T>) -> Option<T> {
+        self.iter().rev().find_map(|patch| find(patch))
+    }
+
+    fn last(self) -> Option<&'t TreePatch> {
+        <[&TreePatch]>::last(self).copied()
     }
 }

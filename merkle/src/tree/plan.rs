@@ -6,7 +6,7 @@ use phalanx_merkle_proof::{EMPTY, Hash, Shape, TWIG_LEAVES, TWIG_LEVEL};
 
 use super::{
     deactivations::{Deactivations, REGIONS, Regions},
-    patch::{Patch, TreePatch},
+    patch::{Patches, TreePatch},
     twig::{Bitmap, Grown, Leaves, bits_from, clear_bit, digests, fill_bits, grow, place_of, twig_of, twigs_of},
     upper::change,
     view::TreeView,
@@ -16,7 +16,7 @@ use crate::parallel::Par;
 /// Cost of switching one position, in nanoseconds.
 const SWITCH_NANOS: usize = 4;
 
-impl<'t, P: Patch> TreeView<'t, P> {
+impl<'t, P: Patches<'t>> TreeView<'t, P> {
     /// Begins a block that appends `entries` and deactivates the positions in `off`, which are active and divided by
     /// `regions` ([`Self::regions`]).
     ///
@@ -37,7 +37,7 @@ impl<'t, P: Patch> TreeView<'t, P> {
     }
 }
 
-impl<'t, P: Patch> TreeView<'t, P> {
+impl<'t, P: Patches<'t>> TreeView<'t, P> {
     /// Number of twigs that the block's first leaves fill, whatever else it appends.
     pub(crate) fn filled_by(&self, leaves: &Leaves) -> usize {
         twigs_of(self.shape().next_sn, leaves.len()).1
@@ -87,7 +87,7 @@ pub(crate) struct Plan<'t, P> {
     dirty: Vec<(u64, Bitmap)>,
 }
 
-impl<'t, P: Patch> Plan<'t, P> {
+impl<'t, P: Patches<'t>> Plan<'t, P> {
     /// Sets the observer of the remaining work.
     pub(crate) fn observed_by(self, par: Par<'t>) -> Self {
         Self { view: TreeView { par, ..self.view }, ..self }

@@ -5,7 +5,7 @@ use phalanx_merkle_proof::{EMPTY, Hash, Shape, TWIG_LEVEL};
 use super::{
     base::{NO_BITS, Tree},
     deactivations::Regions,
-    patch::{Patch, TreePatch, found},
+    patch::{Node, Patches, TreePatch, Unpatched, found},
     twig::{Bitmap, TwigTree},
     upper::patched,
 };
@@ -15,27 +15,26 @@ use crate::parallel::Par;
 #[derive(Debug)]
 pub(crate) struct TreeView<'t, P> {
     pub(super) base: &'t Tree,
-    /// In the order of application.
-    pub(super) patches: &'t [P],
+    pub(super) patches: P,
     pub(super) par: Par<'t>,
 }
 
-impl<P> Clone for TreeView<'_, P> {
+impl<P: Clone> Clone for TreeView<'_, P> {
     fn clone(&self) -> Self {
-        *self
+        Self { patches: self.patches.clone(), ..*self }
     }
 }
 
-impl<P> Copy for TreeView<'_, P> {}
+impl<P: Copy> Copy for TreeView<'_, P> {}
 
-impl<'t> From<&'t Tree> for TreeView<'t, TreePatch> {
+impl<'t> From<&'t Tree> for TreeView<'t, Unpatched> {
     fn from(base: &'t Tree) -> Self {
-        Self { base, patches: &[], par: Par::UNOBSERVED }
+        Self { base, patches: Unpatched, par: Par::UNOBSERVED }
     }
 }
 
-impl<'t, P: Patch> TreeView<'t, P> {
-    pub(crate) const fn new(base: &'t Tree, patches: &'t [P]) -> Self {
+impl<'t, P: Patches<'t>> TreeView<'t, P> {
+    pub(crate) const fn new(base: &'t Tree, patches: P) -> Self {
         Self { base, patches, par: Par::UNOBSERVED }
     }
 
@@ -49,25 +48,27 @@ impl<'t, P: Patch> TreeView<'t, P> {
         self.par
     }
 
-    fn newest<T>(&self, find: impl Fn(&'t TreePatch) -> Option<T>) -> Option<T> {
-        self.patches.iter().rev().find_map(|patch| find(patch.patch()))
+    fn newest<T>(&self, node: Node, find: impl Fn(&'t TreePatch) -> Option<T>) -> Option<T> {
+        self.patches.newest(node, find)
     }
 
     pub(crate) fn shape(&self) -> Shape {
-        self.patches.last().map_or(self.base.shape, |patch| patch.patch().shape)
+        self.patches.last().map_or(self.base.shape, |patch| patch.shape)
     }
 
     pub(crate) fn bitmap(&self, twig: u64) -> &'t Bitmap {
-        self.newest(|patch| found(&patch.bitmaps, twig)).or_else(|| self.base.bitmaps.get(twig)).unwrap_or(&NO_BITS)
+        let patched = self.newest(Node::bitmap(twig), |patch| found(&patch.bitmaps, twig));
+        patched.or_else(|| self.base.bitmaps.get(twig)).unwrap_or(&NO_BITS)
     }
 
     pub(crate) fn left(&self, twig: u64) -> &'t Hash {
-        self.newest(|patch| found(&patch.lefts, twig)).or_else(|| self.base.lefts.get(twig)).unwrap_or(&EMPTY)
+        let patched = self.newest(Node::left(twig), |patch| found(&patch.lefts, twig));
+        patched.or_else(|| self.base.lefts.get(twig)).unwrap_or(&EMPTY)
     }
 
     /// Tree of a twig, if it is in memory.
     pub(crate) fn twig_tree(&self, twig: u64) -> Option<&'t TwigTree> {
-        match self.newest(|patch| found(&patch.trees, twig)) {
+        match self.newest(Node::tree(twig), |patch| found(&patch.trees, twig)) {
             Some(tree) => tree.as_ref(),
             None => self.base.trees.get(&twig),
         }
@@ -76,9 +77,8 @@ impl<'t, P: Patch> TreeView<'t, P> {
     /// Digest at `level`, which is the twigs' or above.
     pub(crate) fn upper(&self, level: u8, index: u64) -> Hash {
         let up = usize::from(level - TWIG_LEVEL);
-        self.newest(|patch| patched(&patch.upper, up, index))
-            .copied()
-            .unwrap_or_else(|| self.base.upper.node(up, index))
+        let patched = self.newest(Node::upper(level, index), |patch| patched(&patch.upper, up, index));
+        patched.copied().unwrap_or_else(|| self.base.upper.node(up, index))
     }
 
     /// Regions of the twigs of a block that appends `entries`.

@@ -133,6 +133,12 @@ impl<'d> Operation<'d> {
 }
 
 impl Delta {
+    /// Bytes that the delta takes.
+    pub(crate) fn memory(&self) -> usize {
+        let runs = self.runs.iter().map(|run| run.bytes.capacity() + run.ops.capacity() * size_of::<Op>());
+        runs.sum::<usize>() + self.codes.iter().map(|(_, code)| code.len()).sum::<usize>()
+    }
+
     /// Creates an empty delta.
     pub fn new() -> Self {
         Self::default()

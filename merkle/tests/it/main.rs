@@ -11,6 +11,7 @@ mod transition;
 mod vectors;
 
 mod checkpoint;
+mod deep_forks;
 mod fork_join;
 mod locators;
 mod metrics;

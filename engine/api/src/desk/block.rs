@@ -41,9 +41,16 @@ pub(super) struct Block<T> {
     pub(super) phase: Phase<T>,
     pub(super) turn: Turn,
     pub(super) staging: Staging,
+    /// Memory of the executed block, in bytes, as the engine reports it.
+    pub(super) weight: u64,
 }
 
 impl<T> Block<T> {
+    /// Bytes that count against [`crate::Limits::bytes`].
+    pub(super) fn bytes(&self) -> u64 {
+        self.candidate.payload().bytes().saturating_add(self.weight)
+    }
+
     pub(super) const fn height(&self) -> u64 {
         self.candidate.env().height
     }

@@ -111,6 +111,7 @@ impl<T> Desk<T> {
             phase: Phase::Rooted(value, outcome),
             turn: Turn::Waiting,
             staging: Staging::Done,
+            weight: 0,
             candidate,
         };
         self.blocks.insert(id, block);
@@ -176,6 +177,22 @@ impl<T> Desk<T> {
     #[must_use]
     pub fn value(&self, id: ExecId) -> Option<&T> {
         self.blocks.get(&id).and_then(Block::value)
+    }
+
+    /// Sets the memory that an executed speculative block takes, in bytes: it counts against [`Limits::bytes`] until the
+    /// block is committed or dropped.
+    pub fn weigh(&mut self, id: ExecId, bytes: u64) {
+        if let Some(block) = self.blocks.get_mut(&id).filter(|block| block.is_executed()) {
+            block.weight = bytes;
+        }
+    }
+
+    /// Replaces the value of an executed speculative block, and returns the old one.
+    pub fn replace(&mut self, id: ExecId, value: T) -> Option<T> {
+        match &mut self.blocks.get_mut(&id)?.phase {
+            Phase::Queued => None,
+            Phase::Executed(old) | Phase::Rooted(old, _) => Some(core::mem::replace(old, value)),
+        }
     }
 
     /// The result of a speculative block, once it is rooted.

@@ -55,6 +55,7 @@ impl<T> Desk<T> {
             phase: Phase::Queued,
             turn: Turn::Waiting,
             staging: Staging::No,
+            weight: 0,
             candidate,
         };
         self.blocks.insert(id, block);
@@ -66,7 +67,7 @@ impl<T> Desk<T> {
     fn admit(&self, candidate: &Candidate, priority: Priority) -> Result<(), Failure> {
         let height = candidate.env().height;
         let siblings = self.blocks.values().filter(|block| block.height() == height).count();
-        let bytes: u64 = self.blocks.values().map(|block| block.candidate.payload().bytes()).sum();
+        let bytes = self.blocks.values().fold(0u64, |sum, block| sum.saturating_add(block.bytes()));
         let full = siblings >= self.limits.siblings as usize
             || bytes.saturating_add(candidate.payload().bytes()) > self.limits.bytes;
         if height > self.height() + u64::from(self.limits.depth) || (full && priority != Priority::Decided) {

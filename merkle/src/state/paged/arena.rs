@@ -43,6 +43,11 @@ impl<T> Arena<T> {
         id
     }
 
+    /// Bytes that the items take, without what they own.
+    pub(crate) fn memory(&self) -> usize {
+        self.next.load(Ordering::Relaxed) as usize * size_of::<OnceLock<T>>()
+    }
+
     /// Item of an id that [`Self::push`] returned.
     pub(crate) fn get(&self, id: u32) -> &T {
         let (chunk, at) = place(id);

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use phalanx_merkle_proof::Hash;
 
 use crate::{
-    commit::{Layer, Overlaid, Overlay},
+    commit::{Layer, MAX_DEPTH, Overlaid, Overlay, Unapplied},
     log::{BlockRecord, ExtentItem, Pending, Write, read_extent},
     state::State,
     store::commit::check_note,
@@ -21,9 +21,6 @@ use crate::{
     tree::TreeView,
     types::{BlockId, Delta, Error},
 };
-
-/// Maximum number of uncommitted blocks on top of each other: far more than a pipeline has in flight.
-const MAX_DEPTH: usize = 64;
 
 impl Store {
     /// Prepares the block that `delta` makes on top of the tip or of a fork, without I/O and without changing the
@@ -39,11 +36,8 @@ impl Store {
             return self.prepare(delta, core.height().map_or(0, |height| height + 1));
         }
         let fork = self.forks.get(&parent.0).ok_or(Error::Gone { block: parent })?;
-        let overlay = match fork.overlay.base_id == tip {
-            true => Arc::clone(&fork.overlay),
-            false => Arc::new(fork.overlay.above(tip, &core.state)),
-        };
-        let tree = TreeView::new(&core.tree, &overlay.layers).observed_by(core.fork_join.par());
+        let overlay = Arc::clone(&fork.overlay);
+        let tree = TreeView::new(&core.tree, &*overlay).observed_by(core.fork_join.par());
         let (hash, log) = (core.params.hash, &*self.shared.log);
         let effect = core.state.compute(log, Some(&*overlay), tree, hash, delta, fork.height + 1)?;
         Ok(Prepared { base: Some(overlay), ..self.prepared(parent.0, effect) })
@@ -53,11 +47,11 @@ impl Store {
     /// written ([`Self::stage`]), made the tip ([`Self::apply_fork`]) or dropped ([`Self::discard_fork`]).
     ///
     /// The committed state does not change, and nothing reaches the log. Takes time and memory in proportion to the
-    /// block and the forks below it.
+    /// block, however much the forks below it change ([`Self::fork_memory`]).
     ///
     /// # Errors
     /// [`Error::Stale`] if another store prepared it, [`Error::Gone`] if its parent is neither the tip nor a fork,
-    /// [`Error::TooDeep`], [`Error::Poisoned`].
+    /// [`Error::TooDeep`], [`Error::TooLong`] past 8 million keys, [`Error::Poisoned`].
     pub fn add_fork(&mut self, prepared: Prepared) -> Result<BlockId, Error> {
         self.shared.check()?;
         if !Arc::ptr_eq(&prepared.shared, &self.shared) {
@@ -72,17 +66,16 @@ impl Store {
         let core = self.core();
         let tip = core.tip_id();
         let mut overlay = match self.forks.get(&parent_id) {
-            Some(parent) if parent.overlay.base_id == tip => (*parent.overlay).clone(),
-            Some(parent) => parent.overlay.above(tip, &core.state),
+            Some(parent) => parent.overlay.above(tip),
             None if parent_id == tip => Overlay::new(tip, core.params.hash, &core.state),
             None => return Err(Error::Gone { block: BlockId(parent_id) }),
         };
-        if overlay.layers.len() >= MAX_DEPTH {
+        if overlay.depth_above(tip).is_none_or(|depth| depth >= MAX_DEPTH) {
             return Err(Error::TooDeep { max: MAX_DEPTH });
         }
         let height = effect.height;
         let layer = Layer::new(id, &core.state, &*self.shared.log, base, effect);
-        overlay.push(Arc::new(layer));
+        overlay.push(Arc::new(layer))?;
         drop(core);
         let overlay = Arc::new(overlay);
         self.forks.insert(id, ForkState { overlay, parent_id, height, payload, staged });
@@ -110,6 +103,12 @@ impl Store {
     /// Returns true if the block is a fork.
     pub fn is_fork(&self, block: BlockId) -> bool {
         self.forks.contains_key(&block.0)
+    }
+
+    /// Bytes that a fork takes in memory, beside what it shares with the forks below it; `None` if there is no such fork.
+    pub fn fork_memory(&self, block: BlockId) -> Option<usize> {
+        let fork = self.forks.get(&block.0)?;
+        Some(fork.overlay.own()?.memory() + fork.payload.capacity())
     }
 
     /// Hands the keys that a fork writes to `visit`, with their values; `None` for deleted keys. Some values may be
@@ -158,8 +157,8 @@ impl Store {
         fork.staged = true;
         let (parent_id, payload) = (fork.parent_id, fork.payload.clone());
         let layer = Arc::clone(fork.overlay.own().ok_or_else(gone)?);
-        let mut effect = layer.effect.lock().unwrap_or_else(PoisonError::into_inner);
-        let effect = effect.as_mut().ok_or_else(gone)?;
+        let mut unapplied = layer.unapplied.lock().unwrap_or_else(PoisonError::into_inner);
+        let effect = &mut unapplied.as_mut().ok_or_else(gone)?.effect;
         let parent = self.parent_root(parent_id);
         let batch = self.batch(effect, block.0, parent_id, parent, payload, committed);
         Ok(Pending::new(Arc::clone(&self.shared), Write::Block(Box::new(batch))))
@@ -191,9 +190,9 @@ impl Store {
         let overlay = Arc::clone(&fork.overlay);
         let layer = overlay.own().ok_or_else(gone)?;
         let payload = fork.payload.clone();
-        let effect = layer.effect.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut effect = effect.ok_or_else(gone)?;
-        if let (Some(overlay), State::Resident(state)) = (&layer.base, &self.core().state) {
+        let unapplied = layer.unapplied.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Unapplied { mut effect, base } = unapplied.ok_or_else(gone)?;
+        if let (Some(overlay), State::Resident(state)) = (&base, &self.core().state) {
             effect.lower(&Overlaid { state, overlay });
         }
         let next_seq = self.next_seq;
@@ -220,7 +219,7 @@ impl Store {
             return Err(Error::Gone { block });
         }
         let before = self.forks.len();
-        self.forks.retain(|_, fork| !fork.overlay.layers.iter().any(|layer| layer.id == block.0));
+        self.forks.retain(|_, fork| !fork.overlay.has(block.0));
         Ok(before - self.forks.len())
     }
 

@@ -59,3 +59,27 @@ fn a_rewind_that_cannot_read_changes_nothing() {
     let store = Store::open(config).expect("the store again");
     assert_eq!((store.height(), store.root(), store.payload().to_vec()), after);
 }
+
+/// A block that is committed while its child is a fork, which is committed while its own child is one, and so on.
+#[test]
+fn committed_blocks_leave_no_layers() {
+    let mut store = Store::open(StoreConfig::new(Backend::Mem)).expect("a store");
+    let change = |height: u32| {
+        let mut delta = Delta::new();
+        delta.put(&height.to_be_bytes(), b"value");
+        delta
+    };
+    let mut layers = Vec::new();
+    let mut parent = store.tip();
+    for height in 0..200 {
+        let prepared = store.prepare_on(parent, change(height)).expect("a block");
+        let child = store.add_fork(prepared).expect("a fork");
+        layers.push(Arc::downgrade(store.forks[&child.0].overlay.own().expect("a layer")));
+        if height > 0 {
+            store.apply_fork(parent).expect("a block").write().expect("a write");
+        }
+        parent = child;
+    }
+    let left = layers.iter().filter(|layer| layer.strong_count() > 0).count();
+    assert!(left <= 1 + phalanx_memory::MERGED_LAYERS, "{left} layers for one fork");
+}

@@ -9,7 +9,7 @@ use crate::{
     commit::ChainBlock,
     log::{ExtentItem, extent_head, read_extent},
     store::reader::{At, Reader},
-    tree::{Patch, TreePatch, TreeView, TwigTree, twig_of},
+    tree::{Patches, TreePatch, TreeView, TwigTree, twig_of},
     types::Error,
 };
 
@@ -97,13 +97,13 @@ impl Reader<'_> {
             At::Tip => self.prove_on(TreeView::from(tree), wanted),
             At::Past(depth) => {
                 let back: Vec<&TreePatch> = self.core.history.iter().rev().take(depth).map(|undo| &undo.tree).collect();
-                self.prove_on(TreeView::new(tree, &back), wanted)
+                self.prove_on(TreeView::new(tree, &back[..]), wanted)
             }
-            At::Fork(overlay) => self.prove_on(TreeView::new(tree, &overlay.layers), wanted),
+            At::Fork(overlay) => self.prove_on(TreeView::new(tree, overlay), wanted),
         }
     }
 
-    fn prove_on<P: Patch>(&self, tree: TreeView<'_, P>, wanted: Vec<Wanted>) -> Result<Vec<u8>, Error> {
+    fn prove_on<'t, P: Patches<'t>>(&self, tree: TreeView<'t, P>, wanted: Vec<Wanted>) -> Result<Vec<u8>, Error> {
         let mut read = HashMap::new();
         for twig in wanted.iter().map(|entry| twig_of(entry.sn)) {
             if tree.twig_tree(twig).is_none() && !read.contains_key(&twig) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use phalanx_merkle_proof::{Bytes, Hash, HashFn, Source, TWIG_LEAVES, TWIG_LEVEL};
 
-use crate::tree::{Bitmap, Patch, TreeView, TwigTree};
+use crate::tree::{Bitmap, Patches, TreeView, TwigTree};
 
 /// Source of digests and entries for a proof.
 pub(crate) struct Prover<'s, P> {
@@ -16,7 +16,7 @@ pub(crate) struct Prover<'s, P> {
     pub(crate) entries: HashMap<u64, Vec<u8>>,
 }
 
-impl<P: Patch> Source for Prover<'_, P> {
+impl<'s, P: Patches<'s>> Source for Prover<'s, P> {
     fn node(&mut self, level: u8, index: u64) -> Hash {
         if level >= TWIG_LEVEL {
             return self.tree.upper(level, index);

@@ -66,9 +66,7 @@ impl Reader<'_> {
                 let ring = self.key_order_past(state, depth);
                 ring.range(..*hash).next_back().and_then(|(_, name)| self.entry_named(state, depth, name))
             }
-            (_, At::Fork(overlay)) => {
-                self.wanted_before_over(&overlay.above(self.core.tip_id(), &self.core.state), hash)
-            }
+            (_, At::Fork(overlay)) => self.wanted_before_over(overlay, hash),
             (State::Paged(paged), at) => {
                 let session = &self.session(paged);
                 let found = match at {
@@ -81,7 +79,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Last entry before a hash in key order, on an overlay on the tip.
+    /// Last entry before a hash in key order, on an overlay.
     pub(crate) fn wanted_before_over(&self, overlay: &Overlay, hash: &Hash) -> Option<Wanted> {
         match &self.core.state {
             State::Resident(state) => before(&Overlaid { state, overlay }, hash),
@@ -104,7 +102,6 @@ impl Reader<'_> {
                 wanted.map(visit).find(ControlFlow::is_break);
             }
             (State::Resident(state), At::Fork(overlay)) => {
-                let overlay = &overlay.above(self.core.tip_id(), &self.core.state);
                 let over = Overlaid { state, overlay };
                 each(&over, over.in_key_order(from), visit);
             }
@@ -114,7 +111,6 @@ impl Reader<'_> {
                     At::Tip => each(session, session.in_key_order(from), visit),
                     At::Past(depth) => each(session, self.past_of(session, depth).in_key_order(from), visit),
                     At::Fork(overlay) => {
-                        let overlay = &overlay.above(self.core.tip_id(), &self.core.state);
                         let over = Overlaid { state: session, overlay };
                         each(&over, over.in_key_order(from), visit);
                     }

@@ -7,7 +7,7 @@ use phalanx_merkle_proof::{Change, Entry, Hash, Outline};
 use super::{prover::Prover, wanted::Wanted};
 use crate::{
     store::reader::{At, Reader},
-    tree::{Patch, TreePatch, TreeView, twig_of},
+    tree::{Patches, TreePatch, TreeView, twig_of},
     types::{Delta, Error, Target},
 };
 
@@ -30,19 +30,18 @@ impl Reader<'_> {
             At::Tip => self.witness_on(TreeView::from(tree), delta, |hash| self.wanted_before(hash)),
             At::Past(depth) => {
                 let back: Vec<&TreePatch> = self.core.history.iter().rev().take(depth).map(|undo| &undo.tree).collect();
-                self.witness_on(TreeView::new(tree, &back), delta, |hash| self.wanted_before(hash))
+                self.witness_on(TreeView::new(tree, &back[..]), delta, |hash| self.wanted_before(hash))
             }
             At::Fork(overlay) => {
-                let above = &overlay.above(self.core.tip_id(), &self.core.state);
-                let before = |hash: &Hash| self.wanted_before_over(above, hash);
-                self.witness_on(TreeView::new(tree, &overlay.layers), delta, before)
+                let before = |hash: &Hash| self.wanted_before_over(overlay, hash);
+                self.witness_on(TreeView::new(tree, overlay), delta, before)
             }
         }
     }
 
-    fn witness_on<P: Patch>(
+    fn witness_on<'t, P: Patches<'t>>(
         &self,
-        tree: TreeView<'_, P>,
+        tree: TreeView<'t, P>,
         delta: &Delta,
         before: impl Fn(&Hash) -> Option<Wanted>,
     ) -> Result<Vec<u8>, Error> {

@@ -190,3 +190,24 @@ fn a_block_that_proves_invalid_takes_along_what_builds_on_it() {
         assert_eq!(desk.pressure().unexecuted + desk.pressure().uncommitted, 0);
     }
 }
+
+/// Memory of executed blocks counts like bytes of payloads, until they are gone; decided blocks are let in.
+#[test]
+fn memory_of_executed_blocks_is_bounded() {
+    let limits = Limits { bytes: 100, ..Limits::default() };
+    let mut desk: Desk<Kept> = Desk::open(1, limits, rows("genesis"), 0);
+    let (a, b) = (block(ExecId::GENESIS, 1, 1), block(ExecId::GENESIS, 1, 2));
+    desk.submit(Ticket(1), a.clone(), Priority::Speculative).expect("room");
+    desk.weigh(a.id(), 1_000);
+    let job = only(&mut desk, JobKind::Execute);
+    desk.executed(job, Ok("executed"));
+    desk.submit(Ticket(2), b.clone(), Priority::Speculative).expect("a block that is not executed weighs nothing");
+    desk.weigh(a.id(), 99);
+    let c = block(ExecId::GENESIS, 1, 3);
+    let busy = Err(Failure::Retry(RetryCause::Busy));
+    assert_eq!(desk.submit(Ticket(3), c.clone(), Priority::Speculative), busy);
+    assert_eq!(desk.submit(Ticket(3), c.clone(), Priority::Decided), Ok(()));
+    desk.keep_only(&[b.id()]).expect("it is there");
+    assert_eq!(desk.submit(Ticket(4), c, Priority::Speculative), Ok(()));
+    assert_eq!((desk.replace(b.id(), "early"), desk.replace(a.id(), "gone")), (None, None));
+}
