@@ -64,6 +64,12 @@ count mode='check':
 # Model-checks the scheduler's protocols.
 loom: (ci "loom")
 
+# Ten minutes of the fuzzer of engines that live on, its seeded faults, and long chains. For the night.
+fuzz-nightly seconds='600':
+    PHALANX_FUZZ_SECONDS={{ seconds }} .ci/step fuzz
+    .ci/step faults
+    PHALANX_FLAT_BLOCKS=100000 cargo test --release -p phalanx --test it fuzz::flat -- --nocapture
+
 # Licences, sources and forbidden dependencies.
 deny: (ci "deny")
 

@@ -4,6 +4,7 @@ use crate::bal::{
     List,
     list::{Slot, before},
 };
+use crate::model::Fault;
 use crate::state::{Ancestors, Changes, CodeId, Codes, Origin, State, StateError, Value};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::U256;
@@ -70,6 +71,7 @@ impl Values {
     /// Account `number` before the step at `index`.
     #[inline]
     pub(crate) fn account(&self, number: usize, index: u64) -> Value {
+        let index = index.saturating_add(u64::from(Fault::ListIndexShift.is_seeded()));
         let mut value = self.loaded[self.list.key(number)].0;
         let account = &self.list.accounts[number];
         let balances = before(&account.balance_changes, index, |change| change.block_access_index);

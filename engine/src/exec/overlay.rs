@@ -3,7 +3,7 @@
 use crate::{
     bal::Values,
     exec::cells::Settled,
-    model::{Error, paid},
+    model::{Error, Fault, paid},
     state::{AccountRules, AccountTransition, Changes, CodeId, Origin, State, StateError, Value},
 };
 use alloy_primitives::{
@@ -149,7 +149,7 @@ impl<'s> Overlay<'s> {
         let slots = self.slots.keys().map(|(address, slot)| StateKey::Slot(*address, *slot));
         // Values kept here are older than the transactions' changes.
         let held: Vec<StateKey> = accounts.chain(slots).collect();
-        for key in held {
+        for key in held.into_iter().filter(|_| !Fault::OlderValueWins.is_seeded()) {
             if let Some(changed) = standing.find(&key).and_then(|id| standing.cells.changed(id)) {
                 self.set(&key, &Value { incarnation: self.state.incarnation(key.address()), ..changed.value });
             }

@@ -7,6 +7,7 @@
 use crate::state::Ancestors;
 use crate::{
     exec::{cells::Cells, dag::rewards::Rewards},
+    model::Fault,
     state::{AccountRules, AccountTransition, CodeId, Codes, LocalCodes, Value},
 };
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
@@ -279,7 +280,7 @@ impl View {
         let block = self.block.as_deref().expect("a view is shown inside a block");
         // A zero reward touches the account all the same, which matters where empty ones are kept.
         if let Some(rewards) = block.rewards.as_ref().filter(|_| !reward.is_zero() || !block.rules.clears_empty)
-            && !destroyed(block.keys[rewards.id().index()].address())
+            && (!destroyed(block.keys[rewards.id().index()].address()) || Fault::RewardAfterDestruction.is_seeded())
         {
             rewards.note(self.index, reward);
         }
@@ -350,6 +351,7 @@ impl View {
                     (id, Access::Write) => {
                         self.changes.push(Change::store_slot(id, value.present_value));
                     }
+                    _ if Fault::LostWrite.is_seeded() => {}
                     _ => return Err(Refused::Escape(key)),
                 }
             }
@@ -430,6 +432,7 @@ impl Database for View {
     }
 
     fn block_hash(&mut self, number: u64) -> Result<B256, Refused> {
+        let number = number + u64::from(Fault::BlockHashWindow.is_seeded());
         Ok(self.block().ancestors.get(&number).copied().unwrap_or_default())
     }
 }

@@ -14,7 +14,7 @@ use crate::{
         overlay::Overlay,
         serial::Sequential,
     },
-    model::{Error, Outcome, reward},
+    model::{Error, Fault, Outcome, reward},
     state::{StateError, Value},
 };
 use alloy_primitives::{Address, U256, map::HashSet};
@@ -96,7 +96,7 @@ impl<'m, 's> Settlement<'m, 's> {
 
     /// True if no key that a transaction of the wave could see has drifted.
     fn saw_truth(&self, truth: &Overlay<'_>, index: usize) -> Result<bool, StateError> {
-        if self.drifted.is_empty() && self.emptied.is_empty() {
+        if (self.drifted.is_empty() && self.emptied.is_empty()) || Fault::SettledDrift.is_seeded() {
             return Ok(true);
         }
         for (id, access) in self.shared.sets.get(index) {

@@ -1,5 +1,6 @@
 //! View of one Block-STM execution, as revm's database: a window that is open while it runs.
 
+use crate::model::Fault;
 use crate::state::{Ancestors, CodeId, Codes, LocalCodes, Value};
 use alloy_primitives::{
     Address, B256, U256,
@@ -154,7 +155,8 @@ impl Window {
 
     /// True if a contract is shown without balance and nonce. A delegating account sends transactions (EIP-7702).
     fn masks(&self, address: &Address, code: &Bytecode) -> bool {
-        self.unseen.but.is_some_and(|sender| sender != *address) && !code.is_eip7702() && !self.whole.contains(address)
+        let delegates = code.is_eip7702() && !Fault::MaskedDelegation.is_seeded();
+        self.unseen.but.is_some_and(|sender| sender != *address) && !delegates && !self.whole.contains(address)
     }
 
     /// Code and incarnation of an account that this execution has read lately. They stay valid as long as the execution

@@ -2,6 +2,7 @@
 
 use crate::exec::dag::view::{Change, View};
 use crate::exec::trace::program::{Effect, Trace};
+use crate::model::Fault;
 use alloy_primitives::{Address, B256, Bytes, Log, LogData, U256, keccak256};
 use phalanx_access::{Access, KeyId};
 use phalanx_paralyze::{KnownSlots as _, Preimage, StateKey, VmConfig};
@@ -82,7 +83,7 @@ impl Trace {
                 Op::Set(register, node) => node.run(*register, registers, scene, bytes)?,
                 Op::Effect(Effect::Gas { to, gas }) => registers.set(*to, U256::from(left.checked_sub(*gas)?)),
                 Op::Expect(register, value) => {
-                    if !registers.holds(*register, value) {
+                    if !registers.holds(*register, value) && !Fault::TraceGuard.is_seeded() {
                         return None;
                     }
                 }
@@ -136,7 +137,7 @@ impl Trace {
         }
         left = left.checked_sub(self.end.gas)?;
         // A call that reverts has nothing refunded.
-        refund = if self.end.reason.is_some() { refund } else { 0 };
+        refund = if self.end.reason.is_some() || Fault::TraceRefund.is_seeded() { refund } else { 0 };
         let may =
             |(slot, held): (&Register, &Held)| registers.holds(*slot, &held.original) || held.access == Access::Write;
         self.slots.iter().zip(&*held).all(may).then_some(Spent { left, refund })

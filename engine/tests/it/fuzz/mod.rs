@@ -6,6 +6,7 @@
 
 mod code;
 mod free;
+mod lasting;
 mod shrink;
 mod txs;
 pub(crate) mod world;
@@ -24,20 +25,27 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// Calls `case` with successive seeds.
-pub(crate) fn fuzz(mut case: impl FnMut(u64) -> usize) {
+/// Calls `case` with successive seeds, `count` of them unless a duration is set. Returns their number.
+fn for_seeds(count: u64, mut case: impl FnMut(u64)) -> u64 {
     let first = number("PHALANX_FUZZ_SEED").unwrap_or(1);
     let end = number("PHALANX_FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let (mut cases, mut blocks) = (0, 0);
-    while end.map_or(cases < CASES, |end| Instant::now() < end) {
+    let mut cases = 0;
+    while end.map_or(cases < count, |end| Instant::now() < end) {
         let seed = first.wrapping_add(cases);
         // Shown if the case panics.
         println!("seed {seed}");
-        blocks += case(seed);
+        case(seed);
         cases += 1;
     }
+    cases
+}
+
+/// Calls `case` with successive seeds.
+pub(crate) fn fuzz(mut case: impl FnMut(u64) -> usize) {
+    let mut blocks = 0;
+    let cases = for_seeds(CASES, |seed| blocks += case(seed));
     println!("{cases} cases, {blocks} valid blocks");
-    assert!(end.is_some() || blocks > CASES as usize, "most blocks must be valid: {blocks} of {cases} cases are");
+    assert!(cases != CASES || blocks > CASES as usize, "most blocks must be valid: {blocks} of {cases} cases are");
 }
 
 #[test]

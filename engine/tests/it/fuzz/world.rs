@@ -49,6 +49,21 @@ impl World {
 pub(super) const FACTORY: Address = Address::repeat_byte(0xfa);
 
 pub(crate) fn case(rng: &mut ChaCha8Rng) -> Case {
+    let (mut case, world) = found(rng);
+    let mut oracle = Oracle::new(&case);
+    for number in 0..rng.random_range(2..4u64) {
+        let (body, valid) = next(rng, &case, &world, &mut oracle, 10 + number);
+        case.blocks.push(body);
+        if !valid {
+            // No block can follow.
+            break;
+        }
+    }
+    case
+}
+
+/// A world and its genesis, without blocks.
+pub(super) fn found(rng: &mut ChaCha8Rng) -> (Case, World) {
     let fork = *FORKS.choose(rng).expect("a fork");
     let mut case = Case::new(fork);
     let spec = case.rules.spec(&header(&case.rules, 1));
@@ -69,28 +84,31 @@ pub(crate) fn case(rng: &mut ChaCha8Rng) -> Case {
     world.all.extend(created.collect::<Vec<_>>());
     case.genesis.extend(genesis(rng, &world));
     case.ancestors = (1..13).map(|number| (number, B256::repeat_byte(number as u8))).collect();
-    let mut oracle = Oracle::new(&case);
-    for number in 0..rng.random_range(2..4u64) {
-        let mut body = Body {
-            header: header(&case.rules, 10 + number),
-            txs: Vec::new(),
-            ommers: Vec::new(),
-            withdrawals: spec.is_enabled_in(SpecId::SHANGHAI).then(|| withdrawals(rng, &world)),
-        };
-        if rng.random_bool(0.5) {
-            body.header.beneficiary = *world.all.choose(rng).expect("an address");
-        }
-        if rng.random_bool(0.3) {
-            body.header.base_fee_per_gas = body.header.base_fee_per_gas.map(|_| 0);
-        }
-        let valid = txs::fill(rng, &world, &mut oracle, &mut body);
-        case.blocks.push(body);
-        if valid.is_none() {
-            // No block can follow.
-            break;
-        }
+    (case, world)
+}
+
+/// The next block, on `oracle`, which is after it then. Returns true if the block is valid.
+pub(super) fn next(rng: &mut ChaCha8Rng, case: &Case, world: &World, oracle: &mut Oracle, number: u64) -> (Body, bool) {
+    let mut body = empty(rng, case, world, number);
+    let valid = txs::fill(rng, world, oracle, &mut body);
+    (body, valid.is_some())
+}
+
+/// A block without transactions.
+pub(super) fn empty(rng: &mut ChaCha8Rng, case: &Case, world: &World, number: u64) -> Body {
+    let mut body = Body {
+        header: header(&case.rules, number),
+        txs: Vec::new(),
+        ommers: Vec::new(),
+        withdrawals: world.has(SpecId::SHANGHAI).then(|| withdrawals(rng, world)),
+    };
+    if rng.random_bool(0.5) {
+        body.header.beneficiary = *world.all.choose(rng).expect("an address");
     }
-    case
+    if rng.random_bool(0.3) {
+        body.header.base_fee_per_gas = body.header.base_fee_per_gas.map(|_| 0);
+    }
+    body
 }
 
 fn genesis(rng: &mut ChaCha8Rng, world: &World) -> Vec<GenesisAccount> {
