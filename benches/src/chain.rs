@@ -73,7 +73,7 @@ impl Truth {
         }
         let merkleized = engine.merkleize(executed)?;
         let committed = engine.commit(merkleized)?;
-        committed.ticket.wait()?;
+        committed.write.wait()?;
         workload.check(&ledger, committed.block.gas_used(), engine.state())?;
         let order = committed.block.order().to_vec();
         Ok(Self { workload, order, state_root: committed.state_root, txs })

@@ -81,7 +81,7 @@ fn build(engine: &mut Engine, template: &Template, deadline: Instant) -> Result<
             break;
         }
     }
-    Ok(job.seal())
+    Ok(job.finish())
 }
 // [/build]
 
@@ -124,7 +124,7 @@ fn commit(engine: &mut Engine, built: Built) -> Result<Sent, Box<dyn Error>> {
     };
     let list = committed.block.access_list().ok_or("the engine makes access lists")?;
     let access_list = (list.rlp().clone(), list.hash());
-    committed.ticket.wait()?;
+    committed.write.wait()?;
     Ok(Sent { header, txs, access_list })
 }
 // [/seal]
@@ -154,7 +154,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for hints in [Hints::Predict, Hints::None, Hints::AccessList { rlp, hash: *hash }] {
         let mut validator = engine(&chain)?;
         let merkleized = validate(&mut validator, &block, hints)?;
-        validator.commit(merkleized)?.ticket.wait()?;
+        validator.commit(merkleized)?.write.wait()?;
     }
     // [/hints]
 

@@ -24,7 +24,7 @@ const BOB: Address = Address::repeat_byte(0xb0);
 // [open]
 /// Opens the chain in `folder`, or begins it there.
 fn open(folder: &Path) -> Result<Engine, phalanx::Error> {
-    // A block survives a power cut once its ticket says so.
+    // A block survives a power cut once its handle says so.
     let store = StoreConfig::new(Backend::File(folder.into())).with_durability(Durability::Block);
     let mut engine = Engine::builder().with_threads(2).with_store(store).build()?;
     if engine.state().height().is_none() {
@@ -65,7 +65,7 @@ fn produce(engine: &mut Engine, txs: &[TxEnv]) -> Result<(), phalanx::Error> {
         let merkleized = engine.merkleize(executed)?; // the root is known
         let committed = engine.commit(merkleized)?; // the state in memory has moved on
         planner.requeue_escaped(committed.block.left()); // escaped transactions open the next block
-        committed.ticket.wait()?; // written, to what the store promises
+        committed.write.wait()?; // written, to what the store promises
         // [/steps]
         println!("block {height}: {} transactions, root {}", committed.block.order().len(), committed.state_root);
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!                 plan                      execute                       merkleize        commit
 //! transactions ─► analyse, frame, cut ─► Block ─► load, DAG, revm, seal ─► Executed ─► root ─► Merkleized ─► state
-//!                 (Order::Free)                   on all threads                                             + Ticket
+//!                 (Order::Free)                   on all threads                                             + WriteHandle
 //!                       ▲                                │
 //!                       └──── transactions that left ◄───┘
 //! ```
@@ -29,7 +29,7 @@
 //!     let merkleized = engine.merkleize(executed)?; // the root is known
 //!     let committed = engine.commit(merkleized)?; // the state has moved on
 //!     planner.requeue_escaped(committed.block.left()); // what escaped its prediction goes into the next block
-//!     committed.ticket.wait()?; // written, to what the store's durability promises
+//!     committed.write.wait()?; // written, to what the store's durability promises
 //!     env.number += U256::from(1);
 //! }
 //! assert_eq!(engine.state().account(&bob)?, Some((0, U256::from(3)))); // nonce, balance
@@ -82,7 +82,7 @@ pub use service::{
     Performed, ProofMismatch, SendError, Service, ServiceConfig, SteppedService, verify_account, verify_slot,
     verify_transaction,
 };
-pub use state::{Ancestors, Done, GenesisAccount, State, StateError, Ticket};
+pub use state::{Ancestors, Done, GenesisAccount, State, StateError, WriteHandle};
 
 pub use phalanx_access as access;
 pub use phalanx_engine_api as api;

@@ -141,6 +141,6 @@ fn commit(engine: &mut Engine, workload: &Native, txs: &[TxEnv], block: Block) -
     assert!(executed.block().outcomes().iter().all(phalanx::Outcome::is_success), "block {height}");
     let merkleized = engine.merkleize(executed).expect("a root");
     let committed = engine.commit(merkleized).expect("a commit");
-    committed.ticket.wait().expect("a written block");
+    committed.write.wait().expect("a written block");
     committed.state_root
 }

@@ -36,7 +36,7 @@ pub trait BuildJob: Send {
     /// The best block so far: at least an empty one, never an error.
     fn best(&self) -> Built;
     /// Ends the job and returns the best block.
-    fn seal(self: Box<Self>) -> Built;
+    fn finish(self: Box<Self>) -> Built;
     /// Ends the job without a block.
     fn cancel(self: Box<Self>);
 }

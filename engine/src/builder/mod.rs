@@ -47,11 +47,11 @@ pub use target::{Target, Template};
 /// let env = BlockEnv { number: U256::from(1), ..Default::default() };
 /// let mut job = builder.open(&mut engine, Target::Plain(env.into()), Budget::default(), [])?;
 /// job.extend([Candidate::new(pay(0), 0), Candidate::new(pay(7), 1)], &|| false)?; // the closure says when to stop
-/// let built = job.seal();
+/// let built = job.finish();
 /// assert_eq!((built.txs.len(), built.dropped.len()), (1, 1)); // nonce 7 has no place here
 ///
 /// let merkleized = engine.merkleize(built.executed)?; // as any executed block
-/// engine.commit(merkleized)?.ticket.wait()?;
+/// engine.commit(merkleized)?.write.wait()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -51,7 +51,7 @@ impl Engine {
             None => None,
         };
         let block = self.predict(payload.txs, env, hints, run_on);
-        let (is_predicted, sources) = (block.serial_tail == 0, block.sources);
+        let (is_predicted, sources) = (block.is_predicted(), block.sources);
         let (resources, executors) = self.split();
         let (state, observer) = (resources.state, resources.observer);
 

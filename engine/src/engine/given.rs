@@ -30,7 +30,7 @@ impl Engine {
     ) -> Result<Executed, BlockError> {
         let env = &checked_env(env, self.cfg.spec)?;
         let block = self.predict(txs, env, Hints::Predict, run_on);
-        let (is_predicted, sources) = (block.serial_tail == 0, block.sources);
+        let (is_predicted, sources) = (block.is_predicted(), block.sources);
         let (resources, executors) = self.split();
         let gas = (invalid == Invalid::Refuse).then_some(env.gas_limit);
         let list = Txs::List(txs);

@@ -68,6 +68,16 @@ pub struct Engine {
     store_stage: Arc<StoreStage>,
 }
 
+/// The [`ExecResources`] of an engine, borrowed field by field: its executors stay free.
+macro_rules! resources {
+    ($engine:ident) => {{
+        let Self { state, workers, cfg, chain, store_stage, .. } = $engine;
+        let (executor, options, access_lists) = ($engine.executor, $engine.options, $engine.access_lists);
+        let observer = &*$engine.observer;
+        ExecResources { state, workers, cfg, chain, observer, store_stage, executor, options, access_lists }
+    }};
+}
+
 impl Engine {
     /// State that blocks are executed on: the committed one, unless a fork is [checked out](Self::checkout).
     pub const fn state(&self) -> &State {
@@ -91,20 +101,13 @@ impl Engine {
 
     /// Splits the engine into the parts that planning, execution and sealing share, and the executors.
     pub(crate) fn split(&mut self) -> (ExecResources<'_>, &mut Executors) {
-        let Self { state, workers, cfg, chain, observer, store_stage, executors, .. } = self;
-        let (executor, options, access_lists) = (self.executor, self.options, self.access_lists);
-        let observer = &**observer;
-        let resources =
-            ExecResources { state, workers, cfg, chain, observer, store_stage, executor, options, access_lists };
-        (resources, executors)
+        let resources = resources!(self);
+        (resources, &mut self.executors)
     }
 
     /// Parts that planning, execution and sealing share.
     pub(crate) fn resources(&self) -> ExecResources<'_> {
-        let Self { state, workers, cfg, chain, observer, store_stage, .. } = self;
-        let (executor, options, access_lists) = (self.executor, self.options, self.access_lists);
-        let observer = &**observer;
-        ExecResources { state, workers, cfg, chain, observer, store_stage, executor, options, access_lists }
+        resources!(self)
     }
 
     /// Sets the results of BLOCKHASH from the next block on; a missing number hashes to zero.
@@ -189,7 +192,7 @@ impl Engine {
         steps::merkleize(self.resources(), executed)
     }
 
-    /// Commits `block`, executed on the committed state. The state has changed when this returns, and the ticket
+    /// Commits `block`, executed on the committed state. The state has changed when this returns, and the handle
     /// completes when the block is durable. Writing continues beside the next block.
     ///
     /// # Errors
@@ -200,8 +203,8 @@ impl Engine {
         let pending = self.apply(prepared)?;
         self.state.adopt(&accounts);
         self.forks.prune(&self.state);
-        let ticket = self.persister.submit(pending)?;
-        Ok(Committed { block, state_root, ticket })
+        let write = self.persister.submit(pending)?;
+        Ok(Committed { block, state_root, write })
     }
 
     fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {

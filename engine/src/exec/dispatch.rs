@@ -44,10 +44,9 @@ impl Executors {
         ctx: &ExecContext<'s>,
         block: Block,
     ) -> Result<Run<'s>, Error> {
-        let unpredicted = block.serial_tail == block.order.len() && !block.order.is_empty();
         let tx = |index: &u32| &ctx.txs[*index as usize];
         match executor {
-            Executor::Dag if !unpredicted => self.on_dag(ctx, block),
+            Executor::Dag if !block.is_unpredicted() => self.on_dag(ctx, block),
             Executor::Dag if ctx.policy().prefers_serial(block.order.iter().map(tx)) => {
                 self.serial(ctx, block.order, true)
             }

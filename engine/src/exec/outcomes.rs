@@ -11,14 +11,15 @@ use core::{
     mem::{self, ManuallyDrop},
     ops::Deref,
 };
-use phalanx_memory::prefetch_all;
+use phalanx_memory::{prefetch_ahead, prefetch_all};
 use phalanx_parascheduler::WeakWorkers;
 
 /// Minimum number of outcomes per thread for which threads are called: a call takes about as long as dropping them.
 const WORTH_CALLING: usize = 256;
 
-/// Lookahead over outcomes that are dropped: other threads have read all of their memory since.
-const AHEAD: usize = 8;
+/// Distance between the stages of prefetching in the loop that drops outcomes: other threads have read all of their
+/// memory since they were made.
+const DROP_LOOKAHEAD: usize = 8;
 
 /// Outcomes of a block's transactions, in final order.
 #[derive(Debug, Default)]
@@ -194,15 +195,11 @@ impl<T> Apart<T> {
     unsafe fn drop_of(&self, thread: usize, far: impl Fn(&T), near: impl Fn(&T)) {
         for made in self.made.iter().filter(|made| made.thread == Some(thread)) {
             for (place, at) in made.at.iter().enumerate() {
-                let later = |ahead: usize| made.at.get(place + ahead).map(|at| self.list[*at as usize].get());
-                if let Some(at) = made.at.get(place + 3 * AHEAD) {
-                    prefetch_all(&self.list[*at as usize]);
-                }
                 // SAFETY: these places belong to this thread, and their turn to be dropped is yet to come.
-                unsafe {
-                    later(2 * AHEAD).into_iter().for_each(|item| far(&*item));
-                    later(AHEAD).into_iter().for_each(|item| near(&*item));
-                }
+                let later = |at: &u32| unsafe { &*self.list[*at as usize].get() };
+                prefetch_ahead(&made.at, place, 3 * DROP_LOOKAHEAD, |at| prefetch_all(&self.list[*at as usize]));
+                prefetch_ahead(&made.at, place, 2 * DROP_LOOKAHEAD, |at| far(later(at)));
+                prefetch_ahead(&made.at, place, DROP_LOOKAHEAD, |at| near(later(at)));
                 // SAFETY: this place belongs to this thread, and is not visited again.
                 unsafe { ManuallyDrop::drop(&mut *self.list[*at as usize].get()) }
             }

@@ -4,9 +4,9 @@
 use super::{
     block::{Block, LeftTransactions},
     context::PlanContext,
+    forming::{CHUNK, Chunk},
     graph::{Ahead, GraphBuilder},
     intern::{Interned, Interning},
-    lookahead::{CHUNK, Chunk},
     requeue::Requeue,
 };
 use crate::model::{Order, Stage, observe};
@@ -122,7 +122,7 @@ impl<'t> Assembly<'t> {
     pub(super) fn assemble(&mut self, ctx: PlanContext<'_>, env: &BlockEnv, order: Vec<u32>, frames: usize) -> Block {
         let intern = || self.intern(ctx, order, frames, env.beneficiary);
         let (mut block, beneficiary) = observe(ctx.observer, Stage::Intern, intern);
-        if ctx.builds_graphs && block.serial_tail < block.order.len() {
+        if ctx.builds_graphs && !block.is_unpredicted() {
             let build = || self.graphs.build(&block.sets, block.keys.len(), beneficiary);
             block.graph = Some(Ahead::new(observe(ctx.observer, Stage::Graph, build), env.beneficiary));
         }

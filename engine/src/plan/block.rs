@@ -102,6 +102,16 @@ impl Block {
         self.serial_tail
     }
 
+    /// True if no transaction has a prediction, so that there is no graph either.
+    pub(crate) const fn is_unpredicted(&self) -> bool {
+        self.serial_tail == self.order.len() && !self.order.is_empty()
+    }
+
+    /// True if every transaction has a prediction.
+    pub(crate) const fn is_predicted(&self) -> bool {
+        self.serial_tail == 0
+    }
+
     /// Number of frames with a member in the block; zero for a given order.
     pub const fn frames(&self) -> usize {
         self.frames

@@ -9,7 +9,7 @@ use crate::{
     plan::SourceCounts,
 };
 use phalanx_access::{Access, AccessSets, Interner, Key as _, KeyId, Salt};
-use phalanx_memory::prefetch;
+use phalanx_memory::{PrefetchIterator as _, prefetch};
 use phalanx_paralyze::{Batch, Preimage, Preimages, StateKey};
 use rayon::prelude::*;
 
@@ -37,8 +37,11 @@ const SHARD_BITS: u32 = 4;
 const SHARD_SHIFT: u32 = 28;
 const SHARDS: usize = 1 << SHARD_BITS;
 
-/// Lookahead, in keys of a shard; predictions are prefetched twice as many transactions ahead.
-const AHEAD: usize = 12;
+/// Distance at which a shard's loop prefetches a key and its place in the table, in keys.
+const KEY_LOOKAHEAD: usize = 12;
+
+/// Distances at which a single thread prefetches a prediction, and then the places of its keys, in transactions.
+const PREDICTION_LOOKAHEAD: [usize; 2] = [24, 12];
 
 const fn shard(digest: u64) -> usize {
     (digest >> SHARD_SHIFT) as usize % SHARDS
@@ -101,24 +104,18 @@ impl Interning {
         let mut sources = SourceCounts::default();
         let Interned { keys, sets, preimages } = out;
         let interner = &mut self.whole;
-        // Framing has scattered the predictions: prefetch first the prediction, then its place in the table.
-        let follow = |interner: &Interner<StateKey>, at: usize| {
-            let (batch, index) = places(at);
-            batch.digests(index).iter().for_each(|(digest, _)| interner.prefetch(*digest));
-        };
-        let begin = |at: usize| {
-            let (batch, index) = places(at);
-            batch.prefetch(index);
-        };
-        (0..len.min(2 * AHEAD)).for_each(begin);
-        (0..len.min(AHEAD)).for_each(|at| follow(interner, at));
-        for at in 0..len {
-            if at + 2 * AHEAD < len {
-                begin(at + 2 * AHEAD);
+        // Framing has scattered the predictions: prefetch first the prediction, then the places of its keys in the table.
+        let prefetch = |interner: &Interner<StateKey>, [far, near]: [Option<usize>; 2]| {
+            if let Some((batch, index)) = far.map(&places) {
+                batch.prefetch(index);
             }
-            if at + AHEAD < len {
-                follow(interner, at + AHEAD);
+            if let Some((batch, index)) = near.map(&places) {
+                batch.digests(index).iter().for_each(|(digest, _)| interner.prefetch(*digest));
             }
+        };
+        let steps = (0..len).lookahead(PREDICTION_LOOKAHEAD).primed(|ahead| prefetch(interner, ahead));
+        for (at, ahead) in steps {
+            prefetch(interner, ahead);
             let (batch, index) = places(at);
             intern(interner, batch, index, sets, preimages);
             sources.count(batch.source(index));
@@ -177,17 +174,16 @@ struct Piece<'b> {
 impl<'b> Piece<'b> {
     fn gather(places: impl ExactSizeIterator<Item = Place<'b>> + Clone) -> Self {
         let len = places.len();
-        let mut ahead = places.clone().skip(WAVE);
-        places.clone().take(WAVE).for_each(|(batch, index)| batch.prefetch(index));
+        let prefetch = |[ahead]: [Option<Place<'b>>; 1]| {
+            ahead.into_iter().for_each(|(batch, index)| batch.prefetch(index));
+        };
         let (mut keys, mut accesses) = (Vec::with_capacity(3 * len), Vec::with_capacity(3 * len));
         let (mut ends, mut preimage_ends) = (Vec::with_capacity(len), Vec::with_capacity(len));
         let mut preimages = Vec::new();
         let mut counts = [0u32; SHARDS];
         let mut sources = SourceCounts::default();
-        for (batch, index) in places {
-            if let Some((batch, index)) = ahead.next() {
-                batch.prefetch(index);
-            }
+        for ((batch, index), ahead) in places.lookahead([WAVE]).primed(prefetch) {
+            prefetch(ahead);
             let first = keys.len() as u32;
             for (key, (digest, access)) in batch.sets().get(index).iter().map(|(key, _)| key).zip(batch.digests(index))
             {
@@ -224,11 +220,10 @@ impl<'b> Piece<'b> {
 /// Ids, within the shard, of all keys of one shard in order.
 fn intern_shard(interner: &mut Interner<StateKey>, pieces: &[Piece<'_>], shard: usize) -> Vec<u32> {
     interner.clear();
-    let keys = || pieces.iter().flat_map(|piece| piece.shard(shard));
-    let mut ahead = keys().skip(AHEAD);
+    let keys = pieces.iter().flat_map(|piece| piece.shard(shard)).lookahead([KEY_LOOKAHEAD]);
     let mut ids = Vec::with_capacity(pieces.iter().map(|piece| piece.shard(shard).len()).sum());
-    for (digest, key) in keys() {
-        if let Some((digest, key)) = ahead.next() {
+    for ((digest, key), [ahead]) in keys {
+        if let Some((digest, key)) = ahead {
             interner.prefetch(*digest);
             prefetch(*key);
         }

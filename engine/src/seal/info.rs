@@ -11,7 +11,7 @@ use crate::{
 };
 use alloy_consensus::ReceiptEnvelope;
 use alloy_primitives::{B256, Bloom, Bytes};
-use phalanx_memory::prefetch;
+use phalanx_memory::{prefetch, prefetch_ahead};
 use rayon::prelude::*;
 use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
@@ -46,8 +46,8 @@ pub struct BlockStats {
 /// Minimum number of transactions that several threads look up.
 const WORTH_SHARING: usize = 4096;
 
-/// Lookahead for transactions, in transactions.
-const AHEAD: usize = 24;
+/// Distance at which the loop over a block's order prefetches the types of transactions, in transactions.
+const TYPE_LOOKAHEAD: usize = 24;
 
 impl BlockInfo {
     /// Orders the results: prefix sums of gas, receipts, their root and bloom. Hashes in the current rayon pool.
@@ -194,7 +194,7 @@ impl Results {
 /// Type of each transaction of a block in its order.
 fn tx_types(order: &[u32], txs: Txs<'_>) -> Vec<u8> {
     let of = |(at, tx): (usize, &u32)| {
-        order.get(at + AHEAD).into_iter().for_each(|tx| prefetch(&txs[*tx as usize].tx_type));
+        prefetch_ahead(order, at, TYPE_LOOKAHEAD, |tx| prefetch(&txs[*tx as usize].tx_type));
         txs[*tx as usize].tx_type
     };
     if order.len() < WORTH_SHARING {

@@ -1,19 +1,19 @@
 //! Receipts in their consensus encoding, written straight from execution results.
 
-use crate::trie;
 use crate::{
     model::{Outcome, prefetch_contents, prefetch_logs},
-    trie::rlp,
+    trie::{self, rlp},
 };
 use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, TxType};
 use alloy_primitives::{B256, Bloom, BloomInput, Log};
 use core::ops::Range;
 use phalanx_hash_lanes::keccak256_many;
+use phalanx_memory::prefetch_ahead;
 use rayon::prelude::*;
 use revm::context_interface::result::ExecutionResult;
 
-/// Lookahead over receipts, in receipts.
-const AHEAD: usize = 8;
+/// Distance between the stages of prefetching in the loop over the logs of receipts, in receipts.
+const LOG_LOOKAHEAD: usize = 8;
 
 /// Parts of a receipt, borrowed.
 #[derive(Clone, Copy, Debug)]
@@ -107,9 +107,8 @@ impl Blooms {
         let mut oldest = 0;
         for (at, receipt) in receipts.iter().enumerate() {
             // The receipts are in the caches of the cores that ran them: prefetch first the logs, then their contents.
-            let logs = |ahead: usize| receipts.get(at + ahead).map_or(&[][..], |later| later.result.logs());
-            prefetch_logs(logs(2 * AHEAD));
-            prefetch_contents(logs(AHEAD));
+            prefetch_ahead(receipts, at, 2 * LOG_LOOKAHEAD, |later| prefetch_logs(later.result.logs()));
+            prefetch_ahead(receipts, at, LOG_LOOKAHEAD, |later| prefetch_contents(later.result.logs()));
             for log in receipt.result.logs() {
                 let shared = [Some(log.address.as_slice()), log.topics().first().map(|topic| topic.as_slice())];
                 for item in shared.into_iter().flatten() {

@@ -7,7 +7,7 @@ use crate::{
         run::{Run, RunStats},
     },
     model::{Error, Observer, Txs},
-    state::{AccountIndexDelta, Changes, Ticket, Tip},
+    state::{AccountIndexDelta, Changes, Tip, WriteHandle},
     trie,
 };
 use alloy_primitives::B256;
@@ -97,12 +97,12 @@ impl Merkleized {
 
 /// A block that is part of the chain.
 #[derive(Debug)]
-#[must_use = "the block is durable only once its ticket says so"]
+#[must_use = "the block is durable only once its handle says so"]
 pub struct Committed {
     /// The block.
     pub block: BlockInfo,
     /// Root of the state after it.
     pub state_root: B256,
     /// Completes when the block is durable.
-    pub ticket: Ticket,
+    pub write: WriteHandle,
 }

@@ -99,8 +99,8 @@ impl BuildJob for Job {
         self.0.best()
     }
 
-    fn seal(self: Box<Self>) -> Built {
-        self.0.seal()
+    fn finish(self: Box<Self>) -> Built {
+        self.0.finish()
     }
 
     fn cancel(self: Box<Self>) {}
@@ -206,7 +206,7 @@ impl Driver {
             let dropped = bytes_of(best.dropped.iter().map(|dropped| &dropped.candidate), &offered);
             slot.improve(Built { candidate, outcome: None, dropped });
         }
-        let built = job.seal();
+        let built = job.finish();
         // Nothing is decided: every transaction is returned, except those that are invalid on the committed state.
         let mut settled: BTreeMap<u64, Settled> = ranks.into_iter().map(|rank| (rank, Settled::Returned)).collect();
         for dropped in &built.dropped {

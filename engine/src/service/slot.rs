@@ -65,7 +65,7 @@ impl Slot {
     }
 
     /// Ends the job and returns the best block: at once if the driver has not begun, otherwise when it has stopped.
-    pub(super) fn seal(&self) -> Built {
+    pub(super) fn finish(&self) -> Built {
         self.stop();
         let mut inner = self.inner.lock();
         if inner.0 == Phase::Waiting {

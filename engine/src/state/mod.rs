@@ -21,7 +21,7 @@ pub use genesis::GenesisAccount;
 pub(crate) use origin::Origin;
 pub(crate) use value::Value;
 pub(crate) use writer::Persister;
-pub use writer::{Done, Ticket};
+pub use writer::{Done, WriteHandle};
 
 use crate::model::Error;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::AddressMap};

@@ -10,10 +10,10 @@ const QUEUE: usize = 2;
 
 /// A handle on the durability of a block.
 #[derive(Debug)]
-#[must_use = "a block is durable only once its ticket says so"]
-pub struct Ticket(Receiver<Result<(), Error>>);
+#[must_use = "a block is durable only once its handle says so"]
+pub struct WriteHandle(Receiver<Result<(), Error>>);
 
-impl Ticket {
+impl WriteHandle {
     /// Waits until the block is durable by the store's setting.
     ///
     /// # Errors
@@ -59,11 +59,11 @@ impl Persister {
     }
 
     /// Queues a block; waits while the queue is full.
-    pub(crate) fn submit(&self, pending: Pending) -> Result<Ticket, Error> {
-        let (done, ticket) = bounded(1);
-        // The ticket may be dropped; the next block meets the poisoned store.
+    pub(crate) fn submit(&self, pending: Pending) -> Result<WriteHandle, Error> {
+        let (done, result) = bounded(1);
+        // The handle may be dropped; the next block meets the poisoned store.
         self.submit_then(pending, Box::new(move |result| _ = done.send(result)))?;
-        Ok(Ticket(ticket))
+        Ok(WriteHandle(result))
     }
 
     /// Queues a block, and calls `done` when it is written; waits while the queue is full.
@@ -77,7 +77,7 @@ impl Drop for Persister {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the writer has already reached the holders of its tickets.
+            // A panic of the writer has already reached the holders of its handles.
             let _ = thread.join();
         }
     }

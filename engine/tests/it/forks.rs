@@ -75,7 +75,7 @@ fn truth(path: &[Vec<TxEnv>]) -> B256 {
     for txs in path {
         let merkleized = run(&mut engine, txs);
         root = merkleized.state_root();
-        engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
+        engine.commit(merkleized).expect("a commit").write.wait().expect("durable");
     }
     root
 }

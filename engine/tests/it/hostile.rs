@@ -184,7 +184,7 @@ fn a_store_with_code_of_a_truncated_delegation_reopens() {
     let executed = engine.execute_block(&payload, Hints::None).expect("a valid block");
     let merkleized = engine.merkleize(executed).expect("a root");
     let committed = engine.commit(merkleized).expect("a commit");
-    committed.ticket.wait().expect("durable");
+    committed.write.wait().expect("durable");
     let state = engine.state().dump().expect("sound");
     drop(engine);
     assert_eq!(open().expect("a sound store").state().dump().expect("sound"), state);

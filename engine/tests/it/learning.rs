@@ -80,7 +80,7 @@ fn learning_can_be_turned_off() {
         let executed = engine.execute_block(&body.payload(), Hints::Predict).expect("a valid block");
         assert!(executed.block().stats().run.fallback, "no call occurs twice in a block, so no template is learned");
         let merkleized = engine.merkleize(executed).expect("a root");
-        engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
+        engine.commit(merkleized).expect("a commit").write.wait().expect("durable");
     }
     assert_eq!(engine.paralyze().templates().0, 0);
 }
@@ -98,7 +98,7 @@ fn templates_can_be_forgotten() {
     for body in &case.blocks {
         let executed = engine.execute_block(&body.payload(), Hints::Predict).expect("a valid block");
         let merkleized = engine.merkleize(executed).expect("a root");
-        engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
+        engine.commit(merkleized).expect("a commit").write.wait().expect("durable");
     }
     assert!(engine.paralyze().templates().0 > 0);
     engine.forget();

@@ -33,7 +33,7 @@ fn commit_blocks(engine: &mut Engine, blocks: u64) -> B256 {
         let executed = engine.execute(&env, &txs, block).expect("execution");
         assert!(executed.block().outcomes().iter().all(phalanx::Outcome::is_success));
         let merkleized = engine.merkleize(executed).expect("a root");
-        engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
+        engine.commit(merkleized).expect("a commit").write.wait().expect("durable");
     }
     engine.state().root()
 }
@@ -81,7 +81,7 @@ fn a_block_merkleized_on_another_parent_is_refused() {
     };
     let (first, second) = (merkleize(&mut engine), merkleize(&mut engine));
     assert_eq!(first.state_root(), second.state_root());
-    engine.commit(first).expect("a commit").ticket.wait().expect("durable");
+    engine.commit(first).expect("a commit").write.wait().expect("durable");
     let stale = engine.commit(second);
     assert!(
         matches!(stale, Err(Error::Store(merkle::Error::Stale { .. } | merkle::Error::Height { .. }))),
@@ -100,7 +100,7 @@ fn a_block_executed_on_another_state_is_refused() {
     let (first, second, third) = (execute(), execute(), execute());
     assert!(matches!(other.merkleize(third), Err(Error::Stale)), "executed by another engine");
     let first = engine.merkleize(first).expect("a root");
-    engine.commit(first).expect("a commit").ticket.wait().expect("durable");
+    engine.commit(first).expect("a commit").write.wait().expect("durable");
     assert!(matches!(engine.merkleize(second), Err(Error::Stale)), "executed on an older state");
 }
 
@@ -112,6 +112,6 @@ fn an_empty_block_keeps_the_state_root() {
     assert_eq!(executed.block().gas_used(), 0);
     let merkleized = engine.merkleize(executed).expect("a root");
     assert_eq!(merkleized.state_root(), genesis);
-    engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
+    engine.commit(merkleized).expect("a commit").write.wait().expect("durable");
     assert_eq!(engine.state().height(), Some(1));
 }

@@ -376,7 +376,7 @@ fn a_built_block_is_already_executed_and_equal_elsewhere() {
         let job =
             service.build(request(parent, height, vec![forced.clone(), Bytes::from_static(b"none")])).expect("a job");
         service.settle();
-        let built = job.seal();
+        let built = job.finish();
         let txs = built.candidate.payload().txs();
         assert_eq!((txs.len(), &txs[0]), (9, &forced));
         let outcome = built.outcome.expect("executed");
@@ -386,7 +386,7 @@ fn a_built_block_is_already_executed_and_equal_elsewhere() {
             send(&service, &later);
             let child = service.build(request(built.candidate.id(), 4, vec![])).expect("a job");
             service.settle();
-            let child = child.seal();
+            let child = child.finish();
             assert_eq!(child.candidate.payload().txs().len(), 4, "transactions of the parent are left out");
             assert_eq!(submit(&other, &child.candidate), child.outcome.expect("executed"));
         }

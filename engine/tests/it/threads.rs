@@ -50,7 +50,7 @@ fn every_thread_reports_its_role_before_its_first_work() {
             let block = engine.plan(&txs, Order::Given, limits).next_block(&engine, &env).expect("a block");
             let executed = engine.execute(&env, &txs, block).expect("execution");
             let merkleized = engine.merkleize(executed).expect("a root");
-            engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
+            engine.commit(merkleized).expect("a commit").write.wait().expect("durable");
         }
         drop(engine);
         let told = told.lock().expect("no thread panics");

@@ -57,6 +57,12 @@ impl Linked {
         ((append.op != KEEP_VALUE).then_some(append.op as usize), KeyRef::of(append.key))
     }
 
+    /// As [`Self::get`], of the entry `distance` ranks behind `rank`, if there is one.
+    #[inline]
+    pub(crate) fn ahead(&self, rank: usize, distance: usize) -> Option<(Option<usize>, KeyRef)> {
+        (rank + distance < self.len()).then(|| self.get(rank + distance))
+    }
+
     /// Hash of the entry's next key, if it changes.
     #[inline]
     pub(crate) fn next(&self, rank: usize) -> Option<&Hash> {

@@ -1,6 +1,6 @@
 //! From a delta to a root and log records, without changing the store and without I/O.
 
-use phalanx_memory::{PrefetchIterator as _, prefetch_ahead};
+use phalanx_memory::prefetch_ahead;
 use phalanx_merkle_proof::{Entry, Hash, HashFn, TWIG_LEAVES};
 
 use super::{
@@ -131,10 +131,8 @@ impl<G: StateView> Encoder<'_, G> {
         let mut leaves = Vec::with_capacity(ranks.len());
         let mut off = Vec::with_capacity(ranks.len());
         let mut encodings = Vec::with_capacity(ranks.len());
-        // Beyond the chunk as well: this thread most likely encodes the next one.
-        let lookahead = (ranks.start..self.linked.len()).lookahead([OPERATION_LOOKAHEAD, RECORD_LOOKAHEAD]);
-        for (rank, [far, near]) in lookahead.take(ranks.len()) {
-            self.prefetch(far, near);
+        for rank in ranks {
+            self.prefetch(rank);
             if let (Some(op), KeyRef::Known(id)) = self.linked.get(rank) {
                 check_change(self.state, self.delta.at(op), id)?;
             }
@@ -147,11 +145,11 @@ impl<G: StateView> Encoder<'_, G> {
         Ok(Encoded { records: writer.finish(), leaves, off: Deactivations::new(&self.regions, off) })
     }
 
-    /// Prefetches what two later ranks need: key hash order is random order in memory.
+    /// Prefetches what later ranks need, in two stages: key hash order is random order in memory, and the place of an
+    /// operation's bytes is known only from the operation. Beyond the chunk as well: this thread most likely encodes the next.
     #[inline]
-    fn prefetch(&self, far: Option<usize>, near: Option<usize>) {
-        if let Some(rank) = far {
-            let (op, key) = self.linked.get(rank);
+    fn prefetch(&self, rank: usize) {
+        if let Some((op, key)) = self.linked.ahead(rank, OPERATION_LOOKAHEAD) {
             if let Some(op) = op {
                 self.delta.at(op).prefetch();
             }
@@ -159,9 +157,7 @@ impl<G: StateView> Encoder<'_, G> {
                 self.state.prefetch(id);
             }
         }
-        if let Some(rank) = near
-            && let (Some(op), _) = self.linked.get(rank)
-        {
+        if let Some((Some(op), _)) = self.linked.ahead(rank, RECORD_LOOKAHEAD) {
             self.delta.at(op).prefetch_bytes();
         }
     }

@@ -17,7 +17,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use phalanx::{
-    Block, BlockAccessList, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Stage, Ticket,
+    Block, BlockAccessList, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Stage, WriteHandle,
     merkle::StoreConfig,
     recover_all,
     revm::{
@@ -153,7 +153,7 @@ pub(crate) fn run(
     let bar = ui.bar(&label, setup.txs.len() as u64);
     let mut timed = Timed::new(word(executor), threads);
     timed.input = blocks.map_or(setup.txs.len(), |blocks| blocks.iter().map(Vec::len).sum());
-    let mut tickets: Vec<Ticket> = Vec::new();
+    let mut writes: Vec<WriteHandle> = Vec::new();
     if let Some(gate) = setup.gate {
         gate.pass();
     }
@@ -210,7 +210,7 @@ pub(crate) fn run(
                 }
             };
             let committed = engine.commit(merkleized)?;
-            tickets.push(committed.ticket);
+            writes.push(committed.write);
             if let Source::Planned(planner) = &mut source
                 && !committed.block.left().is_empty()
             {
@@ -235,7 +235,7 @@ pub(crate) fn run(
     // On a worker, so that no stage has to wake one to begin.
     let driven = workers.install(&mut drive);
     // A failed write is the cause of later failures, so it is reported first.
-    tickets.into_iter().try_for_each(Ticket::wait).context("writing blocks")?;
+    writes.into_iter().try_for_each(WriteHandle::wait).context("writing blocks")?;
     driven?;
     // Waits until the workers have dropped the last blocks' results.
     workers.install(|| rayon::broadcast(|_| ()));

@@ -38,9 +38,11 @@ pub(crate) enum Ended {
     Skipped,
 }
 
-/// Outcomes per task, and lookahead of their prefetches.
+/// Outcomes per task.
 const CHUNK: usize = 1024;
-const AHEAD: usize = 8;
+
+/// Distance between the stages of prefetching in the loop over outcomes.
+const TRACE_LOOKAHEAD: usize = 8;
 
 impl TxTrace {
     pub(crate) fn new(outcome: &Outcome) -> Self {
@@ -58,8 +60,8 @@ impl TxTrace {
     pub(crate) fn all(outcomes: &[Outcome]) -> Vec<Self> {
         let trace = |(at, outcome): (usize, &Outcome)| {
             // The logs are in the cache of the worker that ran the transaction.
-            outcomes.get(at + 2 * AHEAD).into_iter().for_each(lab::prefetch_logs);
-            outcomes.get(at + AHEAD).into_iter().for_each(lab::prefetch_contents);
+            outcomes.get(at + 2 * TRACE_LOOKAHEAD).into_iter().for_each(lab::prefetch_logs);
+            outcomes.get(at + TRACE_LOOKAHEAD).into_iter().for_each(lab::prefetch_contents);
             Self::new(outcome)
         };
         // An indexed iterator writes in place; otherwise one thread would copy the chunks together.

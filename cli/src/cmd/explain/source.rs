@@ -152,7 +152,7 @@ pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<E
         let checked = oracle.execute(&env, &txs, Block::unpredicted(committed.block.order().to_vec()))?;
         let sequential_ns = (clock::process() - cpu) as f64;
         let merkleized = oracle.merkleize(checked)?;
-        oracle.commit(merkleized)?.ticket.wait()?;
+        oracle.commit(merkleized)?.write.wait()?;
         if height < number {
             continue;
         }

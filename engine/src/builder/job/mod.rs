@@ -223,7 +223,7 @@ impl<'e> BuildJob<'e> {
     }
 
     /// Ends the job and returns the best block.
-    pub fn seal(mut self) -> Built {
+    pub fn finish(mut self) -> Built {
         let run = self.run_so_far(true);
         self.built(run)
     }

@@ -21,7 +21,7 @@ use crate::{
 };
 use alloy_primitives::U256;
 use phalanx_access::{AccessSets, KeyId};
-use phalanx_memory::{BufferPool, prefetch, prefetch_all, prefetch_slice};
+use phalanx_memory::{BufferPool, prefetch, prefetch_ahead, prefetch_all, prefetch_slice};
 use phalanx_paralyze::VmConfig;
 use phalanx_parascheduler::{Job, Lookahead, Report, TxIndex, Verdict};
 use revm::context::TxEnv;
@@ -33,8 +33,9 @@ use worker::{Ran, Worker};
 /// Number of transactions between two polls of a builder's stop condition; a worker also polls before its first.
 const POLLED: usize = 16;
 
-/// Lookahead for the numbers and sets of transactions, in transactions: some cache lines.
-const AHEAD: usize = 32;
+/// Distance at which a worker that runs its sources in order prefetches their numbers and sets, in transactions: some
+/// cache lines of either.
+const SOURCE_LOOKAHEAD: usize = 32;
 
 /// Maximum number of keys of one transaction that are prefetched. Many transactions may announce one that depends on
 /// all of them, so the cost must not depend on how much it declares.
@@ -292,8 +293,8 @@ impl Job<Local> for WaveJob<'_> {
             }
             Lookahead::Far => {
                 // Another core made the numbers of transactions and keys: all that is read here would be a miss.
-                self.order.get(tx.index() + AHEAD).into_iter().for_each(prefetch);
-                sets.prefetch_ahead(tx.index(), AHEAD);
+                prefetch_ahead(self.order, tx.index(), SOURCE_LOOKAHEAD, prefetch);
+                sets.prefetch_ahead(tx.index(), SOURCE_LOOKAHEAD);
                 prefetch_all(self.tx(tx));
                 self.outcomes.prefetch(tx.index());
                 for (id, access) in set() {

@@ -35,7 +35,7 @@ fn an_empty_block_exists_from_the_beginning() {
     let mut job = open(&mut builder, &mut engine, &case, Budget::default()).expect("a block");
     let best = job.best();
     assert_eq!((best.txs.len(), best.executed.block().outcomes().len()), (0, 0));
-    let built = job.seal();
+    let built = job.finish();
     let made = check::commit(&mut engine, &template(&case), built);
     check::replays(&case, &[made]);
 }
@@ -56,7 +56,7 @@ fn after_every_batch_the_best_block_holds_the_executed_transactions() {
         bests.push(best);
     }
     assert_eq!(bests.iter().map(|best| best.txs.len()).collect::<Vec<_>>(), [256, 512, 800]);
-    let last = job.seal();
+    let last = job.finish();
     assert_eq!(print(&last), print(&bests[2]));
     drop(last);
     for best in bests {
@@ -65,7 +65,7 @@ fn after_every_batch_the_best_block_holds_the_executed_transactions() {
         let mut builder = Builder::new(&engine);
         let mut job = open(&mut builder, &mut engine, &case, Budget::default()).expect("a block");
         job.extend(best.txs.iter().cloned(), NEVER).expect("execution");
-        let again = job.seal();
+        let again = job.finish();
         assert_eq!(again.txs.len(), best.txs.len());
         assert_eq!(again.executed.block().gas_used(), best.executed.block().gas_used());
         let roots = [again, best].map(|built| {
@@ -75,7 +75,7 @@ fn after_every_batch_the_best_block_holds_the_executed_transactions() {
             let forced: Vec<Candidate> = built.txs;
             let mut job = builder.open(&mut engine, whole(&case, 10), Budget::default(), forced).expect("a block");
             job.extend([], NEVER).expect("execution");
-            let built = job.seal();
+            let built = job.finish();
             let made = check::commit(&mut engine, &template(&case), built);
             let root = made.root;
             check::replays(&case, &[made]);
@@ -98,7 +98,7 @@ fn sealing_after_some_batches_equals_building_with_those_only() {
             job.extend(group.iter().cloned(), NEVER).expect("execution");
             bests.push(print(&job.best()));
         }
-        assert_eq!(bests.last(), Some(&print(&job.seal())));
+        assert_eq!(bests.last(), Some(&print(&job.finish())));
         bests
     };
     let all = build(&groups, 1);
@@ -125,7 +125,7 @@ fn a_job_stops_within_a_batch_and_continues() {
         assert!(!polled_within || best.txs.len() == 16 * 6, "stopped within the first batch");
         let progress = job.extend([], NEVER).expect("execution");
         assert_eq!((progress.used.txs, progress.waiting), (800, 0));
-        let built = job.seal();
+        let built = job.finish();
         assert!(matches!(
             built.dropped[..],
             [phalanx::Dropped { reason: Reason::Invalid(InvalidTransaction::NonceTooHigh { .. }), .. }]
@@ -146,13 +146,13 @@ fn prepared_transactions_come_first_and_survive_a_block() {
     let mut other = Builder::new(&engine);
     let mut job = open(&mut other, &mut engine, &case, Budget::default()).expect("a block");
     job.extend((1..=10).map(|from| Candidate::new(pay(from, 0, 99), 0)), NEVER).expect("execution");
-    let built = job.seal();
+    let built = job.finish();
     let first = check::commit(&mut engine, &template(&case), built);
     let Target::Whole(second) = whole(&case, 11) else { unreachable!("a whole block") };
     let mut job = builder.open(&mut engine, Target::Whole(second.clone()), Budget::default(), []).expect("a block");
     assert_eq!(job.progress().waiting, 400);
     job.extend(rest, NEVER).expect("execution");
-    let built = job.seal();
+    let built = job.finish();
     check::complete(&built, 801);
     let stale = built.dropped.iter().filter(|dropped| {
         matches!(dropped.reason, Reason::Invalid(InvalidTransaction::NonceTooLow { tx: 0, state: 1 }))
@@ -189,7 +189,7 @@ fn every_executor_builds_the_same_block() {
         let mut builder = Builder::new(&engine);
         let mut job = open(&mut builder, &mut engine, &case, Budget::default()).expect("a block");
         job.extend(offered(), NEVER).expect("execution");
-        print(&job.seal())
+        print(&job.finish())
     });
     assert_eq!(print[0], print[1]);
     assert_eq!(print[0], print[2]);

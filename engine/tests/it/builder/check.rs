@@ -32,7 +32,7 @@ pub(super) fn commit(engine: &mut Engine, template: &Template, built: Built) -> 
     let body = body(template, &built);
     let merkleized = engine.merkleize(built.executed).expect("a root");
     let committed = engine.commit(merkleized).expect("a commit");
-    committed.ticket.wait().expect("durable");
+    committed.write.wait().expect("durable");
     let block = committed.block;
     assert!(block.order().iter().copied().eq(0..body.txs.len() as u32));
     assert_eq!(body.header.gas_used, block.gas_used());

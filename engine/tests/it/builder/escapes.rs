@@ -28,7 +28,7 @@ fn build(case: &Case, threads: usize, groups: &[Vec<Candidate>]) -> (Vec<u64>, u
         let progress = job.extend(group.iter().cloned(), NEVER).expect("execution");
         assert_eq!((progress.waiting, progress.dropped), (0, 0));
     }
-    let built = job.seal();
+    let built = job.finish();
     check::complete(&built, count);
     let (order, escapes) = (ranks(&built.txs), built.executed.block().stats().run.escapes);
     let made = check::commit(&mut engine, &template(case), built);

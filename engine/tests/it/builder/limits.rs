@@ -22,7 +22,7 @@ fn build(case: &Case, budget: Budget, offered: Vec<Candidate>) -> (Vec<u64>, Vec
     let count = offered.len();
     job.extend(offered, NEVER).expect("execution");
     let progress = job.progress();
-    let built = job.seal();
+    let built = job.finish();
     check::complete(&built, count);
     check::within(&built, budget);
     let held = check::held(&built);
@@ -111,7 +111,7 @@ fn successors_of_a_transaction_without_room_are_not_tried() {
     job.extend(candidates([large, pay(1, 1, 0x99)]), NEVER).expect("execution");
     assert_eq!(job.progress().dropped, 2);
     job.extend(candidates([pay(1, 0, 0x99), pay(1, 1, 0x99)]), NEVER).expect("execution");
-    let built = job.seal();
+    let built = job.finish();
     assert_eq!(envs(&built), [pay(1, 0, 0x99), pay(1, 1, 0x99)]);
 }
 
@@ -132,7 +132,7 @@ fn forced_transactions_come_first_in_order_above_the_budget_but_within_the_rules
     let target = super::whole(&case, 10);
     let mut job = builder.open(&mut engine, target.clone(), budget, candidates(forced)).expect("a block");
     job.extend([Candidate::new(pay(9, 0, 1), 6)], NEVER).expect("execution");
-    let built = job.seal();
+    let built = job.finish();
     check::complete(&built, 7);
     assert_eq!(ranks(&built.txs), [0, 2, 4, 5]);
     assert!(built.dropped.iter().any(|d| d.candidate.rank == 6 && d.reason == Reason::Count));

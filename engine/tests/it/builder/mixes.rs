@@ -72,7 +72,7 @@ fn blocks_of_every_mix_validate_with_every_artefact() {
                 job.extend(part.iter().cloned(), NEVER).expect("execution");
             }
             job.extend([], NEVER).expect("execution");
-            let built = job.seal();
+            let built = job.finish();
             assert!(built.failure.is_none() && !built.txs.is_empty(), "{:?}", built.failure);
             waiting = built.waiting.clone();
             for dropped in &built.dropped {
@@ -107,7 +107,7 @@ fn access_lists_hold_on_forks() {
             let target = Target::Whole(template.clone());
             let mut job = builder.open(&mut engine, target, Budget::default(), []).expect("a block");
             job.extend(part.iter().cloned(), NEVER).expect("execution");
-            let built = job.seal();
+            let built = job.finish();
             assert_eq!(built.txs.len(), part.len());
             let body = check::body(&template, &built);
             let list = built.executed.block().access_list().expect("the engine produces lists").clone();

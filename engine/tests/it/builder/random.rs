@@ -73,7 +73,7 @@ fn blocks(case: &Case, rng: &mut ChaCha8Rng) -> usize {
             let progress = job.extend([], NEVER).expect("execution");
             assert_eq!(progress.waiting, 0);
         }
-        let built = job.seal();
+        let built = job.finish();
         assert!(built.failure.is_none(), "{:?}", built.failure);
         assert!(stopped || built.waiting.is_empty());
         check::complete(&built, txs.len());

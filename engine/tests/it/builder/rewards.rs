@@ -31,7 +31,7 @@ fn build(case: &Case, threads: usize, groups: &[Vec<TxEnv>]) -> (bool, check::Ma
         // An inspection in between must not disturb.
         assert!(job.best().failure.is_none());
     }
-    let built = job.seal();
+    let built = job.finish();
     check::complete(&built, rank as usize);
     let fallback = built.executed.block().stats().run.fallback;
     let Target::Whole(template) = whole(case, 10) else { unreachable!("a whole block") };

@@ -44,7 +44,7 @@ fn transactions_that_break_the_end_of_the_block_leave_the_empty_block() {
     assert_eq!((best.txs.len(), best.failure.is_none()), (2, true));
     let breaks = TxEnv { kind: TxKind::Call(predeploy), value: U256::ZERO, gas_limit: 100_000, ..pay(3, 0, 1) };
     job.extend([phalanx::Candidate::new(breaks, 2)], NEVER).expect("execution");
-    let built = job.seal();
+    let built = job.finish();
     assert!(matches!(built.failure, Some(BlockError::SystemContract { what: "failed", .. })), "{:?}", built.failure);
     assert_eq!((built.txs.len(), built.waiting.len()), (0, 3));
     let Target::Whole(template) = whole(&case, 10) else { unreachable!("a whole block") };
@@ -86,7 +86,7 @@ fn a_false_deposit_excludes_its_transaction_alone() {
         let first = offered[..forced].to_vec();
         let mut job = builder.open(&mut engine, whole(&case, 10), Budget::default(), first).expect("a block");
         job.extend(offered[forced..].to_vec(), NEVER).expect("execution");
-        let built = job.seal();
+        let built = job.finish();
         assert!(built.failure.is_none(), "{:?}", built.failure);
         check::complete(&built, 6);
         let mut placed = ranks(&built.txs);
@@ -114,7 +114,7 @@ fn withdrawals_come_after_the_transactions() {
     let target = Target::Whole(template.clone());
     let mut job = builder.open(&mut engine, target, Budget::default(), []).expect("a block");
     job.extend(candidates([pay(1, 0, 2), pay(0x77, 0, 1)]), NEVER).expect("execution");
-    let built = job.seal();
+    let built = job.finish();
     assert_eq!(ranks(&built.txs), [0]);
     assert_eq!(built.dropped.len(), 1);
     let made = check::commit(&mut engine, &template, built);

@@ -32,7 +32,7 @@ fn build(workload: &dyn Workload, genesis: &[GenesisAccount], threads: usize) ->
         let progress = job.extend(group.iter().cloned(), NEVER).expect("execution");
         assert_eq!((progress.waiting, progress.dropped), (0, 0));
     }
-    let built = job.seal();
+    let built = job.finish();
     assert_eq!(built.txs.len(), offered.len());
     assert!(built.header.is_none());
     let (txs, receipts_root) = (envs(&built), built.executed.block().receipts_root());

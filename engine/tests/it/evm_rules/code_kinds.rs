@@ -142,7 +142,7 @@ fn a_chain_that_passes_all_forks_keeps_its_code_and_changes_its_kind() {
             let executed = engine.execute_block(&body.payload(), hints).expect("a valid block");
             let committed = engine.merkleize(executed).and_then(|block| engine.commit(block)).expect("a commit");
             assert_eq!(committed.state_root, proof.block(number).root, "{way:?}, {:?}", FORKS[number]);
-            committed.ticket.wait().expect("durable");
+            committed.write.wait().expect("durable");
         }
     }
 }
@@ -168,7 +168,7 @@ fn reopening_changes_no_kind_under_any_fork() {
         let executed = engine.execute_given(&env(1), &[deploy], Invalid::Refuse).expect("a valid block");
         assert_eq!(executed.block().outcomes()[0].is_success(), spec < SpecId::LONDON, "{spec:?}");
         let merkleized = engine.merkleize(executed).expect("a root");
-        engine.commit(merkleized).expect("a commit").ticket.wait().expect("durable");
+        engine.commit(merkleized).expect("a commit").write.wait().expect("durable");
         let call = [TxEnv { gas_price: 1, ..tx(ALICE, 1, at(ALICE).create(0)) }];
         let run = |engine: &mut Engine| {
             let executed = engine.execute_given(&env(2), &call, Invalid::Refuse).expect("a valid block");

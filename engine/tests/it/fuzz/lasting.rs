@@ -201,7 +201,7 @@ impl Alive {
         let root = merkleized.state_root();
         let holds = self.executor != Executor::Sequential && rng.random_bool(0.4);
         if !holds && self.pending.is_empty() {
-            self.engine().commit(merkleized).expect("a commit").ticket.wait().expect("written");
+            self.engine().commit(merkleized).expect("a commit").write.wait().expect("written");
             return root;
         }
         let (fork, _) = self.engine().add_fork(merkleized, Vec::new()).expect("room");
@@ -243,7 +243,7 @@ impl Alive {
             && let Some(block) = executed.take()
         {
             let merkleized = self.engine().merkleize(block).expect("a root");
-            self.engine().commit(merkleized).expect("a commit").ticket.wait().expect("written");
+            self.engine().commit(merkleized).expect("a commit").write.wait().expect("written");
             self.engine().rewind(before, Vec::new()).expect("within the history");
             tally.rewinds += 1;
             executed = self.execute(rng, truth, tally)?;

@@ -300,7 +300,7 @@ impl Case {
             let Ok(executed) = engine.execute_block(&payload, Hints::None) else { break };
             let merkleized = engine.merkleize(executed).expect("a root");
             let committed = engine.commit(merkleized).expect("a commit");
-            committed.ticket.wait().expect("durable");
+            committed.write.wait().expect("durable");
         }
         all
     }
@@ -319,7 +319,7 @@ impl Case {
             all.push(Artefacts { exceptions, list });
             let merkleized = engine.merkleize(executed).expect("a root");
             let committed = engine.commit(merkleized).expect("a commit");
-            committed.ticket.wait().expect("durable");
+            committed.write.wait().expect("durable");
         }
         all
     }

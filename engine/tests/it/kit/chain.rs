@@ -109,7 +109,7 @@ pub(crate) fn run(
         let executed = engine.execute(&env, txs, block).expect("execution");
         let merkleized = engine.merkleize(executed).expect("a root");
         let committed = engine.commit(merkleized).expect("a commit");
-        committed.ticket.wait().expect("durable");
+        committed.write.wait().expect("durable");
         let block = committed.block;
         planner.requeue_escaped(block.left());
         ran.1 += block.stats().run.escapes;

@@ -1,4 +1,4 @@
-//! Frames of a transaction whose templates are evaluated, and the outcome of a formula.
+//! Frames of a transaction whose templates are evaluated.
 
 use crate::template::{
     Function,
@@ -9,17 +9,6 @@ use phalanx_symbolic::{Piece, Ref};
 
 /// Weight of a formula that reads the state or raises to a power, in formulas.
 pub(super) const DEAR_FORMULA: u64 = 16;
-
-/// Reason why a formula has no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// No formula says, or too much would have to be evaluated.
-    Unknown,
-    /// The value takes a hash that is still to be computed.
-    Waits,
-}
-
-pub(super) type Value<T = U256> = Result<T, Stop>;
 
 /// Where a frame's calldata comes from.
 #[derive(Clone, Copy)]
@@ -43,8 +32,6 @@ pub(super) enum Called {
         found: Option<B256>,
     },
     Frame(usize),
-    /// Which code runs is not known yet.
-    Waits,
 }
 
 pub(super) struct Running<'a> {

@@ -1,13 +1,8 @@
-//! Hashes of mapping slots, asked for by many transactions and computed together.
+//! Hashes of mapping slots, requested by many transactions and computed together.
 
-use super::frame::{Stop, Value};
 use crate::preimage::Preimage;
-use alloy_primitives::{B256, keccak256};
-use core::ops::Range;
+use alloy_primitives::B256;
 use phalanx_hash_lanes::keccak256_many;
-
-/// Hashes that a transaction asks for at a time; what else it needs it computes.
-const MAX_ASKED: usize = 64;
 
 /// Where a hash goes in the preimage of a mapping of mappings.
 const SECOND_HALF: [u8; 3] = [32, 0, 32];
@@ -15,16 +10,8 @@ const SECOND_HALF: [u8; 3] = [32, 0, 32];
 /// Hashes of 64 bytes, for all transactions of a piece.
 #[derive(Default)]
 pub(super) struct Hashes {
-    pub(super) preimages: Vec<Preimage>,
-    /// Hashes of the first preimages; the others are still to be computed.
-    pub(super) hashes: Vec<B256>,
-    /// Hashes that the running transaction requested in the first round.
-    pub(super) mine: Range<usize>,
-    /// Where its questions of this round begin.
-    pub(super) start: usize,
-    /// Which hash was waited for last.
-    pub(super) last: usize,
-    pub(super) at_once: bool,
+    preimages: Vec<Preimage>,
+    hashes: Vec<B256>,
     /// Preimages that take other hashes, which are computed first.
     late: Vec<Preimage>,
     /// By late preimage, the early hash that its second half is, if it is all of one.
@@ -82,14 +69,33 @@ impl Hashes {
         }
     }
 
-    /// Computes the late ones. The early ones are known.
+    /// Number of preimages that take no other hash.
+    pub(super) const fn len(&self) -> usize {
+        self.preimages.len()
+    }
+
+    /// Forgets all preimages behind the first `len`, of a transaction without a late one.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.preimages.truncate(len);
+    }
+
+    /// Computes all hashes.
     pub(super) fn finish(&mut self) {
-        let Self { hashes, late, inserts, late_hashes, .. } = self;
+        let Self { preimages, hashes, late, inserts, late_hashes, .. } = self;
+        keccak256_many(preimages.iter().map(|preimage| &preimage[..]), hashes);
         for Insert { into, hash, at, from, len } in inserts.drain(..) {
             let [at, from, len] = [at, from, len].map(usize::from);
             late[into][at..at + len].copy_from_slice(&hashes[hash][from..from + len]);
         }
         keccak256_many(late.iter().map(|preimage| &preimage[..]), late_hashes);
+    }
+
+    /// Preimage of a hash; what a late one still lacks is zero.
+    pub(super) fn preimage(&self, asked: Asked) -> &Preimage {
+        match asked {
+            Asked::Early(hash) => &self.preimages[hash],
+            Asked::Late(hash) => &self.late[hash],
+        }
     }
 
     /// Preimage and hash, once computed.
@@ -106,26 +112,5 @@ impl Hashes {
             Asked::Early(_) => None,
             Asked::Late(hash) => self.halves[hash].map(|inner| &self.preimages[inner]),
         }
-    }
-
-    pub(super) fn of(&mut self, preimage: Preimage) -> Value<B256> {
-        let Range { start, end } = self.mine;
-        if let Some(at) = self.preimages[start..end].iter().position(|asked| *asked == preimage) {
-            return Ok(self.hashes[start + at]);
-        }
-        if self.at_once {
-            return Ok(keccak256(preimage));
-        }
-        let asked = &self.preimages[self.start..];
-        if let Some(at) = asked.iter().position(|asked| *asked == preimage) {
-            self.last = self.start + at;
-            return Err(Stop::Waits);
-        }
-        if asked.len() >= MAX_ASKED {
-            return Ok(keccak256(preimage));
-        }
-        self.last = self.preimages.len();
-        self.preimages.push(preimage);
-        Err(Stop::Waits)
     }
 }

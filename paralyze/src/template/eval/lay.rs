@@ -147,7 +147,6 @@ impl<'a> Line<'a, '_> {
             Called::Nothing { found: None } => return self.code(to, None),
             Called::Nothing { .. } => return None,
             Called::Frame(inner) => *inner,
-            Called::Waits => return None,
         };
         let Function { code, selector } = self.frames[inner].function?;
         self.code(to, Some(code))?;
@@ -289,7 +288,6 @@ impl<'a> Line<'a, '_> {
                 let success = match calls.get(usize::from(*call))? {
                     Called::Frame(inner) => self.frames[*inner].leaf?.success,
                     Called::Nothing { .. } => true,
-                    Called::Waits => return None,
                 };
                 self.constant(U256::from(u8::from(success)))
             }
@@ -297,7 +295,6 @@ impl<'a> Line<'a, '_> {
                 let len = match calls.get(usize::from(*call))? {
                     Called::Frame(inner) => region_len(&self.frames[*inner].leaf?.output),
                     Called::Nothing { .. } => 0,
-                    Called::Waits => return None,
                 };
                 self.constant(U256::from(len))
             }
@@ -419,7 +416,6 @@ impl<'a> Line<'a, '_> {
                     self.gather(*inner, &self.frames[*inner].leaf?.output, from..from + len, to)?;
                 }
                 Called::Nothing { .. } => to.zeros(len),
-                Called::Waits => return None,
             },
             Piece::Unknown { .. } => return None,
         }

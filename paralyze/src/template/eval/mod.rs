@@ -1,7 +1,7 @@
 //! From templates to predictions: formulas are evaluated as far as the keys need them, and nothing is executed.
 //!
-//! Hashes are what it costs. Those of mapping slots are asked for by all transactions of a piece first, and computed side
-//! by side. A key that is such a hash is filled in then; a transaction that needs a hash to go on is evaluated again.
+//! Hashes are most of the cost. Those that keys are, the slots of mappings, are computed side by side for all transactions
+//! of a batch, and filled in then. A hash that a formula needs is computed at once.
 //!
 //! Most transactions of a block come in few shapes (`ways.rs`), whose usual way is laid out once (`straight.rs`).
 
@@ -17,7 +17,7 @@ mod frame;
 pub(in crate::template) use straight::{FOLLOWED, ONLY_WALKS};
 
 use self::{
-    frame::{Called, DEAR_FORMULA, Input, Running, Stop, Value, Wei},
+    frame::{Called, DEAR_FORMULA, Input, Running, Wei},
     hashes::{Asked, Blank, Hashes},
     ways::Ways,
 };
@@ -25,11 +25,9 @@ use super::{
     Function, Predicted, Span, Table,
     tree::{Call, End, Leaf, Step, Template},
 };
-use crate::{key::StateKey, snapshot::Snapshot};
+use crate::{key::StateKey, preimage::Preimage, snapshot::Snapshot};
 use alloy_primitives::{Address, B256, U256};
-use core::ops::Range;
 use phalanx_access::Access;
-use phalanx_hash_lanes::keccak256_many;
 use phalanx_symbolic::{
     CallKind, Node, Ref,
     operator::{binary, unary},
@@ -54,9 +52,6 @@ const MAX_DEPTH: u32 = 192;
 const GAS_PER_FORMULA: u64 = 16;
 const MAX_FORMULAS: u64 = 1 << 14;
 
-/// So many transactions at least wait for each other's hashes. They do it once; what a hash of a hash is they compute.
-const MIN_WAITING: usize = 8;
-
 /// Slots of a transaction among which one is looked for that was touched before. It saves the work of telling it later.
 const MAX_LOOKED_BACK: usize = 8;
 
@@ -76,13 +71,9 @@ pub(crate) struct Request<'t> {
 struct Memo {
     /// Number of the evaluation that needed the formula last.
     turn: u32,
-    /// True if the formula waits for a hash; `place` is then the hash's, if the formula is one, else a value's.
-    asked: bool,
+    /// Place of the formula's value then.
     place: u32,
 }
-
-/// The place of a formula that waits for what it is made of.
-const NO_HASH: u32 = u32::MAX;
 
 /// Predicts from templates.
 pub(crate) struct Evaluator<'a, S> {
@@ -150,28 +141,19 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
     pub(crate) fn predict(mut self, requests: &[Request<'a>], out: &mut Predicted) {
         out.spans.clear();
         out.spans.resize(requests.len(), None);
-        let mut waiting: Vec<(usize, Range<usize>)> = (0..requests.len()).map(|at| (at, 0..0)).collect();
-        for last in [false, true] {
-            self.hashes.at_once = last || requests.len() < MIN_WAITING;
-            waiting.retain_mut(|(at, asked)| {
-                self.hashes.mine = asked.clone();
-                self.hashes.start = self.hashes.preimages.len();
-                (self.begin, self.tx) = (self.set.len(), Some(requests[*at].tx));
-                self.first_blank = self.blanks.len();
-                let result = self.transaction(&requests[*at]);
-                if result.is_ok() {
-                    let (set, hashed) = (self.begin..self.set.len(), self.first_blank..self.blanks.len());
-                    out.spans[*at] = Some(Span { set, hashed });
-                } else {
-                    self.set.truncate(self.begin);
-                    self.blanks.truncate(self.first_blank);
-                }
-                *asked = self.hashes.start..self.hashes.preimages.len();
-                result == Err(Stop::Waits)
-            });
-            let Hashes { preimages, hashes, .. } = &mut self.hashes;
-            let asked = hashes.len();
-            keccak256_many(preimages[asked..].iter().map(|preimage| &preimage[..]), hashes);
+        for (request, span) in requests.iter().zip(&mut out.spans) {
+            self.begin = self.set.len();
+            self.first_blank = self.blanks.len();
+            self.tx = Some(request.tx);
+            let asked = self.hashes.len();
+            if self.transaction(request).is_some() {
+                let (set, hashed) = (self.begin..self.set.len(), self.first_blank..self.blanks.len());
+                *span = Some(Span { set, hashed });
+            } else {
+                self.set.truncate(self.begin);
+                self.blanks.truncate(self.first_blank);
+                self.hashes.truncate(asked);
+            }
         }
         self.hashes.finish();
         out.hashed.clear();
@@ -190,10 +172,10 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         out.sets = self.set;
     }
 
-    fn transaction(&mut self, request: &Request<'a>) -> Value<()> {
+    fn transaction(&mut self, request: &Request<'a>) -> Option<()> {
         let Request { tx, to, delegate, template } = *request;
         self.frames.clear();
-        // Two rounds of a piece are far fewer than 2^32.
+        // A batch has far fewer transactions than 2^32.
         (self.memos, self.turn) = (0, self.turn + 1);
         self.values.clear();
         self.fuel = (tx.gas_limit / GAS_PER_FORMULA).min(MAX_FORMULAS);
@@ -210,52 +192,47 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         let followed = lines.iter_mut().position(|line| self.follow(line, tx, to, &mut fuel).is_some());
         self.ways.put_back(lines, followed);
         if followed.is_some() {
-            return Ok(());
+            return Some(());
         }
         let frame = self.open(template, None, [tx.caller, to], Wei::Known(tx.value), Input::Transaction);
         let fuel = self.fuel;
-        let result = self.run(frame);
-        // One that waits for hashes may have shown its way as well.
-        let is_shown = |frame: &Running<'_>| {
-            frame.leaf.is_some() && !frame.calls.iter().any(|called| matches!(called, Called::Waits))
-        };
-        if result != Err(Stop::Unknown) && self.frames.iter().all(is_shown) && self.ways.is_worth_a_line() {
+        self.run(frame)?;
+        if self.ways.is_worth_a_line() {
             let line = lay::lay(&self.frames, tx.value, tx.data.len(), fuel);
             self.ways.add(line);
         }
-        result
+        Some(())
     }
 
     /// The code that runs where `code` is found, which may delegate.
-    fn resolve(&mut self, code: B256) -> Value<Option<B256>> {
-        let Some(delegate) = self.table.delegate(&code) else { return Ok(Some(code)) };
+    fn resolve(&mut self, code: B256) -> Option<Option<B256>> {
+        let Some(delegate) = self.table.delegate(&code) else { return Some(Some(code)) };
         self.touch(StateKey::Basic(delegate), Access::Read)?;
-        Ok(self.snapshot.code_hash(&delegate))
+        Some(self.snapshot.code_hash(&delegate))
     }
 
-    fn touch(&mut self, key: StateKey, access: Access) -> Value<()> {
+    fn touch(&mut self, key: StateKey, access: Access) -> Option<()> {
         if self.set.len() - self.begin >= self.most_keys {
-            return Err(Stop::Unknown);
+            return None;
         }
         self.set.push((key, access));
-        Ok(())
+        Some(())
     }
 
-    /// Touches the slot of a frame that is the hash which was waited for last.
-    fn touch_blank(&mut self, frame: usize, access: Access) -> Value<()> {
-        let (target, hash) = (self.frames[frame].target, Asked::Early(self.hashes.last));
+    /// Touches the slot of a frame that is the hash of `preimage`.
+    fn touch_mapping(&mut self, frame: usize, preimage: Preimage, access: Access) -> Option<()> {
+        let target = self.frames[frame].target;
         let lately = self.blanks[self.first_blank..].iter().rev().take(MAX_LOOKED_BACK);
-        let of_hash = lately.filter(|blank| blank.hash == hash);
-        for Blank { entry, .. } in of_hash {
+        for Blank { entry, .. } in lately.filter(|blank| *self.hashes.preimage(blank.hash) == preimage) {
             // Most slots are read before they are written.
             if let (StateKey::Slot(address, _), held) = &mut self.set[*entry]
                 && *address == target
             {
                 *held = held.join(access);
-                return Ok(());
+                return Some(());
             }
         }
-        self.blanks.push(Blank { entry: self.set.len(), hash });
+        self.blanks.push(Blank { entry: self.set.len(), hash: self.hashes.ask(preimage) });
         self.touch(StateKey::Slot(target, U256::ZERO), access)
     }
 
@@ -277,23 +254,20 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         self.frames.len() - 1
     }
 
-    /// Walks the tree of a frame to its end. One that waits is walked as far as it goes, to ask for all hashes at once.
-    fn run(&mut self, frame: usize) -> Value<()> {
+    /// Walks the tree of a frame to its end.
+    fn run(&mut self, frame: usize) -> Option<()> {
         let template = self.frames[frame].template;
-        let (mut block, mut waits) = (0, false);
+        let mut block = 0;
         loop {
             let here = &template.blocks[block];
             for step in &here.steps {
-                match self.step(frame, step) {
-                    Err(Stop::Waits) => waits = true,
-                    result => result?,
-                }
+                self.step(frame, step)?;
             }
             match &here.end {
-                End::Open => return Err(Stop::Unknown),
+                End::Open => return None,
                 End::Leaf(leaf) => {
                     self.frames[frame].leaf = Some(leaf);
-                    return if waits { Err(Stop::Waits) } else { Ok(()) };
+                    return Some(());
                 }
                 End::Switch { on, asked, of_shape, arms } => {
                     self.burn()?;
@@ -307,14 +281,12 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                     let next = match &arms[..] {
                         [(_, only)] if !asked => *only as usize,
                         [(_, only)] => match self.value(frame, *on) {
-                            Ok(value) if value != arms[0].0 => return Err(Stop::Unknown),
-                            Ok(_) | Err(Stop::Unknown) => *only as usize,
-                            Err(Stop::Waits) => return Err(Stop::Waits),
+                            Some(value) if value != arms[0].0 => return None,
+                            _ => *only as usize,
                         },
                         arms => {
                             let value = self.value(frame, *on)?;
-                            let arm = arms.iter().find(|(arm, _)| *arm == value);
-                            arm.ok_or(Stop::Unknown)?.1 as usize
+                            arms.iter().find(|(arm, _)| *arm == value)?.1 as usize
                         }
                     };
                     if kept {
@@ -327,30 +299,32 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         }
     }
 
-    fn step(&mut self, frame: usize, step: &'a Step) -> Value<()> {
+    fn step(&mut self, frame: usize, step: &'a Step) -> Option<()> {
         self.burn()?;
         match step {
             Step::Slot { slot, access } => {
-                let value = match self.value(frame, *slot) {
-                    Err(Stop::Waits) if self.is_asked(frame, *slot) => return self.touch_blank(frame, *access),
-                    value => value?,
-                };
+                if let Node::Keccak(region) = self.frames[frame].template.nodes.get(*slot)
+                    && region_len(region) == 64
+                {
+                    self.burn()?;
+                    let preimage = self.deeper(|it| it.preimage(frame, region))?;
+                    return self.touch_mapping(frame, preimage, *access);
+                }
+                let value = self.value(frame, *slot)?;
                 self.touch(StateKey::Slot(self.frames[frame].target, value), *access)
             }
             Step::Account { address, access } => {
                 let address = self.address(frame, *address)?;
                 self.touch(StateKey::Basic(address), *access)
             }
-            Step::Lost => Err(Stop::Unknown),
+            Step::Lost => None,
             Step::Call(call) => self.call(frame, call),
         }
     }
 
-    fn call(&mut self, frame: usize, call: &'a Call) -> Value<()> {
-        let number = self.frames[frame].calls.len();
-        self.frames[frame].calls.push(Called::Waits);
+    fn call(&mut self, frame: usize, call: &'a Call) -> Option<()> {
         if self.frames.len() > MAX_FRAMES {
-            return Err(Stop::Unknown);
+            return None;
         }
         let to = self.address(frame, call.to)?;
         let pays = match call.value {
@@ -369,8 +343,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             None => None,
         };
         let Some(code) = code else {
-            self.frames[frame].calls[number] = Called::Nothing { found };
-            return Ok(());
+            self.frames[frame].calls.push(Called::Nothing { found });
+            return Some(());
         };
         let selector = if region_len(&call.input) < 4 {
             None
@@ -380,7 +354,7 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             Some(selector)
         };
         let function = Function { code, selector };
-        let template = self.table.get(&function).ok_or(Stop::Unknown)?;
+        let template = self.table.get(&function)?;
         let input = Input::Of(frame, &call.input);
         let value = call.value.map_or(Wei::Known(U256::ZERO), |value| Wei::Of(frame, value));
         let (between, value) = match call.kind {
@@ -390,24 +364,19 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         };
         let function = (found == Some(code)).then_some(function);
         let inner = self.open(template, function, between, value, input);
-        self.frames[frame].calls[number] = Called::Frame(inner);
+        self.frames[frame].calls.push(Called::Frame(inner));
         self.deeper(|it| it.run(inner))
     }
 
-    /// Returns true if a formula that waits is itself the last requested hash, and not made of it.
-    fn is_asked(&self, frame: usize, at: Ref) -> bool {
-        matches!(self.frames[frame].template.nodes.get(at), Node::Keccak(_)) && self.hashes.last != usize::MAX
-    }
-
     /// Work that is counted.
-    fn burn(&mut self) -> Value<()> {
-        self.fuel = self.fuel.checked_sub(1).ok_or(Stop::Unknown)?;
-        Ok(())
+    fn burn(&mut self) -> Option<()> {
+        self.fuel = self.fuel.checked_sub(1)?;
+        Some(())
     }
 
-    fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Value<T>) -> Value<T> {
+    fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         if self.depth >= MAX_DEPTH {
-            return Err(Stop::Unknown);
+            return None;
         }
         self.depth += 1;
         let result = work(self);
@@ -415,71 +384,55 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
         result
     }
 
-    fn address(&mut self, frame: usize, at: Ref) -> Value<Address> {
-        Ok(Address::from_word(B256::from(self.value(frame, at)?)))
+    fn address(&mut self, frame: usize, at: Ref) -> Option<Address> {
+        Some(Address::from_word(B256::from(self.value(frame, at)?)))
     }
 
     /// The value of a formula of a frame.
-    fn value(&mut self, frame: usize, at: Ref) -> Value {
+    fn value(&mut self, frame: usize, at: Ref) -> Option<U256> {
         let Running { template, memo, caller, target, value, input, .. } = &self.frames[frame];
         let node = template.nodes.get(at);
         // What is there already is not worth remembering.
         match (node, value, input, self.tx) {
-            (Node::Const(value), ..) | (Node::Value, Wei::Known(value), ..) => return Ok(*value),
-            (Node::Caller, ..) => return Ok(caller.into_word().into()),
-            (Node::Target, ..) => return Ok(target.into_word().into()),
-            (Node::InputLen, _, Input::Transaction, Some(tx)) => return Ok(U256::from(tx.data.len())),
+            (Node::Const(value), ..) | (Node::Value, Wei::Known(value), ..) => return Some(*value),
+            (Node::Caller, ..) => return Some(caller.into_word().into()),
+            (Node::Target, ..) => return Some(target.into_word().into()),
+            (Node::InputLen, _, Input::Transaction, Some(tx)) => return Some(U256::from(tx.data.len())),
             (Node::Input(offset), _, Input::Transaction, Some(tx)) => {
                 if let Node::Const(offset) = template.nodes.get(*offset)
                     && let Ok(offset) = usize::try_from(*offset)
                     && let Some(bytes) = tx.data.get(offset..).and_then(|rest| rest.first_chunk::<32>())
                 {
-                    return Ok(U256::from_be_bytes(*bytes));
+                    return Some(U256::from_be_bytes(*bytes));
                 }
             }
             _ => {}
         }
         let memo = memo + at as usize;
-        let Memo { turn, asked, place } = self.memo[memo];
+        let Memo { turn, place } = self.memo[memo];
         if turn == self.turn {
-            if asked {
-                self.hashes.last = if place == NO_HASH { usize::MAX } else { place as usize };
-                return Err(Stop::Waits);
-            }
-            return Ok(self.values[place as usize]);
+            return Some(self.values[place as usize]);
         }
         self.burn()?;
-        match self.deeper(|it| it.compute(frame, node)) {
-            Ok(value) => {
-                self.memo[memo] = Memo { turn: self.turn, asked: false, place: self.values.len() as u32 };
-                self.values.push(value);
-                Ok(value)
-            }
-            Err(stop) => {
-                if stop == Stop::Waits {
-                    // It waits for as long as this turn goes on.
-                    let is_hash = matches!(node, Node::Keccak(_)) && self.hashes.last != usize::MAX;
-                    let place = if is_hash { self.hashes.last as u32 } else { NO_HASH };
-                    self.memo[memo] = Memo { turn: self.turn, asked: true, place };
-                }
-                Err(stop)
-            }
-        }
+        let value = self.deeper(|it| it.compute(frame, node))?;
+        self.memo[memo] = Memo { turn: self.turn, place: self.values.len() as u32 };
+        self.values.push(value);
+        Some(value)
     }
 
-    fn compute(&mut self, frame: usize, node: &'a Node) -> Value {
+    fn compute(&mut self, frame: usize, node: &'a Node) -> Option<U256> {
         let number = |len: usize| U256::from(len);
-        Ok(match node {
+        Some(match node {
             Node::Const(value) => *value,
             Node::Caller => self.frames[frame].caller.into_word().into(),
             Node::Target => self.frames[frame].target.into_word().into(),
-            Node::Origin => self.transaction_of()?.caller.into_word().into(),
+            Node::Origin => self.tx?.caller.into_word().into(),
             Node::Value => match self.frames[frame].value {
                 Wei::Known(value) => value,
                 Wei::Of(frame, at) => self.value(frame, at)?,
             },
             Node::InputLen => match self.frames[frame].input {
-                Input::Transaction => number(self.transaction_of()?.data.len()),
+                Input::Transaction => number(self.tx?.data.len()),
                 Input::Of(_, region) => number(region_len(region)),
             },
             Node::Input(offset) => {
@@ -488,22 +441,20 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                 self.read_input(frame, offset, &mut bytes)?;
                 U256::from_be_bytes(bytes)
             }
-            Node::Env(env) => env.of(self.env, self.transaction_of()?),
+            Node::Env(env) => env.of(self.env, self.tx?),
             Node::Load(_, slot) => {
                 let slot = self.value(frame, *slot)?;
-                self.fuel = self.fuel.checked_sub(DEAR_FORMULA - 1).ok_or(Stop::Unknown)?;
+                self.fuel = self.fuel.checked_sub(DEAR_FORMULA - 1)?;
                 let target = self.frames[frame].target;
-                self.snapshot.storage_ref(target, slot).map_err(|_| Stop::Unknown)?
+                self.snapshot.storage_ref(target, slot).ok()?
             }
-            Node::Unary(op, a) => unary(*op, &self.value(frame, *a)?).ok_or(Stop::Unknown)?,
+            Node::Unary(op, a) => unary(*op, &self.value(frame, *a)?)?,
             Node::Binary(op, a, b) => {
-                // Both are asked, so that both can ask for hashes.
-                let (a, b) = (self.value(frame, *a), self.value(frame, *b));
-                let (a, b) = (a?, b?);
+                let (a, b) = (self.value(frame, *a)?, self.value(frame, *b)?);
                 if *op == EXP {
-                    self.fuel = self.fuel.checked_sub(DEAR_FORMULA - 1).ok_or(Stop::Unknown)?;
+                    self.fuel = self.fuel.checked_sub(DEAR_FORMULA - 1)?;
                 }
-                binary(*op, &a, &b).ok_or(Stop::Unknown)?
+                binary(*op, &a, &b)?
             }
             Node::Keccak(region) => self.keccak(frame, region)?,
             Node::Word(region) => {
@@ -513,32 +464,24 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
             }
             Node::Success(call) => match self.called(frame, *call)? {
                 Called::Frame(inner) => number(self.leaf(inner)?.success.into()),
-                Called::Nothing { .. } | Called::Waits => U256::ONE,
+                Called::Nothing { .. } => U256::ONE,
             },
             Node::ReturnedLen(call) => match self.called(frame, *call)? {
                 Called::Frame(inner) => number(region_len(&self.leaf(inner)?.output)),
-                Called::Nothing { .. } | Called::Waits => U256::ZERO,
+                Called::Nothing { .. } => U256::ZERO,
             },
             // The last three are of exact recordings.
-            Node::Unknown | Node::Original(_) | Node::Gas(_) | Node::Ternary(..) => return Err(Stop::Unknown),
+            Node::Unknown | Node::Original(_) | Node::Gas(_) | Node::Ternary(..) => return None,
         })
     }
 
-    fn transaction_of(&self) -> Value<&'a TxEnv> {
-        self.tx.ok_or(Stop::Unknown)
-    }
-
     /// Result of a call.
-    fn called(&self, frame: usize, call: u16) -> Value<Called> {
-        match self.frames[frame].calls.get(usize::from(call)) {
-            Some(Called::Waits) => Err(Stop::Waits),
-            Some(called) => Ok(*called),
-            None => Err(Stop::Unknown),
-        }
+    fn called(&self, frame: usize, call: u16) -> Option<Called> {
+        self.frames[frame].calls.get(usize::from(call)).copied()
     }
 
-    /// End of a frame, which may still wait.
-    fn leaf(&self, frame: usize) -> Value<&'a Leaf> {
-        self.frames[frame].leaf.ok_or(Stop::Waits)
+    /// End of a frame.
+    fn leaf(&self, frame: usize) -> Option<&'a Leaf> {
+        self.frames[frame].leaf
     }
 }

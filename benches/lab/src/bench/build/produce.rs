@@ -13,7 +13,7 @@ use crate::{
 use alloy_consensus::Header;
 use anyhow::{Context as _, ensure};
 use phalanx::{
-    Budget, Builder, Built, Candidate, Dropped, Executor, Reason, Target, Ticket,
+    Budget, Builder, Built, Candidate, Dropped, Executor, Reason, Target, WriteHandle,
     pool::{Fairness, Settled},
     revm::primitives::{B256, Bytes},
 };
@@ -55,7 +55,7 @@ pub(super) fn run(
     let mut timed = Timed::new(name.into(), setup.threads);
     timed.input = setup.txs.len();
     let mut blocks: Vec<Made> = Vec::new();
-    let mut tickets: Vec<Ticket> = Vec::new();
+    let mut writes: Vec<WriteHandle> = Vec::new();
     let timer = Timer::start(&clock);
     let mut builder = Builder::new(&engine);
     let mut intake = Intake::new(chain, input, 2 * setup.config.load.block_txs, &clock);
@@ -76,7 +76,7 @@ pub(super) fn run(
             let budget = Budget { txs: setup.config.load.block_txs as u64, ..Budget::default() };
             let mut job = builder.open(&mut engine, target, budget, [])?;
             job.extend(taken.iter().map(|tx| Candidate { tx: tx.recovered().clone(), rank: tx.rank() }), &|| false)?;
-            let Built { executed, txs, header, dropped, waiting, failure } = job.seal();
+            let Built { executed, txs, header, dropped, waiting, failure } = job.finish();
             if let Some(failure) = failure {
                 return Err(failure).context("sealing a block");
             }
@@ -95,7 +95,7 @@ pub(super) fn run(
             let list = executed.block().access_list().map(|list| (list.rlp().clone(), list.hash()));
             let merkleized = engine.merkleize(executed)?;
             let committed = engine.commit(merkleized)?;
-            tickets.push(committed.ticket);
+            writes.push(committed.write);
             intake.follow(&engine, number, senders)?;
 
             let ended = timer.elapsed();
@@ -109,7 +109,7 @@ pub(super) fn run(
         }
     };
     let driven = drive();
-    tickets.into_iter().try_for_each(Ticket::wait).context("writing blocks")?;
+    writes.into_iter().try_for_each(WriteHandle::wait).context("writing blocks")?;
     driven?;
 
     timed.pool_ns = intake.spent();

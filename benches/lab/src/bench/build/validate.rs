@@ -14,7 +14,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use phalanx::{
-    BlockError, Executed, Executor, Hints, Payload, Ticket,
+    BlockError, Executed, Executor, Hints, Payload, WriteHandle,
     access::Salt,
     paralyze::ParaLyze,
     revm::{context::TxEnv, primitives::B256},
@@ -158,7 +158,7 @@ pub(super) fn run(
     let bar = ui.bar(&format!("{} on {}", given.name(), text::threads(threads)), txs.len() as u64);
     let mut timed = Timed::new(given.name().into(), threads);
     timed.input = bodies.iter().map(Vec::len).sum();
-    let mut tickets: Vec<Ticket> = Vec::new();
+    let mut writes: Vec<WriteHandle> = Vec::new();
     let timer = Timer::start(&clock);
     let mut refused = None;
     for (at, (made, body)) in blocks.iter().zip(&bodies).enumerate() {
@@ -177,7 +177,7 @@ pub(super) fn run(
         };
         let merkleized = engine.merkleize(executed)?;
         let committed = engine.commit(merkleized)?;
-        tickets.push(committed.ticket);
+        writes.push(committed.write);
         let ended = timer.elapsed();
         timed.latencies.push((ended - began).as_secs_f64() * 1e3);
         timed.commits.push(ended.as_secs_f64());
@@ -185,7 +185,7 @@ pub(super) fn run(
         timed.name_last(&made.order);
         bar.inc(body.len() as u64);
     }
-    tickets.into_iter().try_for_each(Ticket::wait).context("writing blocks")?;
+    writes.into_iter().try_for_each(WriteHandle::wait).context("writing blocks")?;
     timer.stop(&mut timed);
     timed.pinned = pinned.confirm(engine.workers())?;
     bar.finish_and_clear();

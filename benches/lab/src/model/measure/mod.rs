@@ -113,7 +113,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyh
     };
     let mut planner = engine.plan(setup.txs, setup.config.order, setup.config.limits());
     planner.use_layers(setup.config.access);
-    let (mut blocks, mut kept, mut tickets): (Vec<BlockCosts>, Vec<Vec<TxTrace>>, Vec<_>) = Default::default();
+    let (mut blocks, mut kept, mut writes): (Vec<BlockCosts>, Vec<Vec<TxTrace>>, Vec<_>) = Default::default();
     let (mut escapes, mut keys, mut state_root) = (0, 0, B256::ZERO);
     let overlaps = setup.config.overlap;
     let disk = host::disk_written();
@@ -144,7 +144,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyh
                 recorder.take().into_iter().partition(|(stage, ..)| stage.is_planning());
             let committed = engine.commit(merkleized)?;
             state_root = committed.state_root;
-            tickets.push(committed.ticket);
+            writes.push(committed.write);
             let apply = recorder.take().into_iter().map(applied).collect();
             let left = committed.block.left();
             if !left.is_empty() {
@@ -183,7 +183,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyh
     };
     // On a worker, as a timed run does: no stage has to wake one.
     workers.install(&mut drive)?;
-    tickets.into_iter().try_for_each(phalanx::Ticket::wait).context("writing blocks")?;
+    writes.into_iter().try_for_each(phalanx::WriteHandle::wait).context("writing blocks")?;
     let (cpu_ns, watched) = ((clock::process() - cpu) as f64, (clock.watched() - watched) as f64);
     let disk_bytes = host::disk_written().saturating_sub(disk);
     pinned.confirm(&workers)?;

@@ -1,4 +1,4 @@
-//! Lookahead of the planner: transactions are analysed, framed and cut into blocks before [`super::assembly`] needs them.
+//! Forming of blocks ahead of their assembly: transactions are analysed, framed and cut into blocks before [`super::assembly`] needs them.
 
 use super::context::{PlanContext, join_if};
 use crate::model::{Observer, Order, Stage, observe, observe_fork};
@@ -29,14 +29,14 @@ pub(super) type Chunk = Pooled<Predictions>;
 
 /// Assembled blocks, and the stages that make more of them.
 #[derive(Debug)]
-pub(super) struct LookaheadQueue<'t> {
+pub(super) struct FormingQueue<'t> {
     analysis: Analysis<'t>,
     framing: Framing<'t>,
     /// Analysed chunk that is not framed yet.
     ready: Option<Chunk>,
 }
 
-impl<'t> LookaheadQueue<'t> {
+impl<'t> FormingQueue<'t> {
     pub(super) fn new(txs: &'t [TxEnv], ordering: Order, limits: BlockLimits, paralyze: ParaLyze) -> Self {
         let framing = Framing {
             txs,
