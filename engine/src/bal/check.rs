@@ -114,8 +114,7 @@ impl<'v> Check<'v> {
             account.balance_changes.iter().for_each(|change| self.balance(nothing, change.post_balance));
             account.nonce_changes.iter().for_each(|change| self.nonce(0, change.new_nonce));
             for change in &account.code_changes {
-                let hash = alloy_primitives::keccak256(&change.new_code);
-                self.code(B256::ZERO, hash, change.new_code.clone());
+                self.code(B256::ZERO, B256::ZERO, change.new_code.clone());
             }
             account.storage_reads.iter().for_each(|slot| self.read(*slot));
             for slot in &account.storage_changes {
@@ -174,11 +173,11 @@ impl Sink for Check<'_> {
         self.judge(right, None, ChangedValue::Nonce);
     }
 
-    fn code(&mut self, _: B256, after: B256, _: Bytes) {
+    fn code(&mut self, _: B256, _: B256, after: Bytes) {
         let right = self.current.1.is_some_and(|number| {
             let changes = &self.list().accounts[number].code_changes;
             let listed = self.listed(changes, |change| change.block_access_index);
-            listed.is_some_and(|(place, _)| self.list().code_hash(number, place) == after)
+            listed.is_some_and(|(_, change)| change.new_code == after)
         });
         self.judge(right, None, ChangedValue::Code);
     }

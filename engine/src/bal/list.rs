@@ -1,17 +1,17 @@
 //! Decodes a list that a block commits to.
 
 use crate::model::Payload;
-use crate::{bal::directory::Directory, model::AccessListFault, state::CodeRule};
+use crate::{bal::directory::Directory, model::AccessListFault};
 use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex, ITEM_COST, total_bal_items, validate_block_access_list};
-use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, keccak256};
+use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_rlp::Decodable as _;
-use revm::{
-    primitives::{hardfork::SpecId, map::HashMap},
-    state::Bytecode,
-};
+use revm::primitives::{hardfork::SpecId, map::HashMap};
 
 /// Gas per byte of deployed code.
 const CODE_BYTE_GAS: u64 = 200;
+
+/// Minimum gas of a new code, refunds deducted: a delegation's (EIP-7702). A deployment takes 32,000.
+const CODE_GAS: u64 = 12_500;
 
 /// Minimum gas of an account or slot before Berlin; a read of code was the cheapest.
 const OLD_ITEM_COST: u64 = 10;
@@ -37,8 +37,6 @@ pub(crate) struct List {
     first_key: Vec<usize>,
     /// Number of code changes before each account's own.
     first_code: Vec<usize>,
-    /// Hash and analysed form of every code in the list; `None` for a removal.
-    pub(crate) codes: Vec<Option<(B256, Bytecode)>>,
     /// Number of changes at each index.
     listed: Vec<u32>,
 }
@@ -80,14 +78,17 @@ impl List {
             return Err(AccessListFault::TooLong { items, most });
         }
         validate_block_access_list(&accounts, txs).map_err(|error| malformed(&error))?;
-        let code: usize = accounts.iter().flat_map(|account| &account.code_changes).map(|at| at.new_code.len()).sum();
-        if code as u64 > gas_limit.saturating_add(PROTOCOL_GAS) / CODE_BYTE_GAS {
+        let codes = accounts.iter().flat_map(|account| &account.code_changes).map(|change| change.new_code.len());
+        let (count, bytes) =
+            codes.filter(|len| *len > 0).fold((0, 0), |(count, sum), len| (count + 1, sum + len as u64));
+        let gas = gas_limit.saturating_add(PROTOCOL_GAS);
+        if bytes > gas / CODE_BYTE_GAS || count > gas / CODE_GAS {
             return Err(malformed(&"it has more code than the block could pay for"));
         }
-        Ok(Self::new(accounts, hash, txs, CodeRule::of(spec)))
+        Ok(Self::new(accounts, hash, txs))
     }
 
-    fn new(accounts: Vec<AccountChanges>, hash: B256, txs: usize, rule: CodeRule) -> Self {
+    fn new(accounts: Vec<AccountChanges>, hash: B256, txs: usize) -> Self {
         let by_address = accounts.iter().zip(0..).map(|(account, number)| (account.address, number)).collect();
         let directories = accounts.iter().map(|account| {
             let changed = Directory::new(account.storage_changes.iter().map(|changes| &changes.slot));
@@ -96,15 +97,11 @@ impl List {
         });
         let directories = directories.collect();
         let (mut first_key, mut first_code) = (vec![0], vec![0]);
-        let (mut codes, mut listed) = (Vec::new(), vec![0u32; txs + 2]);
+        let mut listed = vec![0u32; txs + 2];
         for account in &accounts {
             let AccountChanges { storage_changes, storage_reads, .. } = account;
             first_key.push(first_key[first_key.len() - 1] + 1 + storage_changes.len() + storage_reads.len());
-            codes.extend(account.code_changes.iter().map(|change| {
-                let code = &change.new_code;
-                (!code.is_empty()).then(|| (keccak256(code), rule.code(code.clone())))
-            }));
-            first_code.push(codes.len());
+            first_code.push(first_code[first_code.len() - 1] + account.code_changes.len());
             let slots = storage_changes.iter().flat_map(|slot| &slot.changes).map(|change| change.block_access_index);
             let balances = account.balance_changes.iter().map(|change| change.block_access_index);
             let nonces = account.nonce_changes.iter().map(|change| change.block_access_index);
@@ -113,7 +110,7 @@ impl List {
                 listed[index.get() as usize] += 1;
             }
         }
-        Self { accounts, hash, by_address, directories, first_key, first_code, codes, listed }
+        Self { accounts, hash, by_address, directories, first_key, first_code, listed }
     }
 
     /// True if the list sets a delegation, or code that begins like one.
@@ -124,7 +121,8 @@ impl List {
 
     /// True if an account loses its code: before Cancun it is destroyed then.
     pub(crate) fn takes_code_away(&self) -> bool {
-        self.codes.iter().any(Option::is_none)
+        let codes = self.accounts.iter().flat_map(|account| &account.code_changes);
+        codes.into_iter().any(|change| change.new_code.is_empty())
     }
 
     /// Number of an account.
@@ -172,12 +170,6 @@ impl List {
     /// Number of a slot that is only read among all keys.
     pub(crate) fn read_key(&self, number: usize, place: usize) -> usize {
         self.slot_key(number, Slot::Read(place))
-    }
-
-    /// Hash of the code of account `number` after its change number `change`.
-    #[inline]
-    pub(crate) fn code_hash(&self, number: usize, change: usize) -> B256 {
-        self.codes[self.first_code[number] + change].as_ref().map_or(KECCAK256_EMPTY, |(hash, _)| *hash)
     }
 
     /// Number of a code change among all.

@@ -7,7 +7,7 @@ use crate::bal::{
 use crate::model::Fault;
 use crate::state::{Ancestors, Changes, CodeId, Codes, Origin, State, StateError, Value};
 use alloy_eips::eip7928::AccountChanges;
-use alloy_primitives::U256;
+use alloy_primitives::{Bytes, U256, keccak256};
 use core::sync::atomic::{AtomicBool, Ordering};
 use phalanx_paralyze::StateKey;
 use rayon::prelude::*;
@@ -24,14 +24,15 @@ pub(crate) struct Values {
     loaded: Vec<(Value, Origin)>,
     /// True for accessed keys.
     accessed: Vec<AtomicBool>,
-    /// Ids of the list's codes.
+    /// Ids of the list's codes, from [`Self::meet_codes`] on.
     code_ids: Vec<CodeId>,
     pub(crate) codes: Arc<Codes>,
     pub(crate) ancestors: Arc<Ancestors>,
 }
 
 impl Values {
-    /// Loads the value of every key of `list`, in the current rayon pool.
+    /// Loads the value of every key of `list`, in the current rayon pool. [`Self::meet_codes`] follows before a step
+    /// behind the first is looked at.
     ///
     /// # Errors
     /// The store is corrupt.
@@ -52,14 +53,21 @@ impl Values {
                 }
             })
         })?;
-        let id = |code: &Option<_>| match code {
-            Some((hash, code)) => state.codes.insert(*hash, Clone::clone(code)),
-            None => CodeId::NONE,
-        };
-        let code_ids = list.codes.iter().map(id).collect();
         let accessed = keys.iter().map(|_| AtomicBool::new(false)).collect();
         let (codes, ancestors) = (Arc::clone(&state.codes), Arc::clone(&state.ancestors));
-        Ok(Self { list, loaded, accessed, code_ids, codes, ancestors })
+        Ok(Self { list, loaded, accessed, code_ids: Vec::new(), codes, ancestors })
+    }
+
+    /// Hashes and analyses the list's codes. They are in the table as long as the block runs, and stay if it is
+    /// committed.
+    pub(crate) fn meet_codes(&mut self) {
+        let rule = self.codes.rule();
+        let codes = self.list.accounts.iter().flat_map(|account| &account.code_changes).map(|change| &change.new_code);
+        let id = |code: &Bytes| match code.is_empty() {
+            true => CodeId::NONE,
+            false => self.codes.insert(keccak256(code), rule.code(code.clone())),
+        };
+        self.code_ids = codes.map(id).collect();
     }
 
     /// True if an account of the list existed and was empty before the block (EIP-161): a touch deletes such an

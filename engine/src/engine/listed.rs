@@ -56,11 +56,13 @@ impl Engine {
         }
         let (base, first) = observe(observer, Stage::Execute, || before(resources, env, payload))?;
         drop(base);
-        let values = observe(observer, Stage::Schedule, || Values::load(list, state)).map_err(Error::from)?;
+        let mut values = observe(observer, Stage::Schedule, || Values::load(list, state)).map_err(Error::from)?;
         if values.has_empty_existing() {
             return Ok(Listed::Unsuited(Box::new(values.list)));
         }
+        // What is cheap is judged first: codes may be a megabyte.
         check_step(&values, 0, &first)?;
+        observe(observer, Stage::Schedule, || values.meet_codes());
         let mut changes = values.changes(state).map_err(Error::from)?;
         let values = Arc::new(values);
         let (txs, gas_limit) = (Txs::List(payload.txs), payload.header.gas_limit);

@@ -1,10 +1,20 @@
 //! Tests of an engine that look at what a user cannot see.
 
 use super::Engine;
-use crate::{model::Order, state::GenesisAccount};
-use alloy_primitives::{Address, TxKind, U256};
+use crate::{
+    chain::ChainSpec,
+    model::{BlockError, Hints, Invalid, Order, Payload},
+    state::GenesisAccount,
+};
+use alloy_consensus::Header;
+use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex, CodeChange};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
+use alloy_rlp::Encodable as _;
 use phalanx_paraframer::BlockLimits;
-use revm::context::{BlockEnv, TxEnv};
+use revm::{
+    context::{BlockEnv, CfgEnv, TxEnv},
+    primitives::hardfork::SpecId,
+};
 
 #[test]
 fn what_was_made_ahead_is_what_runs_unless_another_earns() {
@@ -63,5 +73,87 @@ fn an_engine_notes_who_makes_what() {
         let known: usize = outcomes.made().iter().map(|made| made.positions().len()).sum();
         assert_eq!(known, if threads > 1 { TXS as usize } else { 0 }, "{threads} threads");
         assert!(outcomes.made().iter().all(|made| made.thread.is_some_and(|thread| thread < threads)));
+    }
+}
+
+/// Init code that deploys 512 bytes which no other seed deploys.
+fn deployment(sender: Address, nonce: u64, seed: u64) -> TxEnv {
+    let mut code = vec![0u8; 512];
+    code[8..16].copy_from_slice(&seed.to_be_bytes());
+    let init = [&[0x61, 2, 0, 0x80, 0x60, 11, 0x5f, 0x39, 0x5f, 0xf3, 0][..], &code].concat();
+    TxEnv { caller: sender, nonce, gas_limit: 1_000_000, kind: TxKind::Create, data: init.into(), ..TxEnv::default() }
+}
+
+/// A list that names as many codes as the gas of a block could pay for, and one more if `over`.
+fn list_of_codes(gas_limit: u64, over: bool) -> Bytes {
+    let most = (gas_limit + 120_000_000) / 12_500 + u64::from(over);
+    let account = |number: u64| {
+        let mut changes = AccountChanges::new(Address::from_word(U256::from(number + 1).into()));
+        changes.code_changes.push(CodeChange::new(BlockAccessIndex::new(1), number.to_be_bytes().to_vec().into()));
+        changes
+    };
+    let mut out = Vec::new();
+    (0..most).map(account).collect::<Vec<_>>().encode(&mut out);
+    out.into()
+}
+
+/// Codes of blocks that are invalid, dropped or superseded go with the block; those of committed blocks stay.
+#[test]
+fn what_is_not_committed_leaves_no_code() {
+    let sender = Address::repeat_byte(1);
+    let header = Header {
+        number: 1,
+        gas_limit: 60_000_000,
+        base_fee_per_gas: Some(0),
+        excess_blob_gas: Some(0),
+        blob_gas_used: Some(0),
+        parent_beacon_block_root: Some(B256::ZERO),
+        ..Header::default()
+    };
+    for threads in [1, 2] {
+        let cfg = CfgEnv::new_with_spec(SpecId::CANCUN);
+        let builder = Engine::builder().with_cfg(cfg).with_chain(ChainSpec::named("Cancun").unwrap());
+        let mut engine = builder.with_threads(threads).with_access_lists(true).build().unwrap();
+        engine.genesis([GenesisAccount { address: sender, balance: U256::MAX, ..GenesisAccount::default() }]).unwrap();
+        let env = BlockEnv { number: U256::from(1), prevrandao: Some(B256::ZERO), ..BlockEnv::default() };
+        let before = engine.state.codes.size();
+        let mut seeds = 0..;
+        let mut deploys = |nonce| deployment(sender, nonce, seeds.next().unwrap());
+        for round in 0..4 {
+            // Invalid behind its first transaction.
+            let txs = [deploys(0), deploys(7)];
+            let refused = engine.execute_given(&env, &txs, Invalid::Refuse);
+            assert!(matches!(refused, Err(BlockError::InvalidTransaction { index: 1, .. })), "{refused:?}");
+            // Executed, and dropped before or behind its root.
+            let executed = engine.execute_given(&env, &[deploys(0)], Invalid::Refuse).unwrap();
+            assert!(executed.block().outcomes()[0].is_success() && engine.state.codes.size().0 > before.0);
+            drop(executed);
+            let executed = engine.execute_given(&env, &[deploys(0)], Invalid::Refuse).unwrap();
+            drop(engine.merkleize(executed).unwrap());
+            // A fork with a child, both dropped.
+            let executed = engine.execute_given(&env, &[deploys(0)], Invalid::Refuse).unwrap();
+            let fork = engine.merkleize(executed).and_then(|block| engine.add_fork(block, Vec::new())).unwrap().0;
+            engine.checkout(fork).unwrap();
+            let child = BlockEnv { number: U256::from(2), ..env.clone() };
+            let executed = engine.execute_given(&child, &[deploys(1)], Invalid::Refuse).unwrap();
+            engine.merkleize(executed).and_then(|block| engine.add_fork(block, Vec::new())).unwrap();
+            engine.discard(fork).unwrap();
+            // A list full of codes, for a block that has none; and one that no gas pays for.
+            for over in [false, true] {
+                let rlp = list_of_codes(header.gas_limit, over);
+                let txs = [TxEnv { caller: sender, gas_limit: 21_000, kind: TxKind::Call(sender), ..TxEnv::default() }];
+                let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals: None };
+                let hints = Hints::AccessList { rlp: &rlp, hash: keccak256(&rlp) };
+                let refused = engine.execute_block(&payload, hints).map(drop).unwrap_err().to_string();
+                assert_eq!(refused.contains("more code than the block could pay for"), over, "{refused}");
+            }
+            engine.state.begin();
+            assert_eq!(engine.state.codes.size(), before, "round {round} on {threads} threads");
+        }
+        // A block that is committed keeps its code.
+        let executed = engine.execute_given(&env, &[deploys(0)], Invalid::Refuse).unwrap();
+        engine.merkleize(executed).and_then(|block| engine.commit(block)).unwrap().ticket.wait().unwrap();
+        engine.state.begin();
+        assert_eq!(engine.state.codes.size().0, before.0 + 1);
     }
 }

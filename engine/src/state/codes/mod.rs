@@ -178,6 +178,13 @@ impl Codes {
         self.inner.read().bytes < self.max_bytes
     }
 
+    /// Number of codes, and their bytes in memory.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let inner = self.inner.read();
+        (inner.by_hash.len(), inner.bytes)
+    }
+
     /// Number of times that ids were given to other codes.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
