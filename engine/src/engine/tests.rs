@@ -152,7 +152,7 @@ fn what_is_not_committed_leaves_no_code() {
         }
         // A block that is committed keeps its code.
         let executed = engine.execute_given(&env, &[deploys(0)], Invalid::Refuse).unwrap();
-        engine.merkleize(executed).and_then(|block| engine.commit(block)).unwrap().ticket.wait().unwrap();
+        engine.merkleize(executed).and_then(|block| engine.commit(block)).unwrap().write.wait().unwrap();
         engine.state.begin();
         assert_eq!(engine.state.codes.size().0, before.0 + 1);
     }

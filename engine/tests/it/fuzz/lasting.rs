@@ -10,7 +10,7 @@ use phalanx::{
     merkle::{Backend, BlockId, StoreConfig},
     paralyze::StateKey,
     revm::{
-        bytecode::opcode::{AND, BALANCE, CALLER, COINBASE, PUSH1, REVERT, SELFDESTRUCT, STOP},
+        bytecode::opcode::{AND, BALANCE, CALLER, COINBASE, CREATE, MSTORE, POP, PUSH1, REVERT, SELFDESTRUCT, STOP},
         context::TxEnv,
         primitives::{Address, B256, Bytes, TxKind, U256, keccak256},
     },
@@ -280,6 +280,14 @@ fn hot_contract() -> GenesisAccount {
         Asm::new().input().push(U256::from(2)).op(AND).when(|code| code.set(2, 0).ops(&[PUSH1, 0, PUSH1, 0, REVERT]));
     let code = code.input().push(U256::ONE).op(AND).when(|code| code.count(0));
     let code = code.load(0).push(U256::ONE).op(AND).when(|code| code.count(4));
+    // Creates an account that destroys itself at once.
+    let mut init = [0; 32];
+    init[..2].copy_from_slice(&[CALLER, SELFDESTRUCT]);
+    let create = |code: Asm| {
+        let code = code.push(U256::from_be_bytes(init)).push(U256::ZERO).op(MSTORE);
+        code.push(U256::from(2)).push(U256::ZERO).push(U256::ZERO).ops(&[CREATE, POP])
+    };
+    let code = code.input().push(U256::from(16)).op(AND).when(create);
     let code = code.input().push(U256::from(8)).op(AND).when(|code| code.op(COINBASE).op(BALANCE).store(5));
     let code = code.input().push(U256::from(4)).op(AND).when(|code| code.set(3, 0)).load(0).store(3).op(STOP).build();
     let storage = [(U256::from(2), U256::from(7)), (U256::from(3), U256::from(7))].to_vec();
@@ -296,19 +304,22 @@ fn mortal_contract() -> GenesisAccount {
 /// A block of calls to the hot contract.
 fn hot_block(rng: &mut ChaCha8Rng, case: &Case, world: &World, mut oracle: Oracle, number: u64) -> Body {
     let mut body = world::empty(rng, case, world, number);
-    let mortal = rng.random_bool(0.2);
+    let mortal = rng.random_bool(0.15);
     if mortal {
         body.header.beneficiary = MORTAL;
+    } else if rng.random_bool(0.3) {
+        // The next account that the contract creates.
+        body.header.beneficiary = HOT.create(oracle.account(&HOT).0);
     }
     oracle.begin(&body.header);
     for _ in 0..rng.random_range(4..24) {
         let caller = world.senders[rng.random_range(0..world.senders.len())];
         let (nonce, _) = oracle.account(&caller);
         let gas_price = u128::from(body.header.base_fee_per_gas.unwrap_or_default()) + rng.random_range(0..3);
-        let data = U256::from(rng.random_range(0..16u64)).to_be_bytes_vec().into();
+        let data = U256::from(rng.random_range(0..32u64)).to_be_bytes_vec().into();
         let to = if mortal && rng.random_bool(0.3) { MORTAL } else { HOT };
         let (kind, chain_id) = (TxKind::Call(to), Some(1));
-        let tx = TxEnv { caller, nonce, gas_price, data, kind, chain_id, gas_limit: 90_000, ..TxEnv::default() };
+        let tx = TxEnv { caller, nonce, gas_price, data, kind, chain_id, gas_limit: 150_000, ..TxEnv::default() };
         if oracle.transact(&tx).is_ok() {
             body.txs.push(tx);
         }
@@ -350,7 +361,7 @@ fn truth(
 pub(super) fn chain(seed: u64, blocks: u64, tally: &mut Tally) -> Result<(), String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6c61_7374);
     let (mut case, mut world) = world::found(&mut rng);
-    if rng.random_bool(0.5) {
+    if rng.random_bool(0.6) {
         case.genesis.extend([hot_contract(), mortal_contract()]);
         world.contracts.push(HOT);
         world.all.extend([HOT, MORTAL]);

@@ -5,6 +5,7 @@
 //! run. A failure prints its seed and the smallest failing case.
 
 mod code;
+mod flat;
 mod free;
 mod lasting;
 mod shrink;
