@@ -3,7 +3,6 @@
 use super::{
     chunk::{BATCH_LEN, Chunk, Pending, Rest, Rule},
     paralyze::ParaLyze,
-    rules::Recent,
 };
 use crate::{
     batch::{Batch, Source},
@@ -144,8 +143,8 @@ impl ParaLyze {
         pending.clear();
         slots.clear();
         rules.clear();
-        let (mut requests, mut recent) = (Vec::new(), Recent::default());
-        rules.extend(txs.iter().map(|tx| self.rule(snapshot, tx, slots, &mut requests, &mut recent, rest)));
+        let mut requests = Vec::new();
+        rules.extend(txs.iter().map(|tx| self.rule(snapshot, tx, slots, &mut requests, rest)));
         slots.hash();
         Evaluator::new(&self.templates, snapshot, env, predicted).predict(&requests, predicted);
         let mut simulator = None;

@@ -13,17 +13,9 @@ use crate::{
 use alloy_primitives::{Address, B256};
 use revm::{context::TxEnv, primitives::TxKind};
 
-/// The last callee, its code hash and function: in most blocks many transactions call the same.
-#[derive(Debug, Default)]
-pub(super) struct Recent<'t> {
-    callee: Option<(Address, Option<B256>)>,
-    function: Option<Called<'t>>,
-}
-
 /// A called function.
 #[derive(Clone, Copy, Debug)]
 struct Called<'t> {
-    selector: Option<[u8; 4]>,
     /// Account that the callee delegates to.
     delegate: Option<Address>,
     function: Function,
@@ -35,8 +27,7 @@ impl ParaLyze {
     /// Returns true if a rule predicts `tx`, perhaps once the layout of a token is known. Otherwise its prediction costs a
     /// simulation. Executes nothing; an allowance is hashed.
     pub fn is_ruled<S: Snapshot>(&self, snapshot: &S, tx: &TxEnv) -> bool {
-        let (mut slots, mut requests, mut recent) = (erc20::Slots::default(), Vec::new(), Recent::default());
-        match self.rule(snapshot, tx, &mut slots, &mut requests, &mut recent, Rest::SetAside) {
+        match self.rule(snapshot, tx, &mut erc20::Slots::default(), &mut Vec::new(), Rest::SetAside) {
             Rule::Pending(why) => matches!(why, Pending::Layout(_)),
             _ => true,
         }
@@ -49,7 +40,6 @@ impl ParaLyze {
         tx: &'t TxEnv,
         slots: &mut erc20::Slots,
         requests: &mut Vec<Request<'t>>,
-        recent: &mut Recent<'t>,
         rest: Rest,
     ) -> Rule {
         const SIMULATE: Rule = Rule::Pending(Pending::Simulation);
@@ -57,15 +47,7 @@ impl ParaLyze {
             TxKind::Call(to) if self.layers != Layers::Simulation => to,
             _ => return SIMULATE,
         };
-        let code = match recent.callee {
-            Some((callee, code)) if callee == to => code,
-            _ => {
-                let code = snapshot.code_hash(&to);
-                *recent = Recent { callee: Some((to, code)), function: None };
-                code
-            }
-        };
-        let Some(code) = code else {
+        let Some(code) = snapshot.code_hash(&to) else {
             if self.cfg.runs_nothing(tx, &to) {
                 return Rule::Native(to);
             }
@@ -85,17 +67,11 @@ impl ParaLyze {
             }
         }
         let learns = self.layers != Layers::WithoutTemplates && tx.authorization_list.is_empty();
-        let called = learns.then(|| match recent.function {
-            Some(called) if called.selector == selector(&tx.data) => called,
-            _ => {
-                let (delegate, function) = self.function(snapshot, tx, code);
-                let template = self.templates.trusted(&function);
-                let called = Called { selector: function.selector, delegate, function, template };
-                recent.function = Some(called);
-                called
-            }
+        let called = learns.then(|| {
+            let (delegate, function) = self.function(snapshot, tx, code);
+            Called { delegate, function, template: self.templates.trusted(&function) }
         });
-        if let Some(Called { delegate, function, template: Some(template), .. }) = called {
+        if let Some(Called { delegate, function, template: Some(template) }) = called {
             requests.push(Request { tx, to, delegate, template });
             return Rule::Template(requests.len() - 1, function);
         }
