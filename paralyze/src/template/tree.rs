@@ -87,8 +87,6 @@ pub(crate) enum End {
     Switch {
         on: Ref,
         asked: bool,
-        /// Transactions of one shape go the same way.
-        of_shape: bool,
         arms: Vec<(U256, u32)>,
     },
     Leaf(Leaf),
@@ -202,9 +200,8 @@ impl Template {
         }
         let next = self.blocks.len();
         let asked = self.nodes.of_inputs(on) || self.nodes.is_choice(on);
-        let of_shape = self.nodes.of_shape(on);
         match &mut self.blocks[block].end {
-            end @ End::Open => *end = End::Switch { on, asked, of_shape, arms: vec![(value, next as u32)] },
+            end @ End::Open => *end = End::Switch { on, asked, arms: vec![(value, next as u32)] },
             End::Switch { on: held, arms, .. } if *held == on => {
                 if let Some((_, known)) = arms.iter().find(|(arm, _)| *arm == value) {
                     return Ok(*known as usize);

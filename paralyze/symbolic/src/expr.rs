@@ -215,8 +215,6 @@ struct Traits {
     of_inputs: bool,
     /// True if it takes no hash and no result of a call.
     plain: bool,
-    /// True if it depends on nothing but the value that came with the call and the length of its calldata.
-    of_shape: bool,
 }
 
 /// The formulas of a recording, each once.
@@ -263,11 +261,6 @@ impl Nodes {
         self.traits[at as usize].of_inputs
     }
 
-    /// True if calls with the same value and as much calldata agree on a formula.
-    pub fn of_shape(&self, at: Ref) -> bool {
-        self.traits[at as usize].of_shape
-    }
-
     /// True if a condition compares an input with a value that the contract keeps: `token == token0`, `msg.sender == owner`.
     /// Calls differ in the answer, and it costs no hash to know.
     pub fn is_choice(&self, mut at: Ref) -> bool {
@@ -288,7 +281,7 @@ impl Nodes {
         if let Some(at) = self.places.get(&node) {
             return *at;
         }
-        let mut traits = Traits { depth: 0, of_inputs: true, plain: true, of_shape: true };
+        let mut traits = Traits { depth: 0, of_inputs: true, plain: true };
         let mut known = self.list.len() < self.bounds.nodes;
         node.visit(&mut |child| {
             let of = self.traits[child as usize];
@@ -297,7 +290,6 @@ impl Nodes {
                 depth: traits.depth.max(of.depth.saturating_add(1)),
                 of_inputs: traits.of_inputs && of.of_inputs,
                 plain: traits.plain && of.plain,
-                of_shape: traits.of_shape && of.of_shape,
             };
         });
         known &= !node.has_unknown_piece() && traits.depth < self.bounds.depth;
@@ -308,8 +300,6 @@ impl Nodes {
         traits.of_inputs &= !outside && !node.has_returned_piece();
         let hard = matches!(node, Node::Keccak(_) | Node::Success(_) | Node::ReturnedLen(_));
         traits.plain &= !hard && !node.has_returned_piece();
-        traits.of_shape &=
-            matches!(node, Node::Const(_) | Node::Value | Node::InputLen | Node::Unary(..) | Node::Binary(..));
         if !known && node != Node::Unknown {
             return self.intern(Node::Unknown);
         }
@@ -450,12 +440,7 @@ mod tests {
         assert_eq!(nodes.intern(Node::Keccak([Piece::Unknown { len: 32 }].into())), unknown);
         let load = nodes.intern(Node::Load(caller, sum));
         assert!(nodes.of_inputs(sum) && !nodes.of_inputs(load));
-        let (value, len) = (nodes.intern(Node::Value), nodes.intern(Node::InputLen));
-        let long = nodes.intern(Node::Binary(LT, len, one));
         let input = nodes.intern(Node::Input(one));
-        let first = nodes.intern(Node::Binary(LT, input, value));
-        assert!([value, long, one].iter().all(|at| nodes.of_shape(*at)));
-        assert!([caller, input, first, load, unknown].iter().all(|at| !nodes.of_shape(*at)));
         let hash = nodes.intern(Node::Keccak([Piece::Word { node: input, from: 0, len: 32 }].into()));
         let hashed = nodes.intern(Node::Load(caller, hash));
         for (op, a, b, choice) in [

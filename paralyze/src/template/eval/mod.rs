@@ -269,15 +269,8 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                     self.frames[frame].leaf = Some(leaf);
                     return Some(());
                 }
-                End::Switch { on, asked, of_shape, arms } => {
+                End::Switch { on, asked, arms } => {
                     self.burn()?;
-                    // The first frame is the transaction's own.
-                    let kept = *of_shape && frame == 0;
-                    if kept && let Some(next) = self.ways.next(block) {
-                        self.frames[frame].path.push(next as u32);
-                        block = next;
-                        continue;
-                    }
                     let next = match &arms[..] {
                         [(_, only)] if !asked => *only as usize,
                         [(_, only)] => match self.value(frame, *on) {
@@ -289,9 +282,6 @@ impl<'a, S: Snapshot> Evaluator<'a, S> {
                             arms.iter().find(|(arm, _)| *arm == value)?.1 as usize
                         }
                     };
-                    if kept {
-                        self.ways.keep(block, next);
-                    }
                     self.frames[frame].path.push(next as u32);
                     block = next;
                 }

@@ -1,4 +1,4 @@
-//! Paths of transactions of one shape: the same code, called with the same value and as much calldata. Most guards at the head of a function ask no more than that, and most calls of it have one shape.
+//! Straight lines of the transactions of one shape: the same code, called with the same value and as much calldata.
 
 use super::straight::Straight;
 use crate::template::tree::Template;
@@ -19,8 +19,6 @@ struct Shape<'a> {
     template: &'a Template,
     value: U256,
     len: usize,
-    /// By block, one more than the block that follows; zero if that is not known yet, or not the same for all.
-    next: Vec<u32>,
     /// The one that was followed last is first.
     lines: Vec<Straight>,
     /// Transactions that parted from all lines.
@@ -42,8 +40,7 @@ impl<'a> Ways<'a> {
         match self.shapes.iter().position(same) {
             Some(at) => self.now = at,
             None => {
-                let next = vec![0; template.blocks.len()];
-                let shape = Shape { template, value, len, next, lines: Vec::new(), walks: 0 };
+                let shape = Shape { template, value, len, lines: Vec::new(), walks: 0 };
                 if self.shapes.len() < MAX_SHAPES {
                     self.now = self.shapes.len();
                     self.shapes.push(shape);
@@ -74,16 +71,5 @@ impl<'a> Ways<'a> {
     /// Takes in the line of the last transaction, if it has one.
     pub(super) fn add(&mut self, line: Option<Straight>) {
         self.shapes[self.now].lines.extend(line);
-    }
-
-    /// The block behind `block`, if it is the same for the shape.
-    pub(super) fn next(&self, block: usize) -> Option<usize> {
-        let next = self.shapes[self.now].next[block].checked_sub(1)?;
-        Some(next as usize)
-    }
-
-    /// All of the shape go from `block` to `next`.
-    pub(super) fn keep(&mut self, block: usize, next: usize) {
-        self.shapes[self.now].next[block] = next as u32 + 1;
     }
 }
