@@ -1,13 +1,17 @@
 //! `state`: reads, proves, checks, prunes and copies a state store.
 
-use crate::{exit, flags::Hasher, output};
+use crate::{exit, output};
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use phalanx::{
-    merkle::{self, StoreConfig, verify_exclusion, verify_inclusion},
+    merkle::{self, HashFn, Params, StoreConfig, verify_exclusion, verify_inclusion},
     revm::primitives::{B256, hex},
 };
-use phalanx_lab::{config::Store, error::Usage, machine::host};
+use phalanx_lab::{
+    config::{Store, choice},
+    error::Usage,
+    machine::host,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
@@ -48,8 +52,8 @@ pub(crate) enum StateCommand {
         #[arg(long)]
         root: Hex,
         /// Hash of the commitment
-        #[arg(long, value_enum, default_value_t = Hasher::Sha256)]
-        hasher: Hasher,
+        #[arg(long, value_parser = choice::<HashFn>(), default_value = "sha256")]
+        hasher: HashFn,
     },
     /// Read the whole store and compare it with its root
     Check {
@@ -97,8 +101,8 @@ pub(crate) struct Db {
     #[arg(long, value_parser = Store::parse)]
     db: Store,
     /// Hash of the commitment
-    #[arg(long, value_enum, default_value_t = Hasher::Sha256)]
-    hasher: Hasher,
+    #[arg(long, value_parser = choice::<HashFn>(), default_value = "sha256")]
+    hasher: HashFn,
 }
 
 /// Bytes on the command line.
@@ -140,7 +144,7 @@ struct Proof {
 }
 
 fn config(db: &Db) -> anyhow::Result<StoreConfig> {
-    Ok(StoreConfig::new(db.db.backend()?).with_params(db.hasher.params()))
+    Ok(StoreConfig::new(db.db.backend()?).with_params(Params::with_hash(db.hasher)))
 }
 
 fn folder(db: &Store) -> anyhow::Result<&Path> {
@@ -213,14 +217,14 @@ fn prove(db: &Db, key: &Hex) -> anyhow::Result<u8> {
 }
 
 /// Verifies the output of [`prove`] against a root.
-fn verify(path: &Path, root: &Hex, hasher: Hasher) -> anyhow::Result<u8> {
+fn verify(path: &Path, root: &Hex, hasher: HashFn) -> anyhow::Result<u8> {
     let root: merkle::Hash = root.0[..].try_into().map_err(|_| Usage("a root has 32 bytes".into()))?;
     let mut text = String::new();
     input(path)?.read_to_string(&mut text).with_context(|| format!("reading {}", path.display()))?;
     let unreadable = |what: &str| Usage(format!("{} is no proof: {what}", path.display()));
     let claim: Proof = serde_json::from_str(&text).map_err(|error| unreadable(&error.to_string()))?;
     let bytes = |word: &str| hex::decode(word).map_err(|_| unreadable("not hex"));
-    let (key, proof, params) = (bytes(&claim.key)?, bytes(&claim.proof)?, hasher.params());
+    let (key, proof, params) = (bytes(&claim.key)?, bytes(&claim.proof)?, Params::with_hash(hasher));
     let proven = match &claim.value {
         Some(value) => {
             let value = bytes(value)?;

@@ -1,6 +1,13 @@
 //! Undo records: what a block changed in the state and the tree, to roll it back and to read the states before it.
+//!
+//! A record holds the prior value of each key that its block changed or deleted, and the ids of keys that it created. The
+//! records of the last blocks, as many as the store's history, are in memory; the oldest is dropped as a block is applied.
+//! None is written to disk: recovery makes them again, from the log's last blocks.
 
-use std::{collections::HashMap, sync::OnceLock};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::OnceLock,
+};
 
 use phalanx_merkle_proof::{Entry, Hash};
 
@@ -65,7 +72,7 @@ pub(crate) struct DeletedKey {
 struct Index {
     /// Chunk of old records, and index in it.
     changes: HashMap<u32, (u32, u32)>,
-    created: HashMap<u32, ()>,
+    created: HashSet<u32>,
     deleted: HashMap<Box<[u8]>, u32>,
 }
 
@@ -205,7 +212,7 @@ impl UndoRecord {
                     (0..).zip(&old_records.changes).map(move |(at, change)| (change.id, (of, at)))
                 })
                 .collect(),
-            created: self.created.iter().map(|id| (*id, ())).collect(),
+            created: self.created.iter().copied().collect(),
             deleted: self.deleted.iter().zip(0..).map(|(gone, at)| (gone.key.clone(), at)).collect(),
         })
     }
@@ -213,7 +220,7 @@ impl UndoRecord {
     /// Returns a key as it was before the block, given the key after it.
     pub(crate) fn before<'u>(&'u self, key: &[u8], after: Option<PastEntry<'u>>) -> Option<PastEntry<'u>> {
         let index = self.index();
-        let after = after.filter(|after| !index.created.contains_key(&after.id));
+        let after = after.filter(|after| !index.created.contains(&after.id));
         let Some(mut was) = after else {
             let gone = &self.deleted[*index.deleted.get(key)? as usize];
             return Some(PastEntry { id: gone.id, value: &gone.value, next: &gone.links.next, written: gone.written });

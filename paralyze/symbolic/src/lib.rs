@@ -49,7 +49,7 @@ mod word;
 
 pub use expr::{Bounds, Env, Node, Nodes, Piece, Ref, Region, append, heap, parts, region_len, zeros};
 pub use mode::Mode;
-pub use program::{Inputs, Op};
+pub use program::{Inputs, Op, Scope};
 pub use recorder::{Recorded, Recorder};
 pub use recording::{Call, CallKind, Event, Log, Recording, Slot};
 pub use registers::{Register, Registers};

@@ -8,7 +8,7 @@ use crate::{
     operator::ternary,
     registers::{Register, Registers},
 };
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, U256, keccak256};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::Transaction as _,
@@ -25,16 +25,26 @@ pub enum Op<E> {
     Effect(E),
 }
 
+/// A transaction that a program runs for.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    /// The transaction.
+    pub tx: &'a TxEnv,
+    /// The account that the transaction calls.
+    pub to: Address,
+    /// The block's environment.
+    pub block: &'a BlockEnv,
+}
+
 /// Inputs of formulas, besides registers.
 pub trait Inputs {
-    /// The transaction.
-    fn tx(&self) -> &TxEnv;
-    /// The account that the transaction calls.
-    fn to(&self) -> Address;
-    /// The block's environment.
-    fn block(&self) -> &BlockEnv;
+    /// The transaction and its block.
+    fn scope(&self) -> &Scope<'_>;
     /// Keccak-256 of `bytes`.
-    fn hash(&self, bytes: &[u8]) -> U256;
+    #[inline]
+    fn hash(&self, bytes: &[u8]) -> U256 {
+        keccak256(bytes).into()
+    }
     /// The value of a slot before the transaction; `None` if it cannot be told.
     fn load(&self, of: Address, slot: U256) -> Option<U256>;
 }
@@ -79,12 +89,13 @@ impl Node {
 
     #[inline]
     fn compute(&self, registers: &Registers, inputs: &impl Inputs, bytes: &mut Vec<u8>) -> Option<U256> {
+        let Scope { tx, to, block } = *inputs.scope();
         Some(match self {
-            Self::Origin => inputs.tx().caller.into_word().into(),
-            Self::Target => inputs.to().into_word().into(),
-            Self::Env(env) => env.of(inputs.block(), inputs.tx()),
+            Self::Origin => tx.caller.into_word().into(),
+            Self::Target => to.into_word().into(),
+            Self::Env(env) => env.of(block, tx),
             Self::Input(at) => {
-                let rest = inputs.tx().data.get(usize::try_from(registers.get(*at)).ok()?..)?;
+                let rest = tx.data.get(usize::try_from(registers.get(*at)).ok()?..)?;
                 match rest.first_chunk::<32>() {
                     Some(word) => U256::from_be_bytes(*word),
                     None => {

@@ -1,24 +1,31 @@
 //! The inspector that follows a transaction through revm, frame by frame.
+//!
+//! | hook | effect |
+//! |---|---|
+//! | `call`, `create` | notes that a frame may open, what it gets as calldata, and which code delegates |
+//! | `initialize_interp` | opens a shadow frame; that of a creation follows nothing |
+//! | `step` | follows one instruction on the shadow stack and memory, before revm runs it |
+//! | `step_end` | in an exact recording: notes results that only the interpreter knows, as gas, sizes and stores |
+//! | `call_end` | closes the frame, and keeps it if formulas explain its end |
+//! | `create_end` | drops the frame |
 
 use crate::{
-    expr::{Node, Region, region_len},
+    expr::Region,
     frame::{Frame, Pending},
     memory::Stop,
     mode::Mode,
-    recording::{Event, MAX_EVENTS, Recording},
+    recording::{Event, Recording},
 };
-use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
+use alloy_primitives::{Address, B256, KECCAK256_EMPTY};
 use revm::{
-    bytecode::opcode::*,
-    context_interface::{Block as _, Cfg as _, ContextTr, JournalTr as _, Transaction as _, context::SStoreResult},
+    context_interface::{ContextTr, JournalTr as _},
     inspector::{Inspector, JournalExt},
     interpreter::{CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter},
 };
 
-/// Frames of one transaction that are followed, one by one; in an exact recording, frames and accounts.
+/// Frames of one transaction that are followed, one by one, and in an exact recording.
 const MAX_FRAMES: usize = 256;
 const MAX_OPEN: usize = 16;
-const MAX_ACCOUNTS: usize = 16;
 
 /// A frame that was followed to its end.
 #[derive(Debug)]
@@ -197,120 +204,5 @@ impl<C: ContextTr<Journal: JournalExt>> Inspector<C> for Recorder {
         if self.open.pop().unwrap_or_default() {
             self.frames.pop();
         }
-    }
-}
-
-/// Exact recordings: accounts and gas. What gas was used must be what a replay will compute.
-impl Frame {
-    /// Begins an exact recording with the account that the transaction calls.
-    fn begin(&mut self) -> Result<(), Stop> {
-        let around = [self.intern(Node::Target)?, self.intern(Node::Origin)?];
-        self.recording.accounts.push((around[0], self.target));
-        self.around = Some(around);
-        Ok(())
-    }
-
-    /// Ends a frame that returns `len` bytes, the last frame if `is_last`. Returns the gas since the last event that names gas.
-    fn ends(&mut self, left: u64, len: usize, is_last: bool) -> Result<u64, Stop> {
-        let output = core::mem::take(&mut self.output);
-        if self.recording.events.len() > MAX_EVENTS || self.pending.is_some() || region_len(&output) != len {
-            return Err(Stop);
-        }
-        if is_last {
-            self.charge(&output)?;
-        }
-        self.output = output;
-        self.since(left)
-    }
-
-    /// Notes the result of an instruction that has run.
-    fn stepped<C: ContextTr<Journal: JournalExt>>(&mut self, interp: &Interpreter, context: &C) -> Result<(), Stop> {
-        let left = interp.gas.remaining();
-        let (op, stored, measured) = self.ran();
-        match op {
-            GAS => {
-                let real = interp.stack.peek(0).ok().and_then(|gas| u64::try_from(gas).ok()).ok_or(Stop)?;
-                let (gas, read) = (self.since(real)?, self.recording.gas_reads);
-                self.recording.gas_reads = read.checked_add(1).ok_or(Stop)?;
-                let to = self.intern(Node::Gas(read))?;
-                self.recording.events.push(Event::Gas { to, gas });
-                self.results_in(to)
-            }
-            EXTCODESIZE => self.meet(measured.ok_or(Stop)?, context),
-            SSTORE => {
-                let before = core::mem::replace(&mut self.last, left);
-                self.stored(stored.ok_or(Stop)?, before, left, context)
-            }
-            CALL | DELEGATECALL | STATICCALL => {
-                self.pending.as_mut().ok_or(Stop)?.after = left;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks the gas of a slot that was written.
-    fn stored<C>(&mut self, slot: usize, before: u64, left: u64, context: &C) -> Result<(), Stop>
-    where
-        C: ContextTr<Journal: JournalExt>,
-    {
-        let slot = &mut self.recording.slots[slot];
-        let account = context.journal_ref().evm_state().get(&slot.address).ok_or(Stop)?;
-        let now = account.storage.get(&slot.real).ok_or(Stop)?;
-        let present_value = slot.held.unwrap_or(now.original_value);
-        let values = SStoreResult { original_value: now.original_value, present_value, new_value: now.present_value };
-        slot.held = Some(now.present_value);
-        let params = context.cfg().gas_params();
-        let cost = params.sstore_static_gas() + params.sstore_dynamic_gas(true, &values, slot.cold);
-        slot.cold = false;
-        let Some(Event::Store { gas, .. }) = self.recording.events.last() else { return Err(Stop) };
-        if before.checked_sub(left) == gas.checked_add(cost) { Ok(()) } else { Err(Stop) }
-    }
-
-    /// Begins a call of this frame.
-    fn called<C: ContextTr<Journal: JournalExt>>(&mut self, context: &C, inputs: &CallInputs) -> Result<(), Stop> {
-        let Pending { to, at_most, before, after, delegates, .. } = self.pending.as_ref().ok_or(Stop)?;
-        let (to, at_most, before, after, delegates) = (*to, *at_most, *before, *after, *delegates);
-        // Where code is elsewhere (EIP-7702), there is more to pay.
-        let account = context.journal_ref().evm_state().get(&to.1).ok_or(Stop)?;
-        if account.info.code_hash != inputs.known_bytecode.0 || inputs.bytecode_address != to.1 {
-            return Err(Stop);
-        }
-        self.meet(to, context)?;
-        if inputs.target_address != if delegates { self.target } else { to.1 } {
-            return Err(Stop);
-        }
-        let cost = before.checked_sub(after).and_then(|taken| taken.checked_sub(inputs.gas_limit)).ok_or(Stop)?;
-        let reduced = context.cfg().gas_params().call_stipend_reduction(before - cost);
-        if U256::from(inputs.gas_limit) != at_most.1.min(U256::from(reduced)) {
-            return Err(Stop);
-        }
-        let gas = self.since(before)?.checked_add(cost).ok_or(Stop)?;
-        self.recording.events.push(Event::Enter { gas, at_most: at_most.0 });
-        self.last = after;
-        Ok(())
-    }
-
-    /// Meets an account that is called, or whose code is measured; it is loaded.
-    fn meet<C: ContextTr<Journal: JournalExt>>(
-        &mut self,
-        (name, address): (u32, Address),
-        context: &C,
-    ) -> Result<(), Stop> {
-        if let Some((known, _)) = self.recording.accounts.iter().find(|(_, other)| *other == address) {
-            // Two names of one account: the path expects that they are equal.
-            let known = *known;
-            return if known == name { Ok(()) } else { self.alike(known, name) };
-        }
-        let info = &context.journal_ref().evm_state().get(&address).ok_or(Stop)?.info;
-        let is_legacy = info.code.as_ref().is_some_and(|code| !code.is_eip7702());
-        // These are warm without having been touched.
-        let is_warm = address == context.tx().caller() || address == context.block().beneficiary();
-        if is_warm || !is_legacy || self.recording.accounts.len() == MAX_ACCOUNTS {
-            return Err(Stop);
-        }
-        self.recording.events.push(Event::Account { address: name, code: info.code_hash });
-        self.recording.accounts.push((name, address));
-        Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! `bench store`: the state store alone.
 
 use crate::{
-    config::{Store, threads, word},
+    config::{Store, choice, threads, word},
     error::Usage,
     machine::{clock, host, memory},
     result::SCHEMA,
     ui::Ui,
 };
+use clap::Args;
 use phalanx::{
     merkle::{self, Delta, Durability, HashFn, Locator, Memory, Params, StoreConfig},
     parascheduler::Workers,
@@ -109,31 +110,43 @@ fn touched<T>(len: usize) -> Vec<T> {
 }
 
 /// Settings of a run of the state store alone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct StoreBench {
-    /// Keys in the state.
+    /// Keys in the state
+    #[arg(long, default_value_t = 1 << 20)]
     pub keys: usize,
-    /// Updates per block.
+    /// Updates per block
+    #[arg(long, default_value_t = 50_000)]
     pub updates: usize,
-    /// Measured blocks.
+    /// Measured blocks
+    #[arg(long, default_value_t = 40)]
     pub blocks: usize,
-    /// Blocks before the measured ones; as many as update each key twice if `None`.
+    /// Blocks before the measured ones, until compaction is steady [default: as many as update each key twice]
+    #[arg(long)]
     pub warmup: Option<usize>,
-    /// Distribution of the updates over the keys.
+    /// Distribution of updates over keys: uniform, or zipf:T with exponent T
+    #[arg(long, default_value = "uniform", value_parser = Skew::parse)]
     pub skew: Skew,
-    /// Hash of the commitment.
+    /// Hash of the commitment
+    #[arg(long, value_parser = choice::<HashFn>(), default_value = "sha256")]
     pub hasher: HashFn,
-    /// Failures that a committed block survives.
+    /// Failures that a committed block survives
+    #[arg(long, value_parser = choice::<Durability>(), default_value = "block")]
     pub durability: Durability,
-    /// Part of the state that is in memory.
+    /// Part of the state in memory: resident, or cached:BYTES (with K, M or G) of values besides an index
+    #[arg(long, default_value = "resident", value_parser = memory)]
     pub memory: Memory,
-    /// Blocks that can be rolled back.
+    /// Blocks that can be rolled back
+    #[arg(long, default_value_t = 8)]
     pub history: usize,
-    /// Threads; one per core if `None`.
+    /// Threads [default: one per core]
+    #[arg(long)]
     pub threads: Option<usize>,
-    /// Place of the state; a temporary folder if `None`.
+    /// Place of the state: mem, file:DIR or rocks:DIR, a new or empty folder [default: a temporary folder]
+    #[arg(long, value_parser = Store::parse)]
     pub store: Option<Store>,
-    /// Seed of the keys.
+    /// Seed of the keys
+    #[arg(long, default_value_t = 42)]
     pub seed: u64,
 }
 
@@ -160,6 +173,26 @@ impl Skew {
             },
             _ => Err("expected uniform or zipf:T".into()),
         }
+    }
+}
+
+fn memory(word: &str) -> Result<Memory, String> {
+    let refused = || "expected resident or cached:BYTES".to_owned();
+    match word.split_once(':') {
+        None if word == "resident" => Ok(Memory::Resident),
+        Some(("cached", number)) => {
+            let digits = number.trim_end_matches(['K', 'M', 'G']);
+            let unit = match &number[digits.len()..] {
+                "" => 0,
+                "K" => 10,
+                "M" => 20,
+                "G" => 30,
+                _ => return Err(refused()),
+            };
+            let bytes = digits.parse::<usize>().ok().and_then(|count| count.checked_mul(1 << unit));
+            bytes.map(|bytes| Memory::Cached { bytes }).ok_or_else(refused)
+        }
+        _ => Err(refused()),
     }
 }
 

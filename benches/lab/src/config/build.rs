@@ -19,13 +19,11 @@ pub enum Artefact {
 }
 
 impl Word for Artefact {
-    fn word(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Exceptions => "exceptions",
-            Self::AccessList => "access-list",
-        }
-    }
+    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::None, "none", "No data: the validator predicts"),
+        (Self::Exceptions, "exceptions", "Access sets of the transactions that no rule predicts; a hint"),
+        (Self::AccessList, "access-list", "Block access list (EIP-7928), part of the block"),
+    ];
 }
 
 /// Settings of a run that builds blocks and validates them.

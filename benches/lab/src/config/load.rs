@@ -1,7 +1,11 @@
 //! The transactions of a measurement.
 
-use super::word::{Word, word};
+use super::{
+    parse,
+    word::{Word, choice, word},
+};
 use crate::error::Usage;
+use clap::Args;
 use phalanx_workloads::{Amm, ConfigError, Erc20, HotSide, Mix, Mixed, Native, Pools, TransferLoad, Workload};
 use serde_json::{Map, Value, json};
 
@@ -19,14 +23,12 @@ pub enum WorkloadKind {
 }
 
 impl Word for WorkloadKind {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Erc20 => "erc20",
-            Self::Amm => "amm",
-            Self::Mixed => "mixed",
-        }
-    }
+    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Native, "native", "Transfers of ether between accounts without code"),
+        (Self::Erc20, "erc20", "Transfers of one ERC20 token"),
+        (Self::Amm, "amm", "Swaps in constant-product pools"),
+        (Self::Mixed, "mixed", "Ether, many tokens, swaps, approvals, deployments, and transactions that revert"),
+    ];
 }
 
 impl WorkloadKind {
@@ -42,48 +44,55 @@ impl WorkloadKind {
 }
 
 /// A generated load.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Args)]
 pub struct LoadConfig {
-    /// Kind of transactions.
+    /// Kind of transactions
+    #[arg(long, value_parser = choice::<WorkloadKind>(), default_value = "native")]
     pub workload: WorkloadKind,
-    /// Number of funded accounts.
+    /// Number of funded accounts
+    #[arg(long, default_value_t = 1 << 20)]
     pub accounts: u64,
-    /// Number of transactions.
+    /// Number of transactions
+    #[arg(long, default_value_t = 500_000)]
     pub txs: u64,
-    /// Transactions per block.
+    /// Transactions per block
+    #[arg(long, default_value_t = 10_000)]
     pub block_txs: usize,
-    /// Probability that the hot side of a transfer is a hot account, 0 to 1.
+    /// Probability that the hot side of a transfer is a hot account, 0 to 1
+    #[arg(long, default_value_t = 0.0)]
     pub alpha: f64,
-    /// Number of hot accounts.
+    /// Number of hot accounts
+    #[arg(long, default_value_t = 1000)]
     pub gamma: u64,
-    /// Side of a transfer that is hot.
+    /// Hot side of a transfer: sender, receiver or both; a swap has only a sender
+    #[arg(long, default_value_t = HotSide::Sender)]
     pub hot: HotSide,
-    /// Pools of `amm` and `mixed`.
-    pub pools: Pools,
-    /// Shares of `mixed`.
+    /// Number of pools of amm and mixed, each with its own token beside a common one
+    #[arg(long, default_value_t = Pools::default().count)]
+    pub pools: u32,
+    /// Probability that a swap goes to the hot pool, 0 to 1; otherwise to the trader's home pool
+    #[arg(long, default_value_t = Pools::default().hot_share)]
+    pub hot_pool_share: f64,
+    /// Shares of mixed, in parts of the sum; a kind that is not named has no share
+    #[arg(long, value_name = "KIND=SHARE,..", default_value_t = Mix::default())]
     pub mix: Mix,
-    /// Seed of the generator.
+    /// Seed of the workload
+    #[arg(long, default_value_t = 42)]
     pub seed: u64,
 }
 
 impl Default for LoadConfig {
     fn default() -> Self {
-        Self {
-            workload: WorkloadKind::Native,
-            accounts: 1 << 20,
-            txs: 500_000,
-            block_txs: 10_000,
-            alpha: 0.0,
-            gamma: 1000,
-            hot: HotSide::Sender,
-            pools: Pools::default(),
-            mix: Mix::default(),
-            seed: 42,
-        }
+        parse([]).expect("every flag has a default")
     }
 }
 
 impl LoadConfig {
+    /// Pools of `amm` and `mixed`.
+    const fn pools(&self) -> Pools {
+        Pools { count: self.pools, hot_share: self.hot_pool_share }
+    }
+
     /// The load without signatures and without a memory limit.
     pub(crate) fn transfers(&self) -> TransferLoad {
         let Self { accounts, txs, alpha, gamma, hot, seed, .. } = *self;
@@ -95,7 +104,7 @@ impl LoadConfig {
         match self.workload {
             WorkloadKind::Native => 1,
             WorkloadKind::Erc20 => 2,
-            WorkloadKind::Amm | WorkloadKind::Mixed => 1 + self.pools.slots_per_account() as u64,
+            WorkloadKind::Amm | WorkloadKind::Mixed => 1 + self.pools().slots_per_account() as u64,
         }
     }
 
@@ -111,8 +120,8 @@ impl LoadConfig {
         Ok(match self.workload {
             WorkloadKind::Native => Box::new(Native::with_progress(load, progress)?),
             WorkloadKind::Erc20 => Box::new(Erc20::with_progress(load, progress)?),
-            WorkloadKind::Amm => Box::new(Amm::with_progress(load, self.pools, progress)?),
-            WorkloadKind::Mixed => Box::new(Mixed::with_progress(load, self.pools, self.mix, progress)?),
+            WorkloadKind::Amm => Box::new(Amm::with_progress(load, self.pools(), progress)?),
+            WorkloadKind::Mixed => Box::new(Mixed::with_progress(load, self.pools(), self.mix, progress)?),
         })
     }
 
@@ -132,7 +141,7 @@ impl LoadConfig {
         let map = json!({
             "workload": word(self.workload), "accounts": self.accounts, "txs": self.txs, "block_txs": self.block_txs,
             "alpha": self.alpha, "gamma": self.gamma, "hot": self.hot.to_string(), "seed": self.seed,
-            "pools": self.pools.count, "hot_pool_share": self.pools.hot_share, "mix": self.mix.to_string(),
+            "pools": self.pools, "hot_pool_share": self.hot_pool_share, "mix": self.mix.to_string(),
         });
         match map {
             Value::Object(map) => map,

@@ -1,4 +1,4 @@
-//! Settings of the measurements, as values with the defaults of the command line.
+//! Settings of the measurements: flags of the command line, with their defaults and their help.
 
 mod build;
 mod run;
@@ -10,4 +10,16 @@ pub use build::{Artefact, BuildConfig};
 pub use load::{LoadConfig, WorkloadKind};
 pub use run::{FAFO_PAPER, KEPT_RULES, OracleKind, RunConfig, threads};
 pub use store::Store;
-pub use word::{Word, word};
+pub use word::{Word, choice, word};
+
+use clap::{Args, Command};
+use std::ffi::OsString;
+
+/// Reads flags outside of a command line.
+///
+/// # Errors
+/// If `flags` are not those of `A`.
+pub fn parse<A: Args>(flags: impl IntoIterator<Item = OsString>) -> Result<A, clap::Error> {
+    let command = A::augment_args(Command::new("phalanx").no_binary_name(true));
+    A::from_arg_matches(&command.try_get_matches_from(flags)?)
+}

@@ -2,13 +2,15 @@
 
 use super::{
     load::LoadConfig,
+    parse,
     store::Store,
-    word::{Word, word},
+    word::{Word, choice, word},
 };
 use crate::{
     error::Usage,
     machine::{host, memory, pin},
 };
+use clap::{ArgAction, Args};
 use phalanx::{
     BlockLimits, Executor, Order, Traces,
     merkle::{Durability, HashFn, Params, StoreConfig},
@@ -51,84 +53,83 @@ pub enum OracleKind {
 }
 
 impl Word for OracleKind {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Sampled => "sampled",
-            Self::Off => "off",
-        }
-    }
+    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Full, "full", "Every block is compared with sequential revm"),
+        (Self::Sampled, "sampled", "The first eighth of the blocks, at least one, is compared"),
+        (Self::Off, "off", "Only the final balances are checked by arithmetic"),
+    ];
 }
 
 /// Settings of a run of the whole engine.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Args)]
 pub struct RunConfig {
     /// The transactions.
+    #[command(flatten)]
     pub load: LoadConfig,
-    /// Order of the transactions: the engine's, or the generator's.
+    /// Order of the transactions
+    #[arg(long, value_parser = choice::<Order>(), default_value = "free")]
     pub order: Order,
-    /// Executors, which run the same blocks in turns.
+    /// Executor; repeatable, all run the same blocks in turns
+    #[arg(long = "executor", value_parser = choice::<Executor>(), default_values = ["dag"])]
     pub executors: Vec<Executor>,
-    /// Sources of access sets.
+    /// Source of access sets
+    #[arg(long, value_parser = choice::<Layers>(), default_value = "static")]
     pub access: Layers,
-    /// Worker threads; one per core if `None`.
+    /// Worker threads [default: one per core]
+    #[arg(long)]
     pub threads: Option<usize>,
-    /// Confine each run to as many cores as it has threads (Linux).
+    /// Confine each run to as many cores as it has threads, worker i to core i, all other threads to these cores (Linux).
+    /// Physical cores come before their siblings, and one NUMA node before the next
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "off", num_args = 0..=1, default_missing_value = "on")]
     pub pin: bool,
-    /// Memory, in GiB, that is written to before the timer starts.
+    /// Memory, in GiB, to write to before the timer starts, so that the run need not wait for new pages. `phalanx doctor`
+    /// measures how long they take
+    #[arg(long, value_name = "GIB", default_value_t = 0)]
     pub touch: u64,
-    /// Sign the transactions and recover their senders inside the timer.
+    /// Sign the transactions and recover their senders inside the timer
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "off")]
     pub signatures: bool,
-    /// Plan the next block while one is executed.
+    /// Plan the next block while one is executed, on the state before it (in turns on one thread)
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "on")]
     pub overlap: bool,
-    /// Execute plain transfers of the DAG without the EVM.
+    /// Execute plain transfers of the DAG without the EVM
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "on")]
     pub fast_path: bool,
-    /// Replay of recorded calls.
+    /// Replay contract calls of the DAG from recorded traces; `check` interprets them as well and compares
+    #[arg(long, value_parser = choice::<Traces>(), default_value = "on")]
     pub traces: Traces,
-    /// Place of the state.
+    /// Place of the state: mem, file:DIR or rocks:DIR, a new or empty folder
+    #[arg(long, value_parser = Store::parse, default_value = "mem")]
     pub store: Store,
-    /// Failures that a committed block survives.
+    /// Failures that a committed block survives
+    #[arg(long, value_parser = choice::<Durability>(), default_value = "async")]
     pub durability: Durability,
-    /// Hash of the state commitment.
+    /// Hash of the state commitment
+    #[arg(long, value_parser = choice::<HashFn>(), default_value = "sha256")]
     pub hasher: HashFn,
-    /// Rules of the EVM.
+    /// Rules of the EVM
+    #[arg(long, value_parser = choice::<SpecId>(), default_value = "osaka")]
     pub evm_spec: SpecId,
-    /// Gas limit of a block, by the sum of its transactions' limits.
+    /// Gas limit of a block, by the sum of its transactions' limits
+    #[arg(long, default_value_t = 30_000_000_000)]
     pub block_gas: u64,
-    /// Repetitions of each executor.
+    /// Repetitions of each executor
+    #[arg(long, default_value_t = 1)]
     pub runs: usize,
-    /// Name of the profile that set some of these.
+    /// Profile of flags: fafo-paper, or a TOML file; flags of the command line override it
+    #[arg(long, value_name = "FILE.toml|fafo-paper")]
     pub profile: Option<String>,
-    /// Share of the blocks that sequential revm executes again.
+    /// Share of the blocks that are compared with sequential revm
+    #[arg(long, value_parser = choice::<OracleKind>(), default_value = "full")]
     pub oracle: OracleKind,
     /// Command that the result carries.
+    #[arg(skip)]
     pub command: String,
 }
 
 impl Default for RunConfig {
     fn default() -> Self {
-        Self {
-            load: LoadConfig::default(),
-            order: Order::Free,
-            executors: vec![Executor::Dag],
-            access: Layers::All,
-            threads: None,
-            pin: false,
-            touch: 0,
-            signatures: false,
-            overlap: true,
-            fast_path: true,
-            traces: Traces::On,
-            store: Store::Mem,
-            durability: Durability::Async,
-            hasher: HashFn::Sha256,
-            evm_spec: SpecId::OSAKA,
-            block_gas: 30_000_000_000,
-            runs: 1,
-            profile: None,
-            oracle: OracleKind::Full,
-            command: String::new(),
-        }
+        parse([]).expect("every flag has a default")
     }
 }
 

@@ -1,5 +1,6 @@
-//! Names of choices, as results and the command line write them.
+//! Settings with named values: the words of results and of the command line.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use phalanx::{
     Executor, Order, Traces,
     merkle::{Durability, HashFn},
@@ -7,10 +8,15 @@ use phalanx::{
     revm::primitives::hardfork::SpecId,
 };
 
-/// A choice that has a name.
-pub trait Word: Copy {
-    /// Name of the choice in results and on the command line.
-    fn word(self) -> &'static str;
+/// A setting with named values.
+pub trait Word: Copy + PartialEq + Send + Sync + 'static {
+    /// Every value, its name in results and on the command line, and its help.
+    const WORDS: &'static [(Self, &'static str, &'static str)];
+
+    /// Name of the value in results and on the command line.
+    fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(value, ..)| *value == self).map_or("", |(_, word, _)| word)
+    }
 }
 
 /// Name of `choice`, owned.
@@ -18,79 +24,65 @@ pub fn word(choice: impl Word) -> String {
     choice.word().to_owned()
 }
 
+/// Parser of a flag that takes one of the words of `W`.
+pub fn choice<W: Word>() -> impl TypedValueParser<Value = W> {
+    let value = |(_, word, help): &(W, &'static str, &'static str)| {
+        let value = PossibleValue::new(*word);
+        if help.is_empty() { value } else { value.help(*help) }
+    };
+    let known = |word: String| W::WORDS.iter().find(|(_, known, _)| *known == word).map(|(value, ..)| *value);
+    PossibleValuesParser::new(W::WORDS.iter().map(value)).map(move |word| known(word).expect("a possible value"))
+}
+
 impl Word for bool {
-    fn word(self) -> &'static str {
-        if self { "on" } else { "off" }
-    }
+    const WORDS: &'static [(Self, &'static str, &'static str)] = &[(true, "on", ""), (false, "off", "")];
 }
 
 impl Word for Executor {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Dag => "dag",
-            Self::BlockStm => "block-stm",
-            Self::Sequential => "sequential",
-        }
-    }
+    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Dag, "dag", "Workers on the exact per-slot DAG"),
+        (Self::BlockStm, "block-stm", "Block-STM: optimistic, without predictions"),
+        (Self::Sequential, "sequential", "Stock revm, in sequence"),
+    ];
 }
 
 impl Word for Order {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Given => "given",
-        }
-    }
+    const WORDS: &'static [(Self, &'static str, &'static str)] =
+        &[(Self::Free, "free", "Order of the engine's framer"), (Self::Given, "given", "Order of generation")];
 }
 
 impl Word for Layers {
-    fn word(self) -> &'static str {
-        match self {
-            Self::All => "static",
-            Self::WithoutTemplates => "rules",
-            Self::WithoutStandards => "templates",
-            Self::Simulation => "simulate",
-        }
-    }
+    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::All, "static", "Native and ERC20 rules, access lists, learned templates, simulation for the rest"),
+        (Self::WithoutTemplates, "rules", "Like static, without templates"),
+        (Self::WithoutStandards, "templates", "Like static, without the ERC20 rule"),
+        (Self::Simulation, "simulate", "Simulation for all"),
+    ];
 }
 
 impl Word for Traces {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::On => "on",
-            Self::Checked => "check",
-        }
-    }
+    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Off, "off", "revm interprets every call"),
+        (Self::On, "on", "Calls with a recorded trace are replayed"),
+        (Self::Checked, "check", "Replayed calls are interpreted as well, and a difference is an error"),
+    ];
 }
 
 impl Word for Durability {
-    fn word(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Async => "async",
-            Self::Block => "block",
-        }
-    }
+    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::None, "none", "No log: survives only a clean end"),
+        (Self::Async, "async", "Survives kill -9"),
+        (Self::Block, "block", "Survives power loss: fsync per block"),
+    ];
 }
 
 impl Word for HashFn {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Sha256 => "sha256",
-            Self::Keccak256 => "keccak256",
-            Self::Blake3 => "blake3",
-        }
-    }
+    const WORDS: &'static [(Self, &'static str, &'static str)] =
+        &[(Self::Sha256, "sha256", ""), (Self::Keccak256, "keccak256", ""), (Self::Blake3, "blake3", "")];
 }
 
 /// Hard forks of the workloads' chain.
 impl Word for SpecId {
-    fn word(self) -> &'static str {
-        match self {
-            Self::CANCUN => "cancun",
-            Self::PRAGUE => "prague",
-            _ => "osaka",
-        }
-    }
+    const WORDS: &'static [(Self, &'static str, &'static str)] =
+        &[(Self::CANCUN, "cancun", ""), (Self::PRAGUE, "prague", ""), (Self::OSAKA, "osaka", "")];
 }

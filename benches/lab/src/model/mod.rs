@@ -32,6 +32,7 @@ use crate::{
     ui::Ui,
 };
 use anyhow::Context as _;
+use clap::Args;
 use knee::{ENOUGH, Model};
 use measure::Measured;
 use phalanx::Executor;
@@ -77,15 +78,19 @@ struct Scaled {
 type Causes = Vec<(Part, f64)>;
 
 /// Capacities of the modelled machine besides its cores.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Args)]
 pub struct Capacity {
-    /// Bandwidth of main memory, in GB/s.
+    /// Memory bandwidth of the modelled machine, in GB/s
+    #[arg(long, default_value_t = 200.0)]
     pub memory_gbs: f64,
-    /// Bytes that a transaction moves from and to main memory; an estimate if `None`.
+    /// Memory traffic of a transaction, in bytes [default: 1200 and 900 for each of its keys, an estimate]
+    #[arg(long)]
     pub tx_memory_bytes: Option<f64>,
-    /// Bandwidth of the disk, in GB/s.
+    /// Disk bandwidth of the modelled machine, in GB/s
+    #[arg(long, default_value_t = 3.0)]
     pub disk_gbs: f64,
-    /// Bytes that a transaction writes to disk; as measured if `None`.
+    /// Disk traffic of a transaction, in bytes [default: as measured with this --store]
+    #[arg(long)]
     pub tx_disk_bytes: Option<f64>,
 }
 

@@ -1,33 +1,33 @@
 //! `bench build`: blocks built from signed bytes, and validated with each artefact.
 
-use crate::{
-    exit,
-    flags::{ArtefactKind, DurabilityKind, Hasher, LoadArgs, SpecKind, Switch},
-    output, ui,
+use crate::{exit, output, ui};
+use clap::{ArgAction, Args};
+use phalanx::{
+    merkle::{Durability, HashFn},
+    revm::primitives::hardfork::SpecId,
 };
-use clap::Args;
 use phalanx_lab::{
     bench::build,
-    config::{BuildConfig, RunConfig, Store},
+    config::{Artefact, BuildConfig, LoadConfig, RunConfig, Store, choice},
 };
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BuildArgs {
     #[command(flatten)]
-    load: LoadArgs,
+    load: LoadConfig,
     /// Sign the transactions; the builder recovers their senders inside the timer
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    signatures: Switch,
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "on")]
+    signatures: bool,
     /// Worker threads of the builder [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
     /// Confine each run to as many cores as it has threads, as in `bench run`
-    #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
-    pin: Switch,
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "off", num_args = 0..=1, default_missing_value = "on")]
+    pin: bool,
     /// Data that validators get beside the blocks; repeatable, or separated by commas [default: all three]
-    #[arg(long = "artefact", value_enum, value_delimiter = ',', default_values_t = ArtefactKind::ALL, hide_default_value = true)]
-    artefacts: Vec<ArtefactKind>,
+    #[arg(long = "artefact", value_parser = choice::<Artefact>(), value_delimiter = ',', default_values = ["none", "exceptions", "access-list"], hide_default_value = true)]
+    artefacts: Vec<Artefact>,
     /// Worker threads of the validators; repeatable, or separated by commas [default: 1 and the builder's]
     #[arg(long, value_delimiter = ',', value_name = "N,..")]
     given_threads: Vec<usize>,
@@ -35,14 +35,14 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_parser = Store::parse, default_value = "mem")]
     store: Store,
     /// Failures that a committed block survives
-    #[arg(long, value_enum, default_value_t = DurabilityKind::Async)]
-    durability: DurabilityKind,
+    #[arg(long, value_parser = choice::<Durability>(), default_value = "async")]
+    durability: Durability,
     /// Hash of the state commitment
-    #[arg(long, value_enum, default_value_t = Hasher::Sha256)]
-    hasher: Hasher,
+    #[arg(long, value_parser = choice::<HashFn>(), default_value = "sha256")]
+    hasher: HashFn,
     /// Rules of the EVM
-    #[arg(long, value_enum, default_value_t = SpecKind::Osaka)]
-    evm_spec: SpecKind,
+    #[arg(long, value_parser = choice::<SpecId>(), default_value = "osaka")]
+    evm_spec: SpecId,
     /// Gas limit of a block
     #[arg(long, default_value_t = 30_000_000_000)]
     block_gas: u64,
@@ -66,22 +66,22 @@ pub(crate) struct BuildArgs {
 impl BuildArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         let run = RunConfig {
-            load: self.load.config(),
+            load: self.load.clone(),
             threads: self.threads,
-            pin: self.pin.into(),
-            signatures: self.signatures.into(),
+            pin: self.pin,
+            signatures: self.signatures,
             overlap: false,
             store: self.store.clone(),
-            durability: self.durability.into(),
-            hasher: self.hasher.into(),
-            evm_spec: self.evm_spec.into(),
+            durability: self.durability,
+            hasher: self.hasher,
+            evm_spec: self.evm_spec,
             block_gas: self.block_gas,
             runs: self.runs,
             command: output::command(),
             ..RunConfig::default()
         };
-        let artefacts = self.artefacts.iter().map(|artefact| (*artefact).into()).collect();
-        let config = BuildConfig { run, artefacts, given_threads: self.given_threads.clone(), quality: self.quality };
+        let (artefacts, given_threads) = (self.artefacts.clone(), self.given_threads.clone());
+        let config = BuildConfig { run, artefacts, given_threads, quality: self.quality };
         let result = [build::run(&config, &ui::open()?)?];
         output::results(&result, self.json.as_deref(), &result[0], self.csv.as_deref(), self.report.as_deref())?;
         Ok(exit::code_of_results(&result))

@@ -2,7 +2,6 @@
 
 use crate::{
     exit,
-    flags::LoadArgs,
     output::{self, Files},
     ui,
 };
@@ -13,13 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct ScheduleArgs {
     #[command(flatten)]
-    load: LoadArgs,
-    /// Repetitions; the median is shown
-    #[arg(long, default_value_t = 5)]
-    runs: usize,
-    /// Worker threads of the dispatch [default: one per core]
-    #[arg(long)]
-    threads: Option<usize>,
+    config: ScheduleConfig,
     /// Print the parallelism of the order of arrival beside the framer's over a grid of --alpha and --gamma, in place of
     /// times
     #[arg(long, value_enum, conflicts_with_all = ["alpha", "gamma", "runs", "threads"])]
@@ -39,10 +32,10 @@ enum FigureKind {
 
 impl ScheduleArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let (load, ui) = (self.load.config(), ui::open()?);
+        let ui = ui::open()?;
         let measured = match self.figure {
-            Some(FigureKind::Fafo4) => schedule::figure(&load, &ui)?,
-            None => schedule::run(&ScheduleConfig { load, runs: self.runs, threads: self.threads }, &ui)?,
+            Some(FigureKind::Fafo4) => schedule::figure(&self.config.load, &ui)?,
+            None => schedule::run(&self.config, &ui)?,
         };
         let Some(measured) = measured else { return Ok(exit::INTERRUPTED) };
         output::show(&measured, Files { json: self.json.as_deref(), ..Files::default() })?;

@@ -1,9 +1,6 @@
 //! `bench sweep`: one workload over a range of settings, or a figure of FAFO's.
 
-use super::{
-    run::RunArgs,
-    scale::{CapacityArgs, scale},
-};
+use super::{run::RunArgs, scale::scale};
 use crate::{
     exit,
     output::{self, Files},
@@ -13,6 +10,7 @@ use clap::{Args, ValueEnum};
 use phalanx_lab::{
     bench::sweep::{self, Axis, Over},
     error::Usage,
+    model::Capacity,
 };
 use std::path::PathBuf;
 
@@ -21,7 +19,7 @@ pub(crate) struct SweepArgs {
     #[command(flatten)]
     bench: RunArgs,
     #[command(flatten)]
-    capacity: CapacityArgs,
+    capacity: Capacity,
     /// Figure of FAFO's: fafo-3 is throughput by cores, real and modelled as in bench scale; fafo-4 is --alpha by --gamma
     #[arg(long, value_enum, required_unless_present = "axis", conflicts_with = "axis")]
     figure: Option<SweepFigure>,

@@ -9,7 +9,7 @@ use alloy_consensus::Header;
 use phalanx::{Block, Executor, Hints, Order, Payload, Traces, chain::ChainSpec, revm::primitives::Address};
 use phalanx_lab::{
     bench::workload,
-    config::{RunConfig, Store, threads, word},
+    config::{RunConfig, Store, parse, threads, word},
     error::Usage,
     machine::{
         clock::{self, StageClock},
@@ -59,7 +59,7 @@ fn config_of(path: &Path) -> anyhow::Result<RunConfig> {
     if !words.iter().skip(1).take(2).eq(["bench", "run"]) {
         return Err(foreign().into());
     }
-    let args = RunArgs::parse(profile::expand(words)?.into_iter().skip(3)).map_err(|_| foreign())?;
+    let args = parse::<RunArgs>(profile::expand(words)?.into_iter().skip(3)).map_err(|_| foreign())?;
     // The cores and the memory of a run are no part of its load.
     Ok(RunConfig { pin: false, touch: 0, ..args.config() })
 }

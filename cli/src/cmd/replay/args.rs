@@ -1,11 +1,13 @@
 //! Flags of `replay`.
 
-use crate::{
-    flags::{AccessKind, ArtefactKind, ExecutorKind, Switch, TracesKind},
-    output,
+use crate::output;
+use clap::{ArgAction, Args};
+use phalanx::{Executor, Traces, paralyze::Layers};
+use phalanx_lab::{
+    config::{Artefact, choice, threads},
+    error::Usage,
+    machine::pin,
 };
-use clap::Args;
-use phalanx_lab::{config::threads, error::Usage, machine::pin};
 use std::{fmt, path::PathBuf, str::FromStr};
 
 #[derive(Clone, Debug, Args)]
@@ -14,18 +16,18 @@ pub(crate) struct ReplayArgs {
     #[arg(required = true, value_name = "DIR")]
     pub(crate) dirs: Vec<PathBuf>,
     /// Executor; repeatable, all run the same blocks in turns
-    #[arg(long = "executor", value_enum, default_values_t = [ExecutorKind::Dag])]
-    pub(crate) executors: Vec<ExecutorKind>,
+    #[arg(long = "executor", value_parser = choice::<Executor>(), default_values = ["dag"])]
+    pub(crate) executors: Vec<Executor>,
     /// Worker threads [default: one per core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     /// Confine the process to as many cores as it has threads, worker i to core i, as in `bench run` (Linux). Otherwise the
     /// system may leave both threads of a short block on one core
-    #[arg(long, value_enum, default_value_t = Switch::Off, num_args = 0..=1, default_missing_value = "on")]
-    pub(crate) pin: Switch,
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "off", num_args = 0..=1, default_missing_value = "on")]
+    pub(crate) pin: bool,
     /// Source of access sets
-    #[arg(long, value_enum, default_value_t = AccessKind::Static)]
-    pub(crate) access: AccessKind,
+    #[arg(long, value_parser = choice::<Layers>(), default_value = "static")]
+    pub(crate) access: Layers,
     /// Learn templates from each block after it ran, and keep them from block to block; otherwise every execution begins
     /// without templates
     #[arg(long)]
@@ -37,8 +39,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     pub(crate) hints: Option<HintsKind>,
     /// Data that a validator gets beside the block, in place of --access; repeatable, the block runs with each
-    #[arg(long = "artefact", value_enum, conflicts_with = "hints")]
-    pub(crate) artefacts: Vec<ArtefactKind>,
+    #[arg(long = "artefact", value_parser = choice::<Artefact>(), conflicts_with = "hints")]
+    pub(crate) artefacts: Vec<Artefact>,
     /// Seed of wrong hints
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
@@ -46,8 +48,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "N")]
     pub(crate) schedule_seed: Option<u64>,
     /// Replay contract calls of the DAG from recorded traces; `check` interprets them as well and compares
-    #[arg(long, value_enum, default_value_t = TracesKind::On)]
-    pub(crate) traces: TracesKind,
+    #[arg(long, value_parser = choice::<Traces>(), default_value = "on")]
+    pub(crate) traces: Traces,
     /// Executions of each block, all compared; times are medians, and the first execution meets cold threads and memory
     /// [default: 3, and 1 with --learn, where each would learn from the one before]
     #[arg(long)]
@@ -67,7 +69,7 @@ impl ReplayArgs {
         if repeat == 0 || repeat > 100_000 {
             return Err(Usage(format!("--repeat must be between 1 and 100000, not {repeat}")));
         }
-        pin::check(self.pin.into(), threads(self.threads)?)?;
+        pin::check(self.pin, threads(self.threads)?)?;
         output::check_exist(&self.dirs)
     }
 

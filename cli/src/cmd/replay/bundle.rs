@@ -6,7 +6,7 @@ use super::{
     line::Line,
     run::{Case, Found, Judged, Ran},
 };
-use crate::{flags::word, output};
+use crate::output;
 use anyhow::Context as _;
 use phalanx::{
     Outcome,
@@ -14,6 +14,7 @@ use phalanx::{
     paralyze::StateKey,
     revm::primitives::{Address, Bytes, U256},
 };
+use phalanx_lab::config::word;
 use phalanx_workloads::fixtures::{Account, Alloc};
 use serde_json::{Map, Value, json};
 use std::{

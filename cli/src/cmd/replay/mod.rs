@@ -15,9 +15,10 @@ mod args;
 
 pub(crate) use args::ReplayArgs;
 
-use crate::{exit, flags::ExecutorKind, output, ui};
+use crate::{exit, output, ui};
 use anyhow::Context as _;
 use line::Line;
+use phalanx::Executor;
 use phalanx_lab::{
     config::threads,
     error::Usage,
@@ -43,7 +44,7 @@ impl ReplayArgs {
 fn replay_all(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
     args.check()?;
     let threads = threads(args.threads)?;
-    let pinned = pin::confine(args.pin.into(), threads)?;
+    let pinned = pin::confine(args.pin, threads)?;
     let mut dirs = Vec::new();
     for dir in &args.dirs {
         dirs.extend(find_blocks(dir).map_err(|error| Usage(error.to_string()))?);
@@ -109,10 +110,10 @@ fn replay(
     let mut case = Case::new(block).with_context(|| format!("block {}", block.header.number))?;
     let mut lines = Vec::new();
     for kind in &args.executors {
-        let alone = *kind == ExecutorKind::Sequential;
+        let alone = *kind == Executor::Sequential;
         let threads = if alone { 1 } else { threads };
-        let (schedule_seed, traces) = (args.schedule_seed, args.traces.into());
-        let setup = Setup { executor: (*kind).into(), threads, schedule_seed, traces, workers: Take::AsFast };
+        let (schedule_seed, traces) = (args.schedule_seed, args.traces);
+        let setup = Setup { executor: *kind, threads, schedule_seed, traces, workers: Take::AsFast };
         for ran in case.run(setup, pinned, args, lessons).with_context(|| format!("block {}", block.header.number))? {
             let mut line = Line::new(&case, setup, &ran, args, &claims);
             if line.differs() {

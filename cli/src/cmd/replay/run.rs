@@ -5,17 +5,17 @@ use super::{
     digest::post_state_digest,
     hints::{self, Told},
 };
-use crate::flags::{AccessKind, ArtefactKind, word};
 use alloy_consensus::Header;
 use alloy_primitives::Bloom;
 use phalanx::{
     BlockError, Engine, Executed, Hints, Merkleized, Outcome, Payload,
     access::{AccessSets, Salt},
     chain::ChainSpec,
-    paralyze::{Batch, ParaLyze, StateKey},
+    paralyze::{Batch, Layers, ParaLyze, StateKey},
     revm::primitives::{B256, hardfork::SpecId},
 };
 use phalanx_lab::{
+    config::{Artefact, word},
     machine::{clock, pin::Pinned},
     quality::Quality,
     run::engines::{self, Setup},
@@ -147,7 +147,7 @@ impl<'a> Case<'a> {
             *engine.paralyze() = learned;
             engine.paralyze().set_cfg(cfg.into());
         }
-        engine.paralyze().use_layers(args.access.into());
+        engine.paralyze().use_layers(args.access);
         let (mut ours, mut sequential) = (Spent::default(), Spent::default());
         let mut equals_sequential = true;
         let mut last = None;
@@ -250,20 +250,18 @@ impl<'a> Case<'a> {
                 };
                 hints::make(kind, &truth.unwrap_or_else(|_| empty()), args.seed)
             }
-            (None, AccessKind::Static) => vec![("static".into(), Told::Predict)],
-            (None, AccessKind::Rules) => vec![("rules".into(), Told::Predict)],
-            (None, AccessKind::Templates) => vec![("templates".into(), Told::Predict)],
-            (None, AccessKind::Simulate) => vec![("simulate".into(), Told::Sets(self.simulated()))],
+            (None, Layers::Simulation) => vec![(word(Layers::Simulation), Told::Sets(self.simulated()))],
+            (None, layers) => vec![(word(layers), Told::Predict)],
         })
     }
 
     /// Artefact of the block, empty for an invalid block.
-    fn artefact(&mut self, kind: ArtefactKind) -> anyhow::Result<(String, Told)> {
+    fn artefact(&mut self, kind: Artefact) -> anyhow::Result<(String, Told)> {
         let payload = payload(self.block, &self.ommers);
         let told = match kind {
-            ArtefactKind::None => None,
-            ArtefactKind::Exceptions => self.oracle.exceptions(&payload).ok().map(Told::Exceptions),
-            ArtefactKind::AccessList => {
+            Artefact::None => None,
+            Artefact::Exceptions => self.oracle.exceptions(&payload).ok().map(Told::Exceptions),
+            Artefact::AccessList => {
                 // A separate engine: the oracle is timed.
                 let mut engine = Setup::ORACLE.listing_chain(self.chain.clone(), &self.block.prestate)?;
                 engine.set_ancestors(self.block.block_hashes.clone());

@@ -13,13 +13,13 @@ mod tally;
 mod difference;
 mod kind;
 
-use crate::{exit, flags::ExecutorKind, output, ui};
+use crate::{exit, output, ui};
 use chain::BlockchainTests;
 use clap::{Args, Subcommand};
 use kind::{Case, Kind, Plan, Verdict};
-use phalanx::Traces;
+use phalanx::{Executor, Traces};
 use phalanx_lab::{
-    config::threads,
+    config::{choice, threads},
     error::Usage,
     machine::host,
     run::engines::{Setup, Take},
@@ -55,8 +55,8 @@ pub(crate) struct TestArgs {
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// Executor of the tests
-    #[arg(long, value_enum, default_value_t = ExecutorKind::Dag)]
-    pub(crate) executor: ExecutorKind,
+    #[arg(long, value_parser = choice::<Executor>(), default_value = "dag")]
+    pub(crate) executor: Executor,
     /// Worker threads of each engine; tests run side by side, one per core [default: one per core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
@@ -87,7 +87,7 @@ impl TestCommand {
 fn run(args: &TestArgs, kind: &dyn Kind, ui: &Ui) -> anyhow::Result<u8> {
     output::check_exist(&args.paths)?;
     let threads = threads(args.threads)?;
-    let (executor, schedule_seed) = (args.executor.into(), args.schedule_seed);
+    let (executor, schedule_seed) = (args.executor, args.schedule_seed);
     let setup = Setup { executor, threads, schedule_seed, traces: Traces::Checked, workers: Take::All };
     let plan = Plan { setup, fork: args.fork.as_deref() };
     let workers = host::cores();

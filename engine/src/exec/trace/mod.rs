@@ -36,7 +36,7 @@ use crate::{
 };
 use phalanx_access::Access;
 use phalanx_paralyze::{StateKey, VmConfig};
-use phalanx_symbolic::Mode;
+use phalanx_symbolic::{Mode, Scope};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::result::ExecutionResult,
@@ -104,7 +104,7 @@ impl Known {
         let Self { ways, tried, went, .. } = self;
         let Replayer { cfg, path, scratch } = replayer;
         let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
-        let scene = Scene { view, cfg, tx, env, to: call.to };
+        let scene = Scene { view, cfg, scope: Scope { tx, to: call.to, block: env } };
         let gas = tx.gas_limit - call.initial;
         let (mut counted, mut in_vain) = (false, 0);
         for place in 0..ways.len() {

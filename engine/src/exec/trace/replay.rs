@@ -6,9 +6,8 @@ use crate::model::Fault;
 use alloy_primitives::{Address, B256, Bytes, Log, LogData, U256, keccak256};
 use phalanx_access::{Access, KeyId};
 use phalanx_paralyze::{KnownSlots as _, Preimage, StateKey, VmConfig};
-use phalanx_symbolic::{self as symbolic, Env, Inputs, Node, Op, Piece, Register, Registers, region_len};
+use phalanx_symbolic::{self as symbolic, Env, Inputs, Node, Op, Piece, Register, Registers, Scope, region_len};
 use revm::{
-    context::{BlockEnv, TxEnv},
     context_interface::{
         context::SStoreResult,
         result::{ExecutionResult, Output, ResultGas},
@@ -24,9 +23,7 @@ const TRUE: [u8; 32] = U256::ONE.to_be_bytes();
 pub(super) struct Scene<'a> {
     pub(super) view: &'a View,
     pub(super) cfg: &'a VmConfig,
-    pub(super) tx: &'a TxEnv,
-    pub(super) env: &'a BlockEnv,
-    pub(super) to: Address,
+    pub(super) scope: Scope<'a>,
 }
 
 /// Gas at the end of a replay.
@@ -73,7 +70,7 @@ impl Trace {
         let Scratch { accounts, held, callers, bytes } = scratch;
         let params = &cfg.gas_params;
         accounts.clear();
-        accounts.push(scene.to);
+        accounts.push(scene.scope.to);
         held.clear();
         callers.clear();
         let (mut left, mut refund) = (gas, 0i64);
@@ -90,7 +87,7 @@ impl Trace {
                 Op::Effect(Effect::Account { address, code }) => {
                     let address = address_of(registers, *address)?;
                     // Warm without having been touched; or met under another name.
-                    let is_warm = address == scene.tx.caller || address == scene.env.beneficiary;
+                    let is_warm = address == scene.scope.tx.caller || address == scene.scope.block.beneficiary;
                     if is_warm || accounts.contains(&address) || cfg.may_be_precompile(&address) {
                         return None;
                     }
@@ -186,27 +183,17 @@ impl Scene<'_> {
     /// Randomness of the beacon chain; before the Merge, the difficulty.
     fn randomness(&self) -> Option<U256> {
         if self.cfg.spec.is_enabled_in(SpecId::MERGE) {
-            self.env.prevrandao.map(Into::into)
+            self.scope.block.prevrandao.map(Into::into)
         } else {
-            Some(self.env.difficulty)
+            Some(self.scope.block.difficulty)
         }
     }
 }
 
 impl Inputs for Scene<'_> {
     #[inline]
-    fn tx(&self) -> &TxEnv {
-        self.tx
-    }
-
-    #[inline]
-    fn to(&self) -> Address {
-        self.to
-    }
-
-    #[inline]
-    fn block(&self) -> &BlockEnv {
-        self.env
+    fn scope(&self) -> &Scope<'_> {
+        &self.scope
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 //!
 //! An account's code is put here when the account is loaded, and named by a small number from then on. Between two blocks,
 //! when no number is in use, the table drops code that no committed block made, code that was not used for long, and the
-//! least recently used while there is too much. Whoever needs it again finds it in the store.
+//! least recently used while there is too much. Later uses find it in the store.
 
 mod kind;
 mod local;

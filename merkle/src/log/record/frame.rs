@@ -1,4 +1,13 @@
 //! Frames: kind, length and checksum around every record.
+//!
+//! ```text
+//! byte  0          4          8      9
+//!       ├ checksum ┼ length n ┼ kind ┼ body, n bytes ┤     numbers are big-endian
+//!                  └─── covered by the checksum, CRC-32C ───┘
+//! ```
+//!
+//! A frame counts if it is complete and its checksum fits. A reader bounds the length before it trusts it, so a damaged
+//! length allocates no more than the largest body.
 
 /// Maximum length of a body that a reader accepts: bounds the allocation before the checksum is known.
 const MAX_BODY_LEN: usize = (1 << 24) + 1024;

@@ -6,37 +6,20 @@ use super::{
     straight::{Code, Key, Mapping, Straight, cost},
 };
 use crate::{key::StateKey, snapshot::Snapshot};
-use alloy_primitives::{Address, U256, keccak256};
-use phalanx_symbolic::{Inputs, Op, Register};
-use revm::context::{BlockEnv, TxEnv};
+use alloy_primitives::{Address, U256};
+use phalanx_symbolic::{Inputs, Op, Register, Scope};
+use revm::context::TxEnv;
 
 /// Inputs of a line.
 struct Facts<'a, S> {
-    tx: &'a TxEnv,
-    to: Address,
-    env: &'a BlockEnv,
+    scope: Scope<'a>,
     snapshot: &'a S,
 }
 
 impl<S: Snapshot> Inputs for Facts<'_, S> {
     #[inline]
-    fn tx(&self) -> &TxEnv {
-        self.tx
-    }
-
-    #[inline]
-    fn to(&self) -> Address {
-        self.to
-    }
-
-    #[inline]
-    fn block(&self) -> &BlockEnv {
-        self.env
-    }
-
-    #[inline]
-    fn hash(&self, bytes: &[u8]) -> U256 {
-        keccak256(bytes).into()
+    fn scope(&self) -> &Scope<'_> {
+        &self.scope
     }
 
     #[inline]
@@ -87,7 +70,8 @@ impl<S: Snapshot> Evaluator<'_, S> {
     /// Computes the registers; `None` if the transaction takes another path.
     fn agree(&mut self, straight: &mut Straight, tx: &TxEnv, to: Address, fuel: &mut u64) -> Option<()> {
         let Straight { instructions, registers, .. } = straight;
-        let (facts, bytes) = (Facts { tx, to, env: self.env, snapshot: self.snapshot }, &mut self.bytes);
+        let facts = Facts { scope: Scope { tx, to, block: self.env }, snapshot: self.snapshot };
+        let bytes = &mut self.bytes;
         for instruction in instructions {
             *fuel = fuel.checked_sub(cost(instruction))?;
             match instruction {

@@ -14,6 +14,7 @@ use crate::{
     result::SCHEMA,
     ui::Ui,
 };
+use clap::Args;
 use phalanx::paraframer::{BlockFormer, Formed, Framer, FramerConfig};
 use phalanx::{
     BlockLimits,
@@ -82,13 +83,16 @@ struct Planned {
 }
 
 /// Settings of a run of framing and DAG alone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct ScheduleConfig {
     /// The transactions.
+    #[command(flatten)]
     pub load: LoadConfig,
-    /// Repetitions; the median is shown.
+    /// Repetitions; the median is shown
+    #[arg(long, default_value_t = 5)]
     pub runs: usize,
-    /// Worker threads of the dispatch; one per core if `None`.
+    /// Worker threads of the dispatch [default: one per core]
+    #[arg(long)]
     pub threads: Option<usize>,
 }
 

@@ -8,7 +8,7 @@ use crate::{
 use anyhow::Context as _;
 use phalanx_lab::{
     compare::Sample,
-    config::RunConfig,
+    config::{RunConfig, parse},
     error::{Different, Usage},
     result::BenchResult,
     ui::Ui,
@@ -67,7 +67,7 @@ impl Plan {
         let line = profile::expand(line).map_err(|Usage(why)| refused(&why))?;
         let words = line.iter().skip(3).map(|word| word.to_string_lossy().into_owned()).collect();
         let words = words::without(words, "--profile");
-        let args = RunArgs::parse(line.into_iter().skip(3)).map_err(|error| {
+        let args = parse::<RunArgs>(line.into_iter().skip(3)).map_err(|error| {
             let text = error.to_string();
             refused(text.lines().next().unwrap_or_default().trim_start_matches("error: "))
         })?;
