@@ -28,6 +28,7 @@ pub mod pbft;
 mod core;
 
 pub use core::{
-    Base, Batch, Checked, Claim, Crypto, Domain, Index, Input, Lean, MAX_REPLICAS, Message, Micros, NULL, Out, Outs,
-    Protocol, QuorumError, Quorums, ReplicaSet, Signed, Slot, StateVotes, Statement, Tally, To, View, Want,
+    Base, Batch, Budgets, Checked, Claim, ConfigError, Crypto, Domain, Index, Input, Lean, MAX_REPLICAS, Message,
+    Micros, NULL, Out, Outs, Protocol, QuorumError, Quorums, ReplicaSet, Signed, Slot, StateVotes, Statement, Tally,
+    To, View, Want,
 };

@@ -13,11 +13,15 @@
 //! checkpoint names.
 
 mod host;
+mod config;
 mod votes;
 mod chain;
 mod pool;
+mod proof;
 mod frame;
 
 pub use chain::{BlockRules, Tip};
+pub use config::{Action, HostConfig, HostRecord, HostTimer};
 pub use frame::{Blocks, Filled, Frame, StateVote, WantBlocks};
-pub use host::{Action, Host, HostConfig, HostRecord, HostTimer};
+pub use host::Host;
+pub use proof::{StateProof, certifies};

@@ -1,108 +1,208 @@
-//! Clients' transactions that wait for a block, and the memory of those that have one.
+//! Clients' transactions that wait for their place in the order, and the memory of those that have one.
 
 use alloy_primitives::{B256, Bytes, keccak256};
 use phalanx_bft::{Slot, View};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Transactions that wait, at most.
 const MOST_WAITING: usize = 1 << 20;
 
+/// Length of all transactions that wait, in bytes, at most.
+const MOST_BYTES: usize = 256 << 20;
+
 /// State of a known transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// Waits for a proposal.
-    Waiting,
-    /// In a proposal of this view, own or not.
-    Proposed(View),
-    /// In the committed block of this slot.
-    Committed(Slot),
+    /// Waits, with this number.
+    Waiting(u64),
+    /// In the decided block of this slot.
+    Ordered(Slot),
 }
 
-/// A first-in-first-out pool. A transaction stays until a block with it is committed, so that a lost proposal loses nothing.
+#[derive(Debug)]
+struct Entry {
+    hash: B256,
+    tx: Bytes,
+    /// View of the newest proposal with the transaction.
+    proposed: Option<View>,
+}
+
+/// A first-in-first-out pool. A transaction stays until it has its place in the decided prefix, so that a lost proposal loses
+/// nothing. Every operation takes O(log n) per transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    queue: VecDeque<(B256, Bytes)>,
+    entries: BTreeMap<u64, Entry>,
     known: BTreeMap<B256, Known>,
-    waiting: usize,
+    arrived: u64,
+    /// Numbers without a proposal, and of those with one by its view.
+    free: BTreeSet<u64>,
+    proposed: BTreeMap<View, BTreeSet<u64>>,
+    ordered: BTreeMap<Slot, Vec<B256>>,
+    bytes: usize,
 }
 
 impl Pool {
     /// Adds a transaction. Returns false if it is known, or the pool is full.
     pub(crate) fn add(&mut self, tx: Bytes) -> bool {
         let hash = keccak256(&tx);
-        if self.queue.len() >= MOST_WAITING || self.known.contains_key(&hash) {
+        let full = self.entries.len() >= MOST_WAITING || self.bytes + tx.len() > MOST_BYTES;
+        if full || self.known.contains_key(&hash) {
             return false;
         }
-        self.known.insert(hash, Known::Waiting);
-        self.waiting += 1;
-        self.queue.push_back((hash, tx));
+        let number = self.arrived;
+        self.arrived += 1;
+        self.bytes += tx.len();
+        self.known.insert(hash, Known::Waiting(number));
+        self.free.insert(number);
+        self.entries.insert(number, Entry { hash, tx, proposed: None });
         true
     }
 
-    /// Number of transactions without a committed block.
-    pub(crate) fn len(&self) -> usize {
-        self.queue.len()
+    /// Number of the oldest transaction that waits.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.entries.first_key_value().map(|(number, _)| *number)
+    }
+
+    /// The oldest transactions that wait.
+    pub(crate) fn oldest_txs(&self, most: usize) -> Vec<Bytes> {
+        self.entries.values().take(most).map(|entry| entry.tx.clone()).collect()
     }
 
     /// Number of transactions without a proposal.
-    pub(crate) const fn waiting(&self) -> usize {
-        self.waiting
+    pub(crate) fn free(&self) -> usize {
+        self.free.len()
     }
 
-    /// Takes up to `most` transactions without a proposal, oldest first, for one of `view`.
-    pub(crate) fn take(&mut self, view: View, most: usize) -> Vec<Bytes> {
-        let mut taken = Vec::new();
-        for (hash, tx) in &self.queue {
-            if taken.len() == most {
+    /// Takes up to `most` transactions without a proposal, of up to `bytes` together, oldest first, for one of `view`.
+    pub(crate) fn take(&mut self, view: View, most: usize, bytes: usize) -> Vec<Bytes> {
+        let (mut taken, mut numbers, mut length) = (Vec::new(), Vec::new(), 0);
+        for number in self.free.iter().take(most) {
+            let tx = &self.entries[number].tx;
+            length += tx.len() + 8;
+            if length > bytes && !taken.is_empty() {
                 break;
             }
-            let known = self.known.entry(*hash).or_insert(Known::Waiting);
-            if *known == Known::Waiting {
-                *known = Known::Proposed(view);
-                taken.push(tx.clone());
-            }
+            taken.push(tx.clone());
+            numbers.push(*number);
         }
-        self.waiting -= taken.len();
+        numbers.into_iter().for_each(|number| self.place(number, Some(view)));
         taken
     }
 
     /// Notes the transactions of a proposal.
     pub(crate) fn propose(&mut self, view: View, txs: &[Bytes]) {
         for tx in txs {
-            if let Some(known) = self.known.get_mut(&keccak256(tx)) {
-                match known {
-                    Known::Waiting => self.waiting -= 1,
-                    Known::Proposed(_) => {}
-                    Known::Committed(_) => continue,
-                }
-                *known = Known::Proposed(view);
+            if let Some(Known::Waiting(number)) = self.known.get(&keccak256(tx)).copied()
+                && self.entries.get(&number).is_some_and(|entry| entry.proposed.is_none_or(|known| known < view))
+            {
+                self.place(number, Some(view));
             }
         }
     }
 
-    /// Lets proposals of views below this one wait again.
-    pub(crate) fn enter(&mut self, view: View) {
-        for known in self.known.values_mut() {
-            if matches!(known, Known::Proposed(of) if *of < view) {
-                *known = Known::Waiting;
-                self.waiting += 1;
-            }
-        }
-    }
-
-    /// Notes the transactions of a committed block, known or not.
-    pub(crate) fn commit(&mut self, slot: Slot, txs: &[Bytes]) {
+    /// Lets the transactions of a proposal that came to nothing be proposed again.
+    pub(crate) fn give_back(&mut self, txs: &[Bytes]) {
         for tx in txs {
-            if self.known.insert(keccak256(tx), Known::Committed(slot)) == Some(Known::Waiting) {
-                self.waiting -= 1;
+            if let Some(Known::Waiting(number)) = self.known.get(&keccak256(tx)).copied() {
+                self.place(number, None);
             }
         }
-        let known = &self.known;
-        self.queue.retain(|(hash, _)| !matches!(known.get(hash), Some(Known::Committed(_))));
     }
 
-    /// Forgets committed transactions of slots below this one.
+    /// Lets proposals of views below this one be proposed again.
+    pub(crate) fn enter(&mut self, view: View) {
+        let newer = self.proposed.split_off(&view);
+        for number in core::mem::replace(&mut self.proposed, newer).into_values().flatten() {
+            if let Some(entry) = self.entries.get_mut(&number) {
+                entry.proposed = None;
+                self.free.insert(number);
+            }
+        }
+    }
+
+    fn place(&mut self, number: u64, view: Option<View>) {
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        let before = core::mem::replace(&mut entry.proposed, view);
+        self.unlist(number, before);
+        match view {
+            None => drop(self.free.insert(number)),
+            Some(view) => drop(self.proposed.entry(view).or_default().insert(number)),
+        }
+    }
+
+    fn unlist(&mut self, number: u64, view: Option<View>) {
+        match view {
+            None => drop(self.free.remove(&number)),
+            Some(view) => {
+                if let Some(of_view) = self.proposed.get_mut(&view) {
+                    of_view.remove(&number);
+                    if of_view.is_empty() {
+                        self.proposed.remove(&view);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes the transactions of a block of the decided prefix, known or not.
+    pub(crate) fn order(&mut self, slot: Slot, txs: &[Bytes]) {
+        let mut hashes = Vec::with_capacity(txs.len());
+        for tx in txs {
+            let hash = keccak256(tx);
+            match self.known.insert(hash, Known::Ordered(slot)) {
+                // Counted with the block that had it first.
+                Some(known @ Known::Ordered(_)) => drop(self.known.insert(hash, known)),
+                Some(Known::Waiting(number)) => {
+                    if let Some(entry) = self.entries.remove(&number) {
+                        debug_assert_eq!(entry.hash, hash);
+                        self.bytes -= entry.tx.len();
+                        self.unlist(number, entry.proposed);
+                    }
+                    hashes.push(hash);
+                }
+                None => hashes.push(hash),
+            }
+        }
+        self.ordered.entry(slot).or_default().extend(hashes);
+    }
+
+    /// Forgets ordered transactions of slots below this one.
     pub(crate) fn prune(&mut self, below: Slot) {
-        self.known.retain(|_, known| !matches!(known, Known::Committed(slot) if *slot < below));
+        let kept = self.ordered.split_off(&below);
+        for hash in core::mem::replace(&mut self.ordered, kept).into_values().flatten() {
+            self.known.remove(&hash);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tx(number: u64) -> Bytes {
+        Bytes::from(number.to_be_bytes().to_vec())
+    }
+
+    #[test]
+    fn a_transaction_is_proposed_once_per_view_and_ordered_once() {
+        let mut pool = Pool::default();
+        assert!((0..10).all(|number| pool.add(tx(number))) && !pool.add(tx(3)));
+        assert_eq!(pool.take(0, 4, usize::MAX), [tx(0), tx(1), tx(2), tx(3)]);
+        assert_eq!(pool.take(0, 2, 9), [tx(4)], "the second would be too long");
+        pool.enter(2);
+        // A choice of the view change keeps its transactions, the others are free again.
+        pool.propose(2, &[tx(0), tx(1)]);
+        assert_eq!(pool.take(2, 3, usize::MAX), [tx(2), tx(3), tx(4)]);
+        assert_eq!(pool.oldest(), Some(0));
+        pool.order(1, &[tx(0), tx(1), tx(77)]);
+        assert_eq!((pool.oldest(), pool.free()), (Some(2), 5));
+        assert!(!pool.add(tx(1)) && !pool.add(tx(77)), "ordered transactions are known");
+        pool.give_back(&[tx(3)]);
+        assert_eq!(pool.take(2, 1, usize::MAX), [tx(3)]);
+        pool.prune(2);
+        assert!(pool.add(tx(77)));
+        pool.order(2, &(0..10).map(tx).collect::<Vec<_>>());
+        assert_eq!((pool.oldest(), pool.oldest_txs(9)), (Some(10), vec![tx(77)]));
+        assert!(pool.proposed.is_empty());
     }
 }

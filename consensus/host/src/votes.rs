@@ -15,13 +15,14 @@ pub(crate) struct Votes {
     own: BTreeMap<Slot, Signed<StateVote>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OfSlot {
     /// A tally per block: votes for different blocks of one slot are different things.
     tallies: BTreeMap<B256, StateVotes>,
     /// Newest vote of each replica.
     votes: BTreeMap<Index, Signed<StateVote>>,
-    certified: Option<(B256, B256)>,
+    /// The first votes that certified together. Later votes lean on newer views and may not add up with them.
+    certificate: Vec<Signed<StateVote>>,
     /// Own result of each block, and the basis on which the vote was last sent.
     own: BTreeMap<B256, (B256, Option<Lean>)>,
 }
@@ -31,14 +32,9 @@ impl Votes {
         Self { quorums, slots: BTreeMap::new(), decided: BTreeMap::new(), own: BTreeMap::new() }
     }
 
-    fn slot(&mut self, slot: Slot) -> &mut OfSlot {
-        let new = || OfSlot { tallies: BTreeMap::new(), votes: BTreeMap::new(), certified: None, own: BTreeMap::new() };
-        self.slots.entry(slot).or_insert_with(new)
-    }
-
     /// Sets the own result of a block.
     pub(crate) fn set_own(&mut self, slot: Slot, block: B256, digest: B256) {
-        self.slot(slot).own.insert(block, (digest, None));
+        self.slots.entry(slot).or_default().own.insert(block, (digest, None));
     }
 
     /// The own digest to vote for, unless the vote was sent on this basis or a final one.
@@ -70,53 +66,49 @@ impl Votes {
         self.slots.get(&vote.body.slot).is_some_and(|of| of.votes.get(&vote.signer) == Some(vote))
     }
 
+    /// Returns true if the vote can change something: it is not known, nor older than the known one of its replica.
+    pub(crate) fn is_news(&self, vote: &Signed<StateVote>) -> bool {
+        let known = self.slots.get(&vote.body.slot).and_then(|of| of.votes.get(&vote.signer));
+        usize::from(vote.signer.0) < self.quorums.n()
+            && known.is_none_or(|known| known != vote && vote.body.lean() >= known.body.lean())
+    }
+
     /// Counts a verified vote. Returns true if it completes a certificate.
     pub(crate) fn add(&mut self, vote: Signed<StateVote>) -> bool {
+        if !self.is_news(&vote) {
+            return false;
+        }
         let quorums = self.quorums;
         let StateVote { slot, block, digest, .. } = vote.body;
-        let of = self.slot(slot);
         let (signer, lean) = (vote.signer, vote.body.lean());
-        let newer = of.votes.get(&signer).is_none_or(|known| rank(lean) >= rank(known.body.lean()));
-        let moved = of.votes.get(&signer).is_some_and(|known| (known.body.block, known.body.digest) != (block, digest));
-        if newer {
-            of.votes.insert(signer, vote);
+        let of = self.slots.entry(slot).or_default();
+        // A replica has one vote per slot: a vote for another result takes the earlier one away.
+        if let Some(before) = of.votes.insert(signer, vote)
+            && (before.body.block, before.body.digest) != (block, digest)
+            && let Some(tally) = of.tallies.get_mut(&before.body.block)
+        {
+            tally.remove(signer);
         }
-        if of.certified.is_some() {
+        if !of.certificate.is_empty() {
             return false;
-        }
-        if !newer {
-            return false;
-        }
-        // A replica has one vote per slot: a vote for another block takes the earlier one away.
-        if moved {
-            of.tallies.clear();
-            for vote in of.votes.values().filter(|vote| vote.signer != signer) {
-                let tally = of.tallies.entry(vote.body.block).or_insert_with(|| StateVotes::new(quorums));
-                tally.add(vote.signer, vote.body.digest, vote.body.lean());
-            }
         }
         let tally = of.tallies.entry(block).or_insert_with(|| StateVotes::new(quorums));
-        let complete = tally.add(signer, digest, lean);
-        if complete {
-            of.certified = Some((block, digest));
-        }
-        complete
+        tally.add(signer, digest, lean);
+        let Some(signers) = tally.certifiers(digest) else { return false };
+        of.certificate = signers.iter().filter_map(|signer| of.votes.get(signer)).cloned().collect();
+        // Only the votes behind the certificate still count.
+        of.tallies.clear();
+        true
     }
 
-    pub(crate) fn is_certified(&self, slot: Slot) -> bool {
-        self.slots.get(&slot).is_some_and(|of| of.certified.is_some())
+    /// Votes that certified a slot together; empty without a certificate.
+    pub(crate) fn certificate(&self, slot: Slot) -> &[Signed<StateVote>] {
+        self.slots.get(&slot).map_or(&[], |of| &of.certificate)
     }
 
-    /// Votes behind a certificate.
-    pub(crate) fn certificate(&self, slot: Slot) -> Vec<Signed<StateVote>> {
-        let Some(of) = self.slots.get(&slot) else { return Vec::new() };
-        let agrees = |vote: &&Signed<StateVote>| of.certified == Some((vote.body.block, vote.body.digest));
-        of.votes.values().filter(agrees).cloned().collect()
-    }
-
-    /// Keeps a decision until the slots below it are decided.
-    pub(crate) fn decide(&mut self, slot: Slot, batch: Option<Batch>) {
-        self.decided.insert(slot, batch);
+    /// Keeps a decision until the slots below it are decided. Returns false if another one is known.
+    pub(crate) fn decide(&mut self, slot: Slot, batch: Option<Batch>) -> bool {
+        *self.decided.entry(slot).or_insert_with(|| batch.clone()) == batch
     }
 
     pub(crate) fn take_decided(&mut self, slot: Slot) -> Option<Option<Batch>> {
@@ -128,13 +120,5 @@ impl Votes {
         self.slots = self.slots.split_off(&below);
         self.decided = self.decided.split_off(&below);
         self.own = self.own.split_off(&below);
-    }
-}
-
-/// Final votes come after early ones, and these in the order of their views.
-const fn rank(lean: Lean) -> u64 {
-    match lean {
-        Lean::Early(view) => view,
-        Lean::Final => u64::MAX,
     }
 }

@@ -14,6 +14,7 @@ pub const NULL: B256 = B256::ZERO;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Batch {
     digest: B256,
+    bytes: usize,
     content: Arc<Content>,
 }
 
@@ -35,6 +36,12 @@ impl Batch {
     #[must_use]
     pub const fn digest(&self) -> B256 {
         self.digest
+    }
+
+    /// Length of the encoding, in bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Time that the proposer claims, in milliseconds since 1970. Never below the parent's once executed: the host takes
@@ -59,9 +66,10 @@ impl Batch {
 
 impl From<Content> for Batch {
     fn from(content: Content) -> Self {
-        let mut bytes = b"phalanx-batch-1".to_vec();
+        const TAG: &[u8] = b"phalanx-batch-1";
+        let mut bytes = TAG.to_vec();
         content.encode(&mut bytes);
-        Self { digest: keccak256(bytes), content: Arc::new(content) }
+        Self { digest: keccak256(&bytes), bytes: bytes.len() - TAG.len(), content: Arc::new(content) }
     }
 }
 
@@ -71,7 +79,7 @@ impl Encodable for Batch {
     }
 
     fn length(&self) -> usize {
-        self.content.length()
+        self.bytes
     }
 }
 
@@ -106,6 +114,7 @@ mod tests {
             assert_ne!(base.digest(), other.digest());
             assert_ne!(other.digest(), NULL);
         }
+        assert_eq!(base.bytes(), alloy_rlp::encode(&base).len());
         assert_eq!(base, Batch::decode(&mut alloy_rlp::encode(&base).as_slice()).unwrap());
     }
 }

@@ -1,6 +1,7 @@
 //! Shared by all protocols: replicas and quorums, batches, messages, the contract with the host, vote counting.
 
 mod batch;
+mod budget;
 mod message;
 mod protocol;
 mod replica;
@@ -8,9 +9,11 @@ mod state_vote;
 mod tally;
 
 pub use batch::{Batch, NULL};
+pub use budget::Budgets;
+pub(crate) use budget::SMALL;
 pub(crate) use message::short;
 pub use message::{Checked, Claim, Domain, Message, Signed, Statement};
-pub use protocol::{Base, Crypto, Input, Micros, Out, Outs, Protocol, Slot, To, View, Want};
+pub use protocol::{Base, ConfigError, Crypto, Input, Micros, Out, Outs, Protocol, Slot, To, View, Want};
 pub use replica::{Index, MAX_REPLICAS, QuorumError, Quorums, ReplicaSet};
 pub use state_vote::{Lean, StateVotes};
 pub use tally::Tally;

@@ -2,11 +2,11 @@
 
 use super::{
     batch::Batch,
-    message::{Checked, Message},
+    message::{Checked, Message, Signed},
     replica::Index,
 };
 use alloy_primitives::{B256, Bytes};
-use core::fmt::Debug;
+use core::fmt::{self, Debug};
 use std::sync::Arc;
 
 /// Time or duration in microseconds. A host's clock never runs backwards.
@@ -33,8 +33,21 @@ pub trait Protocol: Sized {
     /// Names of timers.
     type Timer: Copy + Ord + Debug;
 
+    /// Checks the constants of a run.
+    ///
+    /// # Errors
+    /// Names the first constant that no replica can run with.
+    fn check(config: &Self::Config) -> Result<(), ConfigError>;
+
+    /// Maximum length of an encoded batch that replicas accept, in bytes.
+    fn batch_bytes(config: &Self::Config) -> usize;
+
     /// Starts a replica from its log, on top of `base`.
     fn open(me: Index, config: Arc<Self::Config>, base: Base, log: &[Self::Record], out: &mut Outs<Self>) -> Self;
+
+    /// Returns true if the message can change something once its signatures are verified. Cheap, and checked before the
+    /// signatures: a peer cannot make a host verify more of them than a message needs.
+    fn wants(&self, from: Index, message: &Self::Msg) -> bool;
 
     /// Handles a message that the channel proves to be from `from`.
     fn on_message(&mut self, now: Micros, from: Index, message: Checked<Self::Msg>, out: &mut Outs<Self>);
@@ -48,15 +61,47 @@ pub trait Protocol: Sized {
     /// Number of batches that this replica can propose now.
     fn room(&self) -> u64;
 
-    /// Returns true if the batch is proposed or decided in some slot of the window, so that proposing it again would double it.
-    fn is_in_flight(&self, digest: B256) -> bool;
-
     /// Replica that clients' requests go to.
     fn leader(&self) -> Index;
 
     /// View that the replica is in or changes to. A proposal of an older view may be lost.
     fn view(&self) -> View;
+
+    /// Records that restore the present state: the log may begin with them instead of all that were persisted so far.
+    fn journal(&self) -> Vec<Self::Record>;
 }
+
+/// A constant that is out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// Name of the constant.
+    pub name: &'static str,
+    /// The value.
+    pub value: u64,
+    /// Smallest legal value.
+    pub least: u64,
+    /// Largest legal value.
+    pub most: u64,
+}
+
+impl ConfigError {
+    /// Checks that `value` lies between `least` and `most`.
+    ///
+    /// # Errors
+    /// It does not.
+    pub const fn within(name: &'static str, value: u64, least: u64, most: u64) -> Result<(), Self> {
+        if least <= value && value <= most { Ok(()) } else { Err(Self { name, value, least, most }) }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, value, least, most } = self;
+        write!(f, "`{name}` is {value}: it must be between {least} and {most}")
+    }
+}
+
+impl core::error::Error for ConfigError {}
 
 /// The checkpoint that a replica starts from: everything up to its slot is executed and durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -72,8 +117,9 @@ pub struct Base {
 pub enum Input {
     /// A batch to propose. A replica that cannot propose it gives it back by [`Out::Returned`].
     Batch(Batch),
-    /// True while a client's request is known that is not executed.
-    Pending(bool),
+    /// Number of the oldest client's request that has no place in the decided prefix, `None` if there is none. Numbers grow in
+    /// the order of arrival: a primary has to serve the oldest one before patience with it ends.
+    Pending(Option<u64>),
     /// A slot is executed and its state is durable.
     Committed {
         /// The slot.
@@ -177,8 +223,27 @@ pub enum Crypto {
 }
 
 /// Something to fetch from other replicas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Want {
     /// The state at a checkpoint that at least one correct replica has; answered by [`Input::Installed`].
-    State(Base),
+    State {
+        /// The checkpoint.
+        base: Base,
+        /// Signed checkpoints that prove it to others.
+        proof: Bytes,
+    },
+}
+
+impl Want {
+    /// The state at a checkpoint, with the statements that prove it.
+    pub fn state<T: alloy_rlp::Encodable + alloy_rlp::Decodable>(base: Base, proof: &[Signed<T>]) -> Self {
+        Self::State {
+            base,
+            proof: {
+                let mut bytes = Vec::new();
+                alloy_rlp::encode_list(proof, &mut bytes);
+                bytes.into()
+            },
+        }
+    }
 }

@@ -6,7 +6,7 @@
 
 use super::{
     protocol::View,
-    replica::{Index, Quorums, ReplicaSet},
+    replica::{Index, Quorums},
 };
 use alloy_primitives::B256;
 use std::collections::BTreeMap;
@@ -24,56 +24,91 @@ pub enum Lean {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateVotes {
     quorums: Quorums,
-    votes: BTreeMap<B256, Votes>,
+    /// The vote of each replica.
+    votes: BTreeMap<Index, (B256, Lean)>,
+    counts: BTreeMap<B256, Counts>,
 }
 
+/// Number of votes for one digest, by basis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Votes {
-    finals: ReplicaSet,
-    /// Newest early vote of each replica.
-    early: BTreeMap<Index, View>,
+struct Counts {
+    finals: usize,
+    early: BTreeMap<View, usize>,
 }
 
 impl StateVotes {
     /// No votes yet.
     #[must_use]
     pub const fn new(quorums: Quorums) -> Self {
-        Self { quorums, votes: BTreeMap::new() }
+        Self { quorums, votes: BTreeMap::new(), counts: BTreeMap::new() }
     }
 
-    /// Counts a vote. Returns true if it completes a certificate for `digest`.
+    /// Counts a vote, in O(log n). Returns true if it completes a certificate for `digest`.
     ///
     /// A replica has one digest per slot: votes of the same replica for others are ignored. A final vote replaces its early ones,
     /// an early one of a newer view replaces the older.
     pub fn add(&mut self, from: Index, digest: B256, lean: Lean) -> bool {
-        let other =
-            self.votes.iter().any(|(d, v)| *d != digest && (v.finals.contains(from) || v.early.contains_key(&from)));
-        if other || usize::from(from.0) >= self.quorums.n() {
+        if usize::from(from.0) >= self.quorums.n() {
             return false;
         }
+        match self.votes.get(&from) {
+            Some((known, _)) if *known != digest => return false,
+            Some((_, known)) if *known >= lean => return false,
+            _ => {}
+        }
         let before = self.is_certified(digest);
-        let votes = self.votes.entry(digest).or_default();
+        self.remove(from);
+        self.votes.insert(from, (digest, lean));
+        let counts = self.counts.entry(digest).or_default();
         match lean {
-            Lean::Final => {
-                votes.finals.insert(from);
-                votes.early.remove(&from);
-            }
-            Lean::Early(view) if !votes.finals.contains(from) => {
-                let newest = votes.early.entry(from).or_insert(view);
-                *newest = view.max(*newest);
-            }
-            Lean::Early(_) => {}
+            Lean::Final => counts.finals += 1,
+            Lean::Early(view) => *counts.early.entry(view).or_default() += 1,
         }
         !before && self.is_certified(digest)
+    }
+
+    /// Takes the vote of a replica away.
+    pub fn remove(&mut self, from: Index) {
+        let Some((digest, lean)) = self.votes.remove(&from) else { return };
+        let counts = self.counts.entry(digest).or_default();
+        match lean {
+            Lean::Final => counts.finals -= 1,
+            Lean::Early(view) => {
+                let of_view = counts.early.entry(view).or_default();
+                *of_view -= 1;
+                if *of_view == 0 {
+                    counts.early.remove(&view);
+                }
+            }
+        }
+        if counts.finals == 0 && counts.early.is_empty() {
+            self.counts.remove(&digest);
+        }
     }
 
     /// Returns true if a quorum has voted for `digest`, each vote final or early with one common view.
     #[must_use]
     pub fn is_certified(&self, digest: B256) -> bool {
-        let Some(votes) = self.votes.get(&digest) else { return false };
-        let finals = votes.finals.len();
-        let of_view = |view| votes.early.values().filter(|v| **v == view).count();
-        finals + votes.early.values().map(|view| of_view(*view)).max().unwrap_or(0) >= self.quorums.quorum()
+        self.common_view(digest).is_some()
+    }
+
+    /// Replicas whose votes certify `digest` together: all final ones, and the early ones of one view.
+    #[must_use]
+    pub fn certifiers(&self, digest: B256) -> Option<Vec<Index>> {
+        let view = self.common_view(digest)?;
+        let counts = |lean: &Lean| *lean == Lean::Final || matches!(lean, Lean::Early(of) if Some(*of) == view);
+        let voters = self.votes.iter().filter(|(_, (of, lean))| *of == digest && counts(lean));
+        Some(voters.map(|(from, _)| *from).collect())
+    }
+
+    /// View of the early votes that complete a certificate, `Some(None)` if the final ones are enough.
+    fn common_view(&self, digest: B256) -> Option<Option<View>> {
+        let counts = self.counts.get(&digest)?;
+        let missing = self.quorums.quorum().saturating_sub(counts.finals);
+        if missing == 0 {
+            return Some(None);
+        }
+        counts.early.iter().find(|(_, count)| **count >= missing).map(|(view, _)| Some(*view))
     }
 }
 

@@ -1,19 +1,14 @@
-//! Leaving a view, opening the next one, and repeating what others missed.
+//! Leaving a view, and opening the next one.
 
 use super::{
-    choose::{choose, is_valid},
-    message::{
-        Checkpoint, Decision, Fetch, Msg, NewView, PrePrepare, Record, Report, Status, ViewChange, Vote, is_member,
-    },
+    choose::{choose, is_bounded, is_proven, is_valid},
+    message::{Fetch, Leaving, Msg, NewView, Record, Report, ViewChange, is_member},
     replica::{Job, Pbft, Phase, Timer},
     slots::SlotState,
 };
-use crate::core::{Base, Batch, Index, Out, Outs, Signed, Slot, Statement as _, To, View, Want};
+use crate::core::{Base, Batch, Index, Out, Outs, Signed, Slot, Statement as _, To, View};
 use alloy_primitives::B256;
 use std::collections::BTreeMap;
-
-/// Slots whose messages are repeated for one STATUS.
-const MOST_REPEATED: usize = 32;
 
 impl Pbft {
     /// Leaves the current view for `view`.
@@ -21,16 +16,25 @@ impl Pbft {
         self.view = view;
         self.phase = Phase::Changing;
         self.attempts += 1;
-        (self.deciding, self.opening) = (None, None);
-        for state in self.slots.values_mut() {
-            (state.held, state.missing) = (None, None);
-        }
+        self.deciding = None;
+        self.forget_leftovers();
         if self.new_view_runs {
             self.new_view_runs = false;
             out.push(Out::Cancel(Timer::NewView));
         }
         out.push(Out::Persist(Record::Left(view)));
         self.ask_for_change(out);
+    }
+
+    /// Drops proposals and choices of the view that ends: nothing of it may be accepted in the next one.
+    fn forget_leftovers(&mut self) {
+        #[cfg(feature = "mutations")]
+        if self.config.breaks(super::config::Mutation::LateChoice) {
+            return;
+        }
+        for state in self.slots.values_mut() {
+            (state.held, state.missing) = (None, None);
+        }
     }
 
     /// Has this replica's VIEW-CHANGE signed.
@@ -43,52 +47,68 @@ impl Pbft {
 
     /// The journal of what this replica has seen.
     fn report(&self) -> ViewChange {
-        let Base { slot, digest } = self.stable;
-        // A replica that executes through many checkpoints reports the newest two.
-        let mut above: Vec<Checkpoint> = self
-            .announced
-            .range(slot + 1..)
-            .rev()
-            .take(2)
-            .map(|(slot, digest)| Checkpoint { slot: *slot, digest: *digest })
-            .collect();
-        above.reverse();
         let prepared = |(slot, state): (&Slot, &SlotState)| {
             state.prepared.map(|(view, digest)| Report { slot: *slot, digest, view })
         };
-        let accepted = self.slots.iter().flat_map(|(slot, state)| {
-            state.preprepared.iter().map(|(digest, view)| Report { slot: *slot, digest: *digest, view: *view })
-        });
+        // The newest NEW-VIEW vouches for its choices, also where a batch is still to be fetched.
+        let mut vouched: BTreeMap<(Slot, B256), View> = BTreeMap::new();
+        if let Some(opening) = &self.opening {
+            let choices = (opening.body.stable.slot + 1..).zip(&opening.body.choices);
+            vouched.extend(choices.map(|(slot, digest)| ((slot, *digest), opening.body.view)));
+        }
+        for (slot, state) in &self.slots {
+            if let Some((view, digest)) = state.accepted {
+                let newest = vouched.entry((*slot, digest)).or_insert(view);
+                *newest = view.max(*newest);
+            }
+        }
+        let above = vouched.range((self.stable.slot + 1, B256::ZERO)..);
         ViewChange {
             view: self.view,
-            stable: slot,
-            checkpoints: std::iter::once(Checkpoint { slot, digest }).chain(above).collect(),
+            stable: self.stable.into(),
             prepared: self.slots.iter().filter_map(prepared).collect(),
-            preprepared: accepted.collect(),
+            preprepared: above
+                .map(|((slot, digest), view)| Report { slot: *slot, digest: *digest, view: *view })
+                .collect(),
         }
     }
 
     /// Sends the signed VIEW-CHANGE.
-    pub(super) fn send_change(&mut self, signed: Signed<ViewChange>, out: &mut Outs<Self>) {
-        if signed.body.view != self.view || self.phase != Phase::Changing {
+    pub(super) fn send_change(&mut self, change: Signed<ViewChange>, out: &mut Outs<Self>) {
+        if change.body.view != self.view || self.phase != Phase::Changing {
             return;
         }
-        self.changes.insert(self.me, signed.clone());
-        out.push(Out::Send(To::All, Msg::ViewChange(signed)));
+        // The window may have moved on since the report was made.
+        if change.body.stable != self.stable.into() {
+            return self.ask_for_change(out);
+        }
+        let leaving = Leaving { change, proof: self.proof.clone() };
+        self.changes.insert(self.me, leaving.clone());
+        out.push(Out::Send(To::All, Msg::ViewChange(leaving)));
         self.try_open(out);
     }
 
-    pub(super) fn on_view_change(&mut self, signed: Signed<ViewChange>, out: &mut Outs<Self>) {
-        let (signer, view) = (signed.signer, signed.body.view);
-        let known = self.changes.get(&signer).is_some_and(|known| known.body.view >= view);
-        let usable =
-            is_member(signer, self.config.quorums.n()) && signer != self.me && signed.body.is_well_formed(&self.config);
-        if known || !usable {
-            return;
+    /// Returns true if a VIEW-CHANGE is newer than the known one and has the shape of a correct one.
+    pub(super) fn wants_change(&self, leaving: &Leaving) -> bool {
+        let Leaving { change, proof } = leaving;
+        let known = self.changes.get(&change.signer).is_some_and(|known| known.change.body.view >= change.body.view);
+        !known
+            && change.signer != self.me
+            && is_member(change.signer, self.config.quorums.n())
+            && is_proven(&self.config, &change.body.stable, proof)
+            && change.body.is_well_formed(&self.config)
+    }
+
+    pub(super) fn on_view_change(&mut self, leaving: Leaving, out: &mut Outs<Self>) {
+        let view = leaving.change.body.view;
+        for checkpoint in &leaving.proof {
+            if self.wants_checkpoint(checkpoint) {
+                self.on_checkpoint(checkpoint.clone(), out);
+            }
         }
-        self.changes.insert(signer, signed);
+        self.changes.insert(leaving.change.signer, leaving);
         // Behind f+1 replicas stands a correct one: its view is worth joining.
-        let ahead = self.changes.values().map(|change| change.body.view).filter(|view| *view > self.view);
+        let ahead = self.changes.values().map(|known| known.change.body.view).filter(|view| *view > self.view);
         if ahead.clone().count() >= self.config.quorums.one_correct() {
             let smallest = ahead.min().expect("f+1 of them are ahead");
             self.leave(smallest, out);
@@ -111,12 +131,12 @@ impl Pbft {
     }
 
     fn changes_of_view(&self) -> BTreeMap<Index, &ViewChange> {
-        let of_view = self.changes.iter().filter(|(_, change)| change.body.view == self.view);
-        of_view.map(|(signer, change)| (*signer, &change.body)).collect()
+        let of_view = self.changes.iter().filter(|(_, known)| known.change.body.view == self.view);
+        of_view.map(|(signer, known)| (*signer, &known.change.body)).collect()
     }
 
     /// Has NEW-VIEW signed, once every chosen batch is at hand: condition A3.
-    fn finish_deciding(&mut self, out: &mut Outs<Self>) {
+    pub(super) fn finish_deciding(&mut self, out: &mut Outs<Self>) {
         let Some(choice) = &self.deciding else { return };
         let missing: Vec<B256> = choice.digests.iter().copied().filter(|digest| !self.has(*digest)).collect();
         if !missing.is_empty() {
@@ -126,14 +146,18 @@ impl Pbft {
         if self.jobs.values().any(|job| matches!(job, Job::NewView(_))) {
             return;
         }
-        let of_view = self.changes.values().filter(|change| change.body.view == self.view);
-        let (stable, choices) = (choice.stable, choice.digests.clone());
-        let body = NewView { view: self.view, changes: of_view.cloned().collect(), stable, choices };
         // View changes that came since may undo the decision.
         if choose(&self.config, &self.changes_of_view()) != self.deciding {
             self.deciding = None;
             return self.try_open(out);
         }
+        let of_view: Vec<&Leaving> =
+            self.changes.values().filter(|known| known.change.body.view == self.view).collect();
+        let (stable, choices) = (choice.stable, choice.digests.clone());
+        let proven = of_view.iter().find(|known| known.change.body.stable == stable);
+        let proof = proven.map_or_else(Vec::new, |known| known.proof.clone());
+        let changes = of_view.into_iter().map(|known| known.change.clone()).collect();
+        let body = NewView { view: self.view, changes, stable, proof, choices };
         let bytes = body.signed_bytes(self.config.domain);
         self.sign(Job::NewView(body), bytes, out);
     }
@@ -146,32 +170,56 @@ impl Pbft {
         }
     }
 
+    /// Returns true if a NEW-VIEW is newer than the known one and its outside is right.
+    pub(super) fn wants_opening(&self, signed: &Signed<NewView>) -> bool {
+        signed.body.view > self.opened() && is_bounded(&self.config, signed)
+    }
+
     pub(super) fn on_new_view(&mut self, signed: Signed<NewView>, out: &mut Outs<Self>) {
         let view = signed.body.view;
-        let is_ahead = view > self.view || view == self.view && self.phase == Phase::Changing;
-        if is_ahead && signed.signer != self.me && is_valid(&self.config, &signed) {
+        if !is_valid(&self.config, &signed) {
+            return;
+        }
+        if view < self.view {
+            self.supersede(&signed.body);
+            out.push(Out::Persist(Record::Learned(signed.clone())));
+            self.opening = Some(signed);
+        } else if signed.signer != self.me {
             self.enter(signed, out);
         }
     }
 
+    /// Drops what a NEW-VIEW proves to be undecided, and batches that nothing names any longer.
+    fn supersede(&mut self, body: &NewView) {
+        self.supersede_slots(body);
+        self.batches.retain(|digest, _| self.slots.values().any(|state| state.needs(*digest)));
+    }
+
+    pub(super) fn supersede_slots(&mut self, body: &NewView) {
+        let first = body.stable.slot + 1;
+        for (slot, state) in self.slots.range_mut(first..first.saturating_add(self.config.window())) {
+            state.supersede(body.view, body.choices.get((*slot - first) as usize).copied());
+        }
+    }
+
     fn enter(&mut self, signed: Signed<NewView>, out: &mut Outs<Self>) {
-        let NewView { view, stable, ref choices, .. } = signed.body;
+        let NewView { view, stable, ref choices, ref proof, .. } = signed.body;
         self.attempts += u32::from(view > self.view);
+        // Batches that the choices name are at hand until the slots name them.
+        let at_hand: BTreeMap<B256, Batch> =
+            choices.iter().filter_map(|digest| Some((*digest, self.batches.get(digest)?.clone()))).collect();
         (self.view, self.phase, self.deciding) = (view, Phase::Active, None);
         self.jobs.retain(|_, job| matches!(job, Job::Checkpoint(_)));
         let base = Base { slot: stable.slot, digest: stable.digest };
-        if base.slot > self.stable.slot {
-            self.make_stable(base, Vec::new(), out);
-        }
-        // Leftovers of an older view that was not left: nothing of it may be accepted in this one.
-        for state in self.slots.values_mut() {
-            (state.held, state.missing) = (None, None);
-        }
+        self.make_stable(base, proof.clone(), out);
+        self.forget_leftovers();
+        self.supersede(&signed.body);
         self.restart_progress(out);
-        out.push(Out::Persist(Record::Entered(view, base, choices.clone())));
         let chosen: Vec<(Slot, B256)> = (stable.slot + 1..).zip(choices.iter().copied()).collect();
         self.next = chosen.last().map_or(stable.slot, |(slot, _)| *slot).max(self.stable.slot) + 1;
+        out.push(Out::Persist(Record::Entered(signed.clone())));
         self.opening = Some(signed);
+        self.batches.extend(at_hand);
         let primary = self.config.primary(view);
         let above = self.stable.slot;
         for (slot, digest) in chosen.into_iter().filter(|(slot, _)| *slot > above) {
@@ -205,64 +253,5 @@ impl Pbft {
             self.decide_learned(slot, out);
         }
         self.finish_deciding(out);
-    }
-
-    /// Repeats what others may have missed, and asks for what this replica misses.
-    pub(super) fn repeat(&mut self, out: &mut Outs<Self>) {
-        out.push(Out::Send(To::All, Msg::Status(self.status())));
-        if self.phase == Phase::Changing
-            && let Some(own) = self.changes.get(&self.me).filter(|own| own.body.view == self.view)
-        {
-            out.push(Out::Send(To::All, Msg::ViewChange(own.clone())));
-        }
-        let own = self.checkpoints.get(&self.me).into_iter().flatten().cloned();
-        out.extend(own.map(|signed| Out::Send(To::All, Msg::Checkpoint(signed))));
-        let missing = self.slots.values().filter_map(|state| state.missing);
-        out.extend(missing.map(|(_, digest)| Out::Send(To::All, Msg::Fetch(Fetch { digest }))));
-        let learned: Vec<Slot> =
-            self.slots.iter().filter(|(_, s)| s.learned.is_some()).map(|(slot, _)| *slot).collect();
-        learned.into_iter().for_each(|slot| self.decide_learned(slot, out));
-        self.finish_deciding(out);
-        if self.committed < self.stable.slot {
-            out.push(Out::Want(Want::State(self.stable)));
-        } else if let Some((base, _)) = self.certified() {
-            out.push(Out::Want(Want::State(base)));
-        }
-    }
-
-    /// Answers a replica that is behind.
-    pub(super) fn on_status(&self, from: Index, status: Status, out: &mut Outs<Self>) {
-        let mut send = |message| out.push(Out::Send(To::One(from), message));
-        let behind = status.view < self.view || status.view == self.view && !status.active;
-        match (&self.opening, self.changes.get(&self.me)) {
-            (Some(opening), _) if behind => send(Msg::NewView(opening.clone())),
-            (None, Some(own)) if behind && own.body.view == self.view => send(Msg::ViewChange(own.clone())),
-            _ => {}
-        }
-        if status.stable < self.stable.slot {
-            self.proof.iter().cloned().map(Msg::Checkpoint).for_each(&mut send);
-        }
-        let after = status.decided.max(self.stable.slot).saturating_add(1);
-        let repeated = || self.slots.range(after..).take(MOST_REPEATED);
-        for (slot, digest) in repeated().filter_map(|(slot, state)| Some((*slot, state.decided?))) {
-            send(Msg::Decided(Decision { slot, digest }));
-        }
-        if !self.is_active() || !status.active || status.view != self.view {
-            return;
-        }
-        let leads = self.config.primary(self.view) == self.me;
-        for (slot, state) in repeated() {
-            let (slot, view) = (*slot, self.view);
-            if let Some(digest) = state.accepted_in(view) {
-                match self.batches.get(&digest) {
-                    Some(batch) if leads => send(Msg::PrePrepare(PrePrepare { view, slot, batch: batch.clone() })),
-                    _ if leads => {}
-                    _ => send(Msg::Prepare(Vote { view, slot, digest })),
-                }
-            }
-            if let Some(digest) = state.prepared_in(view) {
-                send(Msg::Commit(Vote { view, slot, digest }));
-            }
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Constants of a run.
 
-use crate::core::{Domain, Index, Micros, Quorums, Slot, View};
+use crate::core::{ConfigError, Domain, Index, Micros, Quorums, Slot, View};
 
-/// Constants of a PBFT instance, equal at all replicas.
+/// Constants of a PBFT instance, equal at all replicas but for the clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Replicas and faults.
@@ -16,6 +16,12 @@ pub struct Config {
     /// Time between two repetitions of what others may have missed, while a replica waits for something. Sixteen times that
     /// otherwise.
     pub resend: Micros,
+    /// Maximum length of an encoded batch, in bytes. Longer ones are not accepted.
+    pub batch_bytes: usize,
+    /// Milliseconds since 1970 at the clock's zero.
+    pub epoch_ms: u64,
+    /// Milliseconds by which a proposal's timestamp may lie ahead of the own clock.
+    pub ahead_ms: u64,
     /// Deliberate faults.
     #[cfg(feature = "mutations")]
     pub mutation: Option<Mutation>,
@@ -35,10 +41,15 @@ pub enum Mutation {
     NullTooSoon,
     /// Order votes leave before their record is durable.
     VoteBeforeDurable,
+    /// A restart forgets the choices of the view that the replica is in.
+    ForgetChoices,
+    /// A batch that an older view chose is accepted in a newer one when it comes late.
+    LateChoice,
 }
 
 impl Config {
-    /// A configuration with Δ = 128, T = 1 s and repetitions every 200 ms.
+    /// A configuration with Δ = 128, T = 1 s, repetitions every 200 ms, batches up to 4 MiB and 10 s ahead of a clock that starts
+    /// in 1970.
     #[must_use]
     pub const fn new(quorums: Quorums, domain: Domain) -> Self {
         Self {
@@ -47,9 +58,26 @@ impl Config {
             interval: 128,
             timeout: 1_000_000,
             resend: 200_000,
+            batch_bytes: 4 << 20,
+            epoch_ms: 0,
+            ahead_ms: 10_000,
             #[cfg(feature = "mutations")]
             mutation: None,
         }
+    }
+
+    /// Checks every constant.
+    ///
+    /// # Errors
+    /// Names the first constant that no replica can run with.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        const HOUR: Micros = 3_600_000_000;
+        ConfigError::within("interval", self.interval, 1, 4_096)?;
+        ConfigError::within("timeout", self.timeout, 1, HOUR)?;
+        ConfigError::within("resend", self.resend, 1, HOUR)?;
+        ConfigError::within("batch_bytes", self.batch_bytes as u64, 64, 1 << 30)?;
+        ConfigError::within("epoch_ms", self.epoch_ms, 0, 1 << 50)?;
+        ConfigError::within("ahead_ms", self.ahead_ms, 1, 1 << 50)
     }
 
     /// Primary of a view: round robin.

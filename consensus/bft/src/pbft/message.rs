@@ -16,7 +16,7 @@ pub enum Msg {
     /// A replica has executed up to a checkpoint.
     Checkpoint(Signed<Checkpoint>),
     /// A replica gives up its view.
-    ViewChange(Signed<ViewChange>),
+    ViewChange(Leaving),
     /// A primary opens its view.
     NewView(Signed<NewView>),
     /// Asks for a batch by digest.
@@ -52,7 +52,7 @@ pub struct Vote {
 }
 
 /// CHECKPOINT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
 pub struct Checkpoint {
     /// Slot.
     pub slot: Slot,
@@ -76,14 +76,21 @@ pub struct Report {
 pub struct ViewChange {
     /// The view to enter.
     pub view: View,
-    /// Slot of the stable checkpoint: h.
-    pub stable: Slot,
-    /// Own checkpoints from h on, ascending: C.
-    pub checkpoints: Vec<Checkpoint>,
+    /// The stable checkpoint: h. A quorum of signed checkpoints travels beside the statement.
+    pub stable: Checkpoint,
     /// Per slot the batch that was prepared in the highest view, ascending by slot: P.
     pub prepared: Vec<Report>,
     /// Per slot and batch the highest view in which it was pre-prepared, ascending: Q.
     pub preprepared: Vec<Report>,
+}
+
+/// VIEW-CHANGE with the proof of its stable checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Leaving {
+    /// The signed report.
+    pub change: Signed<ViewChange>,
+    /// Checkpoints of a quorum; none for the genesis state.
+    pub proof: Vec<Signed<Checkpoint>>,
 }
 
 /// NEW-VIEW.
@@ -93,8 +100,10 @@ pub struct NewView {
     pub view: View,
     /// View changes that the choice follows from, ascending by signer.
     pub changes: Vec<Signed<ViewChange>>,
-    /// Checkpoint that the view starts from.
+    /// Checkpoint that the view starts from: the highest one of the view changes.
     pub stable: Checkpoint,
+    /// Checkpoints of a quorum that prove it; none for the genesis state.
+    pub proof: Vec<Signed<Checkpoint>>,
     /// Digests for the slots behind the checkpoint, one after the other.
     pub choices: Vec<B256>,
 }
@@ -122,6 +131,8 @@ pub struct Status {
     pub view: View,
     /// True if the view is open at the replica.
     pub active: bool,
+    /// Highest view whose NEW-VIEW the replica knows.
+    pub opened: View,
     /// Stable checkpoint.
     pub stable: Slot,
     /// Every slot up to this one is decided.
@@ -192,11 +203,17 @@ impl Decodable for Msg {
             2 => Self::Prepare(Decodable::decode(bytes)?),
             3 => Self::Commit(Decodable::decode(bytes)?),
             4 => Self::Checkpoint(Decodable::decode(bytes)?),
-            5 => Self::ViewChange(Decodable::decode(bytes)?),
+            5 => {
+                let leaving: Leaving = Decodable::decode(bytes)?;
+                if leaving.proof.len() > MAX_REPLICAS {
+                    return Err(Error::Custom("more checkpoints than replicas"));
+                }
+                Self::ViewChange(leaving)
+            }
             6 => {
                 let signed: Signed<NewView> = Decodable::decode(bytes)?;
-                if signed.body.changes.len() > MAX_REPLICAS {
-                    return Err(Error::Custom("more view changes than replicas"));
+                if signed.body.changes.len().max(signed.body.proof.len()) > MAX_REPLICAS {
+                    return Err(Error::Custom("more view changes or checkpoints than replicas"));
                 }
                 Self::NewView(signed)
             }
@@ -213,9 +230,13 @@ impl Message for Msg {
     fn claims(&self, domain: Domain, claims: &mut Vec<Claim>) {
         match self {
             Self::Checkpoint(signed) => claims.push(signed.claim(domain)),
-            Self::ViewChange(signed) => claims.push(signed.claim(domain)),
+            Self::ViewChange(leaving) => {
+                claims.push(leaving.change.claim(domain));
+                claims.extend(leaving.proof.iter().map(|checkpoint| checkpoint.claim(domain)));
+            }
             Self::NewView(signed) => {
                 claims.push(signed.claim(domain));
+                claims.extend(signed.body.proof.iter().map(|checkpoint| checkpoint.claim(domain)));
                 claims.extend(signed.body.changes.iter().map(|change| change.claim(domain)));
             }
             _ => {}
@@ -227,7 +248,7 @@ impl Message for Msg {
             Self::PrePrepare(body) => body.view ^ body.slot << 16 ^ short(&body.batch.digest()),
             Self::Prepare(vote) | Self::Commit(vote) => vote.view ^ vote.slot << 16 ^ short(&vote.digest),
             Self::Checkpoint(signed) => signed.body.slot << 16 ^ short(&signed.body.digest),
-            Self::ViewChange(signed) => signed.body.view ^ signed.body.stable << 16,
+            Self::ViewChange(leaving) => leaving.change.body.view ^ leaving.change.body.stable.slot << 16,
             Self::NewView(signed) => signed.body.view,
             Self::Fetch(body) => short(&body.digest),
             Self::Fetched(batch) => short(&batch.digest()),
@@ -249,15 +270,16 @@ pub enum Record {
     Prepared(Vote),
     /// The replica has left all views below. Before VIEW-CHANGE.
     Left(View),
-    /// The replica has entered a view at a checkpoint, with these digests for the slots behind it. Before the view's votes: after a
-    /// crash no other batch may take the place of a choice.
-    Entered(View, Base, Vec<B256>),
+    /// The replica has entered a view. Before the view's votes: after a crash no other batch may take the place of a choice.
+    Entered(Signed<NewView>),
+    /// The replica knows the NEW-VIEW of a view that it has left or skipped. Before a report that leaves out what it supersedes.
+    Learned(Signed<NewView>),
     /// A slot is decided.
     Decided(Slot, B256),
     /// A checkpoint is stable: records of its slots and below can go.
     Stable(Base, Vec<Signed<Checkpoint>>),
     /// A checkpoint that this replica has announced.
-    Announced(Checkpoint),
+    Announced(Signed<Checkpoint>),
 }
 
 /// Returns true if the signer is one of `n` replicas.

@@ -18,6 +18,7 @@ mod choose;
 mod config;
 mod message;
 mod normal;
+mod repeat;
 mod replica;
 mod restart;
 mod slots;
@@ -25,5 +26,7 @@ mod slots;
 pub use config::Config;
 #[cfg(feature = "mutations")]
 pub use config::Mutation;
-pub use message::{Checkpoint, Decision, Fetch, Msg, NewView, PrePrepare, Record, Report, Status, ViewChange, Vote};
+pub use message::{
+    Checkpoint, Decision, Fetch, Leaving, Msg, NewView, PrePrepare, Record, Report, Status, ViewChange, Vote,
+};
 pub use replica::{Pbft, Timer};

@@ -4,13 +4,13 @@ use super::{
     message::{Decision, Fetch, Msg, PrePrepare, Record, Vote},
     replica::{Pbft, Phase},
 };
-use crate::core::{Batch, Index, NULL, Out, Outs, Protocol as _, Slot, To, View};
+use crate::core::{Batch, Index, Micros, NULL, Out, Outs, Protocol as _, Slot, To, View};
 use alloy_primitives::B256;
 
 impl Pbft {
     /// Proposes a batch for the next slot.
     pub(super) fn propose(&mut self, batch: Batch, out: &mut Outs<Self>) {
-        if self.room() == 0 {
+        if self.room() == 0 || batch.bytes() > self.config.batch_bytes {
             out.push(Out::Returned(batch));
             return;
         }
@@ -21,12 +21,15 @@ impl Pbft {
         out.push(Out::Send(To::All, Msg::PrePrepare(PrePrepare { view, slot, batch })));
     }
 
-    pub(super) fn on_pre_prepare(&mut self, from: Index, proposal: PrePrepare, out: &mut Outs<Self>) {
+    pub(super) fn on_pre_prepare(&mut self, now: Micros, from: Index, proposal: PrePrepare, out: &mut Outs<Self>) {
         let PrePrepare { view, slot, batch } = proposal;
+        let latest = self.config.epoch_ms + now / 1000 + self.config.ahead_ms;
         let wanted = view == self.view
             && self.phase == Phase::Active
             && from == self.config.primary(view)
-            && self.in_window(slot);
+            && self.in_window(slot)
+            && batch.bytes() <= self.config.batch_bytes
+            && batch.timestamp_ms() <= latest;
         let state = self.slots.get(&slot);
         let open = state
             .is_none_or(|s| s.accepted.is_none_or(|(of, _)| of < view) && s.missing.is_none_or(|(of, _)| of < view));
@@ -43,12 +46,12 @@ impl Pbft {
     }
 
     /// Accepts proposals that came while the pipeline was behind.
-    pub(super) fn accept_held(&mut self, out: &mut Outs<Self>) {
+    pub(super) fn accept_held(&mut self, now: Micros, out: &mut Outs<Self>) {
         let held: Vec<_> =
             self.slots.iter_mut().filter_map(|(slot, state)| Some((*slot, state.held.take()?))).collect();
         let from = self.config.primary(self.view);
         for (slot, (view, batch)) in held {
-            self.on_pre_prepare(from, PrePrepare { view, slot, batch }, out);
+            self.on_pre_prepare(now, from, PrePrepare { view, slot, batch }, out);
         }
     }
 
@@ -159,8 +162,6 @@ impl Pbft {
         out.push(Out::Persist(Record::Decided(slot, digest)));
         let batch = if digest == NULL { None } else { self.batches.get(&digest).cloned() };
         out.push(Out::Decided { slot, batch });
-        while self.slots.get(&(self.decided + 1)).is_some_and(|state| state.decided.is_some()) {
-            self.decided += 1;
-        }
+        self.extend_decided(0, out);
     }
 }

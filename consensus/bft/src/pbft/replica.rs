@@ -3,10 +3,13 @@
 use super::{
     choose::Choice,
     config::Config,
-    message::{Checkpoint, Msg, NewView, Record, Status, ViewChange},
+    message::{Checkpoint, Leaving, Msg, NewView, Record, Status, ViewChange, is_member},
     slots::SlotState,
 };
-use crate::core::{Base, Batch, Checked, Index, Input, Micros, NULL, Out, Outs, Protocol, Signed, Slot, To, View};
+use crate::core::{
+    Base, Batch, Budgets, Checked, ConfigError, Index, Input, Micros, NULL, Out, Outs, Protocol, ReplicaSet, Signed,
+    Slot, View,
+};
 use alloy_primitives::B256;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,7 +22,7 @@ const MOST_DOUBLINGS: u32 = 10;
 /// Timers of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// Something accepted, or a client's request, waits for its execution.
+    /// Something accepted, or a client's request, waits for its place in the order.
     Progress,
     /// A quorum waits for the primary to open a view.
     NewView,
@@ -49,7 +52,7 @@ pub struct Pbft {
     pub(super) config: Arc<Config>,
     pub(super) view: View,
     pub(super) phase: Phase,
-    /// Checkpoint below the window. Its proof is empty if only a view change vouches for it.
+    /// Checkpoint below the window, and what proves it: nothing for the genesis state.
     pub(super) stable: Base,
     pub(super) proof: Vec<Signed<Checkpoint>>,
     /// Slots of the window that something is known of.
@@ -62,20 +65,21 @@ pub struct Pbft {
     pub(super) decided: Slot,
     /// Every slot up to this one is executed and durable.
     pub(super) committed: Slot,
-    /// Own checkpoints from the stable one on.
-    pub(super) announced: BTreeMap<Slot, B256>,
     /// Newest signed checkpoints above the stable one, of each replica, ascending.
     pub(super) checkpoints: BTreeMap<Index, Vec<Signed<Checkpoint>>>,
+    /// Highest slot that f+1 replicas have a checkpoint of, and replicas that evidence is known against.
+    pub(super) ahead: Slot,
+    pub(super) accused: ReplicaSet,
     /// Newest view change of each replica.
-    pub(super) changes: BTreeMap<Index, Signed<ViewChange>>,
-    /// Opened the current view; repeated for replicas that are behind.
+    pub(super) changes: BTreeMap<Index, Leaving>,
+    /// Newest NEW-VIEW that is known, entered or not; repeated for replicas that do not know it.
     pub(super) opening: Option<Signed<NewView>>,
     /// Decision of a view change whose batches are being fetched, or whose signature is due.
     pub(super) deciding: Option<Choice>,
     pub(super) jobs: BTreeMap<u64, Job>,
     pub(super) next_job: u64,
-    /// A client waits for something that is not executed.
-    pub(super) pending: bool,
+    /// Number of the oldest client's request without a place in the order.
+    pub(super) pending: Option<u64>,
     /// The pipeline is behind.
     pub(super) hold: bool,
     /// View changes since the last progress.
@@ -83,6 +87,7 @@ pub struct Pbft {
     /// Timers that run.
     pub(super) progress_runs: bool,
     pub(super) new_view_runs: bool,
+    pub(super) budgets: Budgets,
     /// `Some(true)` if repetition runs at its full rate.
     pub(super) resend_runs: Option<bool>,
 }
@@ -93,31 +98,46 @@ impl Protocol for Pbft {
     type Record = Record;
     type Timer = Timer;
 
+    fn check(config: &Config) -> Result<(), ConfigError> {
+        config.check()
+    }
+
+    fn batch_bytes(config: &Config) -> usize {
+        config.batch_bytes
+    }
+
     fn open(me: Index, config: Arc<Config>, base: Base, log: &[Record], out: &mut Outs<Self>) -> Self {
         let mut replica = Self::restored(me, config, base, log);
         replica.resume(out);
         replica
     }
 
-    fn on_message(&mut self, _now: Micros, from: Index, message: Checked<Msg>, out: &mut Outs<Self>) {
-        if usize::from(from.0) >= self.config.quorums.n() || from == self.me {
+    fn wants(&self, from: Index, message: &Msg) -> bool {
+        is_member(from, self.config.quorums.n())
+            && from != self.me
+            && match message {
+                Msg::Checkpoint(signed) => self.wants_checkpoint(signed),
+                Msg::ViewChange(leaving) => self.wants_change(leaving),
+                Msg::NewView(signed) => self.wants_opening(signed),
+                _ => true,
+            }
+    }
+
+    fn on_message(&mut self, now: Micros, from: Index, message: Checked<Msg>, out: &mut Outs<Self>) {
+        if !self.wants(from, message.get()) {
             return;
         }
         match message.into_inner() {
-            Msg::PrePrepare(proposal) => self.on_pre_prepare(from, proposal, out),
+            Msg::PrePrepare(proposal) => self.on_pre_prepare(now, from, proposal, out),
             Msg::Prepare(vote) => self.on_prepare(from, vote, out),
             Msg::Commit(vote) => self.on_commit(from, vote, out),
             Msg::Checkpoint(signed) => self.on_checkpoint(signed, out),
-            Msg::ViewChange(signed) => self.on_view_change(signed, out),
+            Msg::ViewChange(leaving) => self.on_view_change(leaving, out),
             Msg::NewView(signed) => self.on_new_view(signed, out),
-            Msg::Fetch(fetch) => {
-                if let Some(batch) = self.batches.get(&fetch.digest) {
-                    out.push(Out::Send(To::One(from), Msg::Fetched(batch.clone())));
-                }
-            }
+            Msg::Fetch(fetch) => self.on_fetch(now, from, fetch, out),
             Msg::Fetched(batch) => self.on_batch(batch, out),
             Msg::Decided(decision) => self.on_decided(from, decision, out),
-            Msg::Status(status) => self.on_status(from, status, out),
+            Msg::Status(status) => self.on_status(now, from, status, out),
         }
         self.set_timers(out);
     }
@@ -126,7 +146,8 @@ impl Protocol for Pbft {
         match timer {
             Timer::Progress => {
                 self.progress_runs = false;
-                if self.phase == Phase::Active && self.is_waiting() {
+                // What the own pipeline keeps back is not the primary's fault.
+                if self.phase == Phase::Active && self.is_waiting() && !self.hold {
                     self.leave(self.view + 1, out);
                 }
             }
@@ -144,10 +165,15 @@ impl Protocol for Pbft {
         self.set_timers(out);
     }
 
-    fn on_input(&mut self, _now: Micros, input: Input, out: &mut Outs<Self>) {
+    fn on_input(&mut self, now: Micros, input: Input, out: &mut Outs<Self>) {
         match input {
             Input::Batch(batch) => self.propose(batch, out),
-            Input::Pending(pending) => self.pending = pending,
+            Input::Pending(pending) => {
+                if pending != self.pending {
+                    self.progress(out);
+                }
+                self.pending = pending;
+            }
             Input::Committed { slot, digest } => self.on_committed(slot, digest, out),
             Input::Signed { job, signature } => {
                 let (signer, job) = (self.me, self.jobs.remove(&job));
@@ -161,7 +187,7 @@ impl Protocol for Pbft {
             Input::Hold(hold) => {
                 self.hold = hold;
                 if !hold {
-                    self.accept_held(out);
+                    self.accept_held(now, out);
                 }
             }
             Input::Installed(base) => self.install(base, out),
@@ -174,17 +200,16 @@ impl Protocol for Pbft {
         if leads { (self.stable.slot + self.config.window() + 1).saturating_sub(self.next) } else { 0 }
     }
 
-    fn is_in_flight(&self, digest: B256) -> bool {
-        let named = |state: &SlotState| state.accepted_in(self.view) == Some(digest) || state.decided == Some(digest);
-        self.slots.values().any(named)
-    }
-
     fn view(&self) -> View {
         self.view
     }
 
     fn leader(&self) -> Index {
         self.config.primary(self.view)
+    }
+
+    fn journal(&self) -> Vec<Record> {
+        self.records()
     }
 }
 
@@ -205,6 +230,19 @@ impl Pbft {
     #[must_use]
     pub const fn decided(&self) -> Slot {
         self.decided
+    }
+
+    /// Highest view whose NEW-VIEW this replica knows; zero if it knows none.
+    #[must_use]
+    pub fn opened(&self) -> View {
+        self.opening.as_ref().map_or(0, |opening| opening.body.view)
+    }
+
+    /// Returns true if the batch is proposed or decided in some slot of the window.
+    #[must_use]
+    pub fn is_in_flight(&self, digest: B256) -> bool {
+        let named = |state: &SlotState| state.accepted_in(self.view) == Some(digest) || state.decided == Some(digest);
+        self.slots.values().any(named)
     }
 
     /// The digest decided in a slot of the window.
@@ -244,13 +282,11 @@ impl Pbft {
         out.push(Out::Work { job: number, crypto: crate::core::Crypto::Sign(bytes) });
     }
 
-    /// Returns true if something waits for its execution.
+    /// Returns true if something waits for its place in the order.
     pub(super) fn is_waiting(&self) -> bool {
         let accepted =
             |state: &SlotState| state.accepted.is_some() || state.decided.is_some() || state.missing.is_some();
-        self.pending
-            || self.committed < self.stable.slot
-            || self.slots.range(self.committed + 1..).any(|(_, state)| accepted(state))
+        self.pending.is_some() || self.slots.range(self.decided + 1..).any(|(_, state)| accepted(state))
     }
 
     /// The current patience with a primary.
@@ -264,18 +300,25 @@ impl Pbft {
         let patience = self.patience(self.attempts);
         switch(&mut self.progress_runs, progress, Timer::Progress, patience, out);
         let quorum = self.phase == Phase::Changing
-            && self.changes.values().filter(|change| change.body.view >= self.view).count()
+            && self.changes.values().filter(|known| known.change.body.view >= self.view).count()
                 >= self.config.quorums.available();
         let new_view = self.patience(self.attempts.saturating_sub(1));
         switch(&mut self.new_view_runs, quorum, Timer::NewView, new_view, out);
         // A checkpoint above the decided prefix is reached soon, or its state has to be fetched.
-        let behind = self.checkpoints.values().flatten().any(|signed| signed.body.slot > self.decided);
-        let resend = behind || self.is_waiting() || self.phase == Phase::Changing || self.announced.len() > 1;
+        let behind = self.ahead > self.decided || self.committed < self.stable.slot;
+        let announced = self.checkpoints.contains_key(&self.me);
+        let resend = behind || self.is_waiting() || self.phase == Phase::Changing || announced;
         if self.resend_runs.is_none() || resend && self.resend_runs == Some(false) {
             let rest = if resend { 1 } else { IDLE_RATE };
             out.push(Out::Timer(Timer::Resend, self.config.resend * rest));
             self.resend_runs = Some(resend);
         }
+    }
+
+    /// Notes that the primary does its work: patience is as short as at first, and starts anew.
+    pub(super) fn progress(&mut self, out: &mut Outs<Self>) {
+        self.attempts = 0;
+        self.restart_progress(out);
     }
 
     /// Starts patience anew.
@@ -288,7 +331,13 @@ impl Pbft {
 
     /// This replica's progress.
     pub(super) fn status(&self) -> Status {
-        Status { view: self.view, active: self.is_active(), stable: self.stable.slot, decided: self.decided }
+        Status {
+            view: self.view,
+            active: self.is_active(),
+            opened: self.opened(),
+            stable: self.stable.slot,
+            decided: self.decided,
+        }
     }
 }
 

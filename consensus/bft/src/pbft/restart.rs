@@ -2,10 +2,10 @@
 
 use super::{
     config::Config,
-    message::{Record, Vote},
+    message::{NewView, Record, Vote},
     replica::{Pbft, Phase},
 };
-use crate::core::{Base, Index, Out, Outs, Slot, Want};
+use crate::core::{Base, Budgets, Index, Out, Outs, ReplicaSet, Slot, Want};
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Pbft {
@@ -16,25 +16,28 @@ impl Pbft {
             config,
             view: 0,
             phase: Phase::Active,
-            stable: if log.is_empty() { base } else { Base::default() },
+            // Whatever the base, its checkpoint needs a proof before others believe it: peers send one.
+            stable: Base::default(),
             proof: Vec::new(),
             slots: BTreeMap::new(),
             batches: BTreeMap::new(),
             next: 1,
             decided: base.slot,
             committed: base.slot,
-            announced: BTreeMap::new(),
+            ahead: 0,
+            accused: ReplicaSet::default(),
             checkpoints: BTreeMap::new(),
             changes: BTreeMap::new(),
             opening: None,
             deciding: None,
             jobs: BTreeMap::new(),
             next_job: 0,
-            pending: false,
+            pending: None,
             hold: false,
             attempts: 0,
             progress_runs: false,
             new_view_runs: false,
+            budgets: Budgets::default(),
             resend_runs: None,
         };
         for record in log {
@@ -60,21 +63,46 @@ impl Pbft {
                 (self.view, self.phase) = (*view, Phase::Changing);
                 self.slots.values_mut().for_each(|state| state.missing = None);
             }
-            Record::Entered(view, base, choices) => {
-                (self.view, self.phase) = (*view, Phase::Active);
-                self.slots.values_mut().for_each(|state| state.missing = None);
-                for (slot, digest) in (base.slot + 1..).zip(choices).filter(|(slot, _)| *slot > self.stable.slot) {
-                    self.slots.entry(slot).or_default().missing = Some((*view, *digest));
-                }
+            Record::Entered(opening) => {
+                (self.view, self.phase) = (opening.body.view, Phase::Active);
+                self.restore_choices(&opening.body);
+                self.opening = Some(opening.clone());
+            }
+            Record::Learned(opening) => {
+                self.supersede_slots(&opening.body);
+                self.opening = Some(opening.clone());
             }
             Record::Stable(base, proof) => {
                 self.stable = *base;
                 self.proof.clone_from(proof);
                 self.slots = self.slots.split_off(&(base.slot + 1));
-                self.announced = self.announced.split_off(&base.slot);
+                self.checkpoints.values_mut().for_each(|own| own.retain(|signed| signed.body.slot > base.slot));
+                self.checkpoints.retain(|_, own| !own.is_empty());
             }
-            Record::Announced(checkpoint) => drop(self.announced.insert(checkpoint.slot, checkpoint.digest)),
-            Record::PrePrepared(_) | Record::Prepared(_) | Record::Decided(..) => {}
+            Record::Announced(signed) if signed.body.slot > self.stable.slot => {
+                let own = self.checkpoints.entry(self.me).or_default();
+                if own.last().is_none_or(|last| last.body.slot < signed.body.slot) {
+                    own.push(signed.clone());
+                }
+            }
+            Record::PrePrepared(_) | Record::Prepared(_) | Record::Decided(..) | Record::Announced(_) => {}
+        }
+    }
+
+    /// Restores what entering a view did: its choices are due in their slots.
+    fn restore_choices(&mut self, body: &NewView) {
+        self.slots.values_mut().for_each(|state| state.missing = None);
+        self.supersede_slots(body);
+        #[cfg(feature = "mutations")]
+        if self.config.breaks(super::config::Mutation::ForgetChoices) {
+            return;
+        }
+        let chosen = (body.stable.slot + 1..).zip(&body.choices);
+        for (slot, digest) in chosen.filter(|(slot, _)| *slot > self.stable.slot) {
+            let state = self.slots.entry(slot).or_default();
+            if state.accepted_in(body.view).is_none() {
+                state.missing = Some((body.view, *digest));
+            }
         }
     }
 
@@ -100,10 +128,31 @@ impl Pbft {
         // A number is never used twice: every proposal is logged before it leaves.
         self.next = last + 1;
         self.batches.retain(|digest, _| self.slots.values().any(|state| state.needs(*digest)));
+        self.find_ahead();
         self.decided = self.decided.max(self.stable.slot);
         while self.slots.get(&(self.decided + 1)).is_some_and(|state| state.decided.is_some()) {
             self.decided += 1;
         }
+    }
+
+    /// Records that restore this state: what [`Pbft::restored`] reads back.
+    pub(super) fn records(&self) -> Vec<Record> {
+        let mut records: Vec<Record> = self.batches.values().cloned().map(Record::Batch).collect();
+        if self.stable.slot > 0 {
+            records.push(Record::Stable(self.stable, self.proof.clone()));
+        }
+        for (slot, state) in &self.slots {
+            let vote = |(view, digest)| Vote { view, slot: *slot, digest };
+            records.extend(state.accepted.map(vote).map(Record::PrePrepared));
+            records.extend(state.prepared.map(vote).map(Record::Prepared));
+            records.extend(state.decided.map(|digest| Record::Decided(*slot, digest)));
+        }
+        records.extend(self.opening.iter().cloned().map(Record::Entered));
+        records.extend(self.checkpoints.get(&self.me).into_iter().flatten().cloned().map(Record::Announced));
+        if self.phase == Phase::Changing {
+            records.push(Record::Left(self.view));
+        }
+        records
     }
 
     /// Tells the host what the log implies, and others that this replica is back.
@@ -123,7 +172,7 @@ impl Pbft {
             }
         }
         if self.committed < self.stable.slot {
-            out.push(Out::Want(Want::State(self.stable)));
+            out.push(Out::Want(Want::state(self.stable, &self.proof)));
         }
         // Choices of the view that were not accepted before the crash.
         let due: Vec<_> = self.slots.iter().filter_map(|(slot, s)| Some((*slot, s.missing?.1))).collect();

@@ -1,19 +1,15 @@
 //! A replica's knowledge of one slot.
 
-use super::choose::MOST_PREPREPARED;
 use crate::core::{Batch, Tally, View};
 use alloy_primitives::B256;
-use std::collections::BTreeMap;
 
 /// A slot in the window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct SlotState {
-    /// Proposal that this replica made or accepted, of the highest view.
+    /// Proposal that this replica made or accepted, of the highest view. Entry of Q.
     pub(super) accepted: Option<(View, B256)>,
     /// Batch that a quorum accepted, of the highest view: this replica's order vote. Entry of P.
     pub(super) prepared: Option<(View, B256)>,
-    /// Highest view in which each batch was accepted, at most [`MOST_PREPREPARED`] of them. Entries of Q.
-    pub(super) preprepared: BTreeMap<B256, View>,
     pub(super) prepares: Tally,
     pub(super) commits: Tally,
     /// Decisions that others claim, and the one that a correct replica stands behind.
@@ -28,14 +24,19 @@ pub(super) struct SlotState {
 
 impl SlotState {
     /// Accepts a proposal of `view`.
-    pub(super) fn accept(&mut self, view: View, digest: B256) {
+    pub(super) const fn accept(&mut self, view: View, digest: B256) {
         self.accepted = Some((view, digest));
         self.missing = None;
-        self.preprepared.insert(digest, view);
-        if self.preprepared.len() > MOST_PREPREPARED {
-            let oldest = self.preprepared.iter().min_by_key(|(_, view)| **view).map(|(digest, _)| *digest);
-            oldest.and_then(|digest| self.preprepared.remove(&digest));
-        }
+    }
+
+    /// Forgets what a NEW-VIEW proves to be undecided: every batch of an older view than `view`, but the one that it chose.
+    ///
+    /// A valid NEW-VIEW chooses a batch that an older view has decided, so a report of another one could only block later
+    /// choices. That bounds the journal: one batch per slot in Q.
+    pub(super) fn supersede(&mut self, view: View, choice: Option<B256>) {
+        let keeps = |entry: &(View, B256)| entry.0 >= view || Some(entry.1) == choice;
+        self.accepted = self.accepted.filter(keeps);
+        self.prepared = self.prepared.filter(keeps);
     }
 
     /// The digest accepted in `view`.
@@ -50,10 +51,11 @@ impl SlotState {
 
     /// Returns true if some report or vote may still name the batch.
     pub(super) fn needs(&self, digest: B256) -> bool {
-        self.preprepared.contains_key(&digest)
-            || self.prepared.is_some_and(|(_, prepared)| prepared == digest)
+        let names = |entry: Option<(View, B256)>| entry.is_some_and(|(_, named)| named == digest);
+        names(self.accepted)
+            || names(self.prepared)
+            || names(self.missing)
             || self.decided == Some(digest)
             || self.learned == Some(digest)
-            || self.missing.is_some_and(|(_, missing)| missing == digest)
     }
 }

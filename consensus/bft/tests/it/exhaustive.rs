@@ -10,13 +10,16 @@
 //! - COMMITs are counted where they are sent: receiving them changes no vote.
 //! - View changes go to the primary of their view, all at once: a replica that would join a view by them may lose patience
 //!   instead.
+//! - A NEW-VIEW that a replica has skipped is learned in the searches with crashes alone.
 //! - The Byzantine report vouches for every batch in the highest view, since no rule counts vouching against a batch.
 
 use crate::world::sign;
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{
     Base, Batch, Checked, Crypto, Domain, Index, Input, NULL, Out, Protocol as _, Quorums, Signed, View,
-    pbft::{Checkpoint, Config, Msg, Mutation, NewView, Pbft, PrePrepare, Report, Timer, ViewChange, Vote},
+    pbft::{
+        Checkpoint, Config, Leaving, Msg, Mutation, NewView, Pbft, PrePrepare, Record, Report, Timer, ViewChange, Vote,
+    },
 };
 use std::{
     collections::{BTreeSet, HashSet},
@@ -41,6 +44,8 @@ struct Search {
     views: View,
     rule: Rule,
     batches: [Batch; 2],
+    /// Crashes of correct replicas in one history. With any, batches that were asked for come late as well.
+    crashes: usize,
 }
 
 #[derive(Clone)]
@@ -50,6 +55,10 @@ struct State {
     sent: Vec<BTreeSet<Sent>>,
     changes: Vec<Vec<Arc<Signed<ViewChange>>>>,
     openings: Vec<Arc<Signed<NewView>>>,
+    /// Durable records of each correct replica, and batches that it has asked for.
+    logs: Vec<Arc<Vec<Record>>>,
+    asked: Vec<BTreeSet<B256>>,
+    crashes: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +73,12 @@ impl Search {
         let config = Config { mutation, ..Config::new(Quorums::new(n, f).expect("a legal size"), Domain::default()) };
         let batch = |byte| Batch::new(1, Address::ZERO, vec![Bytes::from(vec![byte])]);
         let byzantine = byzantine.iter().copied().map(Index).collect();
-        Self { config: Arc::new(config), byzantine, views, rule, batches: [batch(1), batch(2)] }
+        Self { config: Arc::new(config), byzantine, views, rule, batches: [batch(1), batch(2)], crashes: 0 }
+    }
+
+    const fn with_crashes(mut self, crashes: usize) -> Self {
+        self.crashes = crashes;
+        self
     }
 
     fn n(&self) -> usize {
@@ -83,35 +97,85 @@ impl Search {
             sent: vec![BTreeSet::new(); n],
             changes: vec![Vec::new(); n],
             openings: Vec::new(),
+            logs: vec![Arc::default(); n],
+            asked: vec![BTreeSet::new(); n],
+            crashes: 0,
         };
         for node in (0..n).filter(|node| !self.byzantine.contains(&Index(*node as u16))) {
             let mut out = Vec::new();
             let mut replica = Pbft::open(Index(node as u16), Arc::clone(&self.config), Base::default(), &[], &mut out);
-            replica.on_input(0, Input::Pending(true), &mut out);
+            replica.on_input(0, Input::Pending(Some(0)), &mut out);
             state.replicas[node] = Some(Arc::new(replica));
             self.note(&mut state, node, out);
         }
         state
     }
 
-    /// The state after a correct replica has done something, if that `counts`.
+    /// The states after a correct replica has done something, if that `counts`: it goes on, or it crashes with any prefix of its
+    /// new records durable, and all effects before the next record.
     fn with(
         &self,
         state: &State,
         node: usize,
         act: impl FnOnce(&mut Pbft, &mut Vec<Out<Pbft>>),
         counts: impl FnOnce(&Pbft, &[Out<Pbft>]) -> bool,
-    ) -> Option<State> {
+    ) -> Vec<State> {
         let mut out = Vec::new();
         let mut replica = Pbft::clone(state.replicas[node].as_ref().expect("a correct replica"));
         act(&mut replica, &mut out);
         if !counts(&replica, &out) {
-            return None;
+            return Vec::new();
+        }
+        let mut states = Vec::new();
+        if state.crashes < self.crashes {
+            let records: Vec<usize> =
+                (0..out.len()).filter(|at| matches!(out[*at], Out::Persist(_))).chain([out.len()]).collect();
+            for (durable, end) in records.into_iter().enumerate() {
+                let mut crashed = state.clone();
+                crashed.crashes += 1;
+                let log = Arc::make_mut(&mut crashed.logs[node]);
+                for effect in &out[..end] {
+                    match effect {
+                        Out::Persist(record) => log.push(record.clone()),
+                        Out::Send(_, message) => self.keep(&mut crashed.sent[node], message),
+                        _ => {}
+                    }
+                }
+                debug_assert!(crashed.logs[node].len() >= durable);
+                self.restart(&mut crashed, node);
+                states.push(crashed);
+            }
         }
         let mut state = state.clone();
         state.replicas[node] = Some(Arc::new(replica));
         self.note(&mut state, node, out);
-        Some(state)
+        states.push(state);
+        states
+    }
+
+    /// Opens a replica from its log.
+    fn restart(&self, state: &mut State, node: usize) {
+        let (mut out, log) = (Vec::new(), Arc::clone(&state.logs[node]));
+        let me = Index(node as u16);
+        let mut replica = Pbft::open(me, Arc::clone(&self.config), Base::default(), &log, &mut out);
+        replica.on_input(0, Input::Pending(Some(0)), &mut out);
+        state.asked[node].clear();
+        state.replicas[node] = Some(Arc::new(replica));
+        self.note(state, node, out);
+    }
+
+    /// Keeps a vote or proposal that was sent.
+    fn keep(&self, sent: &mut BTreeSet<Sent>, message: &Msg) {
+        match message {
+            Msg::PrePrepare(PrePrepare { view, batch, .. }) => drop(sent.insert(Sent::Proposal(*view, batch.digest()))),
+            Msg::Prepare(Vote { view, digest, .. }) => drop(sent.insert(Sent::Prepare(*view, *digest))),
+            Msg::Commit(Vote { view, digest, .. }) => drop(sent.insert(Sent::Commit(*view, *digest))),
+            _ => {}
+        }
+    }
+
+    fn known(&self, digest: B256) -> Batch {
+        self.batches.iter().find(|batch| batch.digest() == digest).expect("only known batches are chosen").clone()
     }
 
     /// Keeps what was sent; signs, fetches and proposes at once.
@@ -121,21 +185,16 @@ impl Search {
             let mut more = Vec::new();
             let replica = Arc::make_mut(state.replicas[node].as_mut().expect("a correct replica"));
             match effect {
-                Out::Send(_, Msg::PrePrepare(PrePrepare { view, batch, .. })) => {
-                    state.sent[node].insert(Sent::Proposal(view, batch.digest()));
+                Out::Persist(record) if self.crashes > 0 => Arc::make_mut(&mut state.logs[node]).push(record),
+                Out::Send(_, message @ (Msg::PrePrepare(_) | Msg::Prepare(_) | Msg::Commit(_))) => {
+                    self.keep(&mut state.sent[node], &message);
                 }
-                Out::Send(_, Msg::Prepare(Vote { view, digest, .. })) => {
-                    state.sent[node].insert(Sent::Prepare(view, digest));
-                }
-                Out::Send(_, Msg::Commit(Vote { view, digest, .. })) => {
-                    state.sent[node].insert(Sent::Commit(view, digest));
-                }
-                Out::Send(_, Msg::ViewChange(signed)) => state.changes[node].push(Arc::new(signed)),
+                Out::Send(_, Msg::ViewChange(leaving)) => state.changes[node].push(Arc::new(leaving.change)),
                 Out::Send(_, Msg::NewView(signed)) => state.openings.push(Arc::new(signed)),
+                Out::Send(_, Msg::Fetch(fetch)) if self.crashes > 0 => drop(state.asked[node].insert(fetch.digest)),
                 Out::Send(_, Msg::Fetch(fetch)) => {
-                    let batch = self.batches.iter().find(|batch| batch.digest() == fetch.digest);
-                    let batch = batch.expect("only known batches are chosen").clone();
-                    replica.on_message(0, self.other(me), trusted(Msg::Fetched(batch)), &mut more);
+                    let fetched = trusted(Msg::Fetched(self.known(fetch.digest)));
+                    replica.on_message(0, self.other(me), fetched, &mut more);
                 }
                 Out::Work { job, crypto: Crypto::Sign(bytes) } => {
                     replica.on_input(0, Input::Signed { job, signature: sign(me, &bytes) }, &mut more);
@@ -174,8 +233,7 @@ impl Search {
             .chain(prepared)
             .map(|prepared| ViewChange {
                 view,
-                stable: 0,
-                checkpoints: vec![Checkpoint { slot: 0, digest: B256::ZERO }],
+                stable: Checkpoint::default(),
                 prepared,
                 preprepared: digests.iter().map(vouched).collect(),
             })
@@ -221,12 +279,20 @@ impl Search {
                 for set in self.change_sets(state, view, node) {
                     let deliver = |replica: &mut Pbft, out: &mut Vec<Out<Pbft>>| {
                         for change in set {
-                            replica.on_message(0, change.signer, trusted(Msg::ViewChange((*change).clone())), out);
+                            let leaving = Leaving { change: (*change).clone(), proof: Vec::new() };
+                            replica.on_message(0, leaving.change.signer, trusted(Msg::ViewChange(leaving)), out);
                         }
                     };
                     let opened = self.with(state, node, deliver, |_, out| !out.is_empty());
-                    next.extend(opened.filter(|opened| opened.openings.len() > state.openings.len()));
+                    next.extend(opened.into_iter().filter(|opened| {
+                        opened.openings.len() > state.openings.len() || opened.crashes > state.crashes
+                    }));
                 }
+            }
+            for digest in &state.asked[node] {
+                let (from, fetched) = (self.other(me), trusted(Msg::Fetched(self.known(*digest))));
+                let deliver = |replica: &mut Pbft, out: &mut Vec<_>| replica.on_message(0, from, fetched, out);
+                next.extend(self.with(state, node, deliver, |_, out| !out.is_empty()));
             }
             for opening in &state.openings {
                 self.enter(state, node, opening, next);
@@ -281,12 +347,13 @@ impl Search {
     fn enter(&self, state: &State, node: usize, opening: &Arc<Signed<NewView>>, next: &mut Vec<State>) {
         let replica = state.replicas[node].as_ref().expect("a correct replica");
         let (view, from) = (opening.body.view, opening.signer);
-        if view < replica.view() || view == replica.view() && replica.is_active() {
+        let learns = self.crashes > 0 && view > replica.opened();
+        if (view < replica.view() || view == replica.view() && replica.is_active()) && !learns {
             return;
         }
         let message = trusted(Msg::NewView((**opening).clone()));
         let deliver = |replica: &mut Pbft, out: &mut Vec<_>| replica.on_message(0, from, message, out);
-        next.extend(self.with(state, node, deliver, |entered, _| entered.view() == view && entered.is_active()));
+        next.extend(self.with(state, node, deliver, |entered, _| entered.opened() == view));
     }
 
     /// Every NEW-VIEW that a Byzantine primary may send; replicas refuse those that do not follow.
@@ -301,8 +368,8 @@ impl Search {
                 changes.sort_unstable_by_key(|change| change.signer);
                 for choices in &choices {
                     let (changes, choices) = (changes.clone(), choices.clone());
-                    let stable = Checkpoint { slot: 0, digest: B256::ZERO };
-                    lies.push(Arc::new(signed(liar, NewView { view, changes, stable, choices })));
+                    let (stable, proof) = (Checkpoint::default(), Vec::new());
+                    lies.push(Arc::new(signed(liar, NewView { view, changes, stable, proof, choices })));
                 }
             }
         }
@@ -316,7 +383,11 @@ impl Search {
             salt.hash(&mut hasher);
             for node in 0..self.n() {
                 if let Some(replica) = &state.replicas[node] {
-                    (replica.view(), replica.is_active()).hash(&mut hasher);
+                    (replica.view(), replica.is_active(), replica.opened()).hash(&mut hasher);
+                }
+                if self.crashes > 0 {
+                    format!("{:?}", state.logs[node]).hash(&mut hasher);
+                    (&state.asked[node], state.crashes).hash(&mut hasher);
                 }
                 state.sent[node].hash(&mut hasher);
                 state.changes[node].hash(&mut hasher);
@@ -448,4 +519,19 @@ fn the_search_finds_each_rule_of_the_view_change_that_is_dropped() {
 #[test]
 fn the_search_finds_early_votes_that_are_mixed_over_views() {
     assert!(Search::new(4, 1, &[0], 3, None, Rule::MixedViews).run(3_000_000).2);
+}
+
+/// Visits states in which a correct replica crashes after any prefix of its records, and in which fetched batches come late.
+fn survives(byzantine: u16) -> bool {
+    let most = std::env::var("PHALANX_STATES").ok().and_then(|most| most.parse().ok()).unwrap_or(40_000);
+    let search = Search::new(4, 1, &[byzantine], 1, None, Rule::OneView).with_crashes(1);
+    let (states, decided, broken) = search.run(most);
+    println!("Byzantine {byzantine}, a crash: {states} states, {decided} with a decision");
+    assert!(broken || decided > 0);
+    !broken
+}
+
+#[test]
+fn no_crash_after_any_record_and_no_late_batch_lets_two_batches_be_decided() {
+    assert!((0..3).all(survives));
 }

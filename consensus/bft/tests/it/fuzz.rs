@@ -1,11 +1,13 @@
 //! Junk in every message: mutated bytes either do not decode or change nothing that matters.
 
 use crate::world::{is_genuine, sign};
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, Bytes};
 use alloy_rlp::Decodable as _;
 use phalanx_bft::{
     Base, Batch, Checked, Domain, Index, Out, Protocol as _, Quorums, Signed, Statement as _,
-    pbft::{Checkpoint, Config, Decision, Fetch, Msg, NewView, Pbft, PrePrepare, Report, Status, ViewChange, Vote},
+    pbft::{
+        Checkpoint, Config, Decision, Fetch, Leaving, Msg, NewView, Pbft, PrePrepare, Report, Status, ViewChange, Vote,
+    },
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -17,20 +19,16 @@ fn messages(domain: Domain) -> Vec<Msg> {
     let digest = batch.digest();
     let report = Report { slot: 1, digest, view: 0 };
     let signed = |signer: u16| {
-        let body = ViewChange {
-            view: 1,
-            stable: 0,
-            checkpoints: vec![Checkpoint { slot: 0, digest: B256::ZERO }],
-            prepared: vec![report],
-            preprepared: vec![report],
-        };
+        let body =
+            ViewChange { view: 1, stable: Checkpoint::default(), prepared: vec![report], preprepared: vec![report] };
         Signed { signer: Index(signer), signature: sign(Index(signer), &body.signed_bytes(domain)), body }
     };
     let checkpoint = Checkpoint { slot: 128, digest };
     let new_view = NewView {
         view: 1,
         changes: vec![signed(0), signed(1), signed(2)],
-        stable: Checkpoint { slot: 0, digest: B256::ZERO },
+        stable: Checkpoint::default(),
+        proof: Vec::new(),
         choices: vec![digest],
     };
     vec![
@@ -42,7 +40,7 @@ fn messages(domain: Domain) -> Vec<Msg> {
             signature: sign(Index(1), &checkpoint.signed_bytes(domain)),
             body: checkpoint,
         }),
-        Msg::ViewChange(signed(1)),
+        Msg::ViewChange(Leaving { change: signed(1), proof: Vec::new() }),
         Msg::NewView(Signed {
             signer: Index(1),
             signature: sign(Index(1), &new_view.signed_bytes(domain)),
@@ -51,7 +49,7 @@ fn messages(domain: Domain) -> Vec<Msg> {
         Msg::Fetch(Fetch { digest }),
         Msg::Fetched(batch),
         Msg::Decided(Decision { slot: 1, digest }),
-        Msg::Status(Status { view: 0, active: true, stable: 0, decided: 0 }),
+        Msg::Status(Status { view: 0, active: true, opened: 0, stable: 0, decided: 0 }),
     ]
 }
 

@@ -5,4 +5,6 @@ mod fuzz;
 mod golden;
 mod safety;
 mod attacks;
+mod bounds;
+mod lab;
 mod world;

@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_bft::{
     Base, Batch, Checked, Claim, Crypto, Index, Input, Message as _, Micros, NULL, Out, Protocol as _, Signed, Slot,
     Statement as _, To, Want,
-    pbft::{Config, Msg, Pbft, PrePrepare, Record, Report, Timer, ViewChange, Vote},
+    pbft::{Config, Leaving, Msg, Pbft, PrePrepare, Record, Report, Timer, ViewChange, Vote},
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -81,8 +81,9 @@ struct Node {
     outcomes: BTreeMap<Slot, B256>,
     executing: bool,
     contents: BTreeMap<Slot, B256>,
-    /// Batches that clients want.
-    pool: Vec<Batch>,
+    /// Batches that clients want, by arrival.
+    pool: Vec<(u64, Batch)>,
+    arrived: u64,
 }
 
 /// Checks that hold over all replicas and times.
@@ -138,6 +139,7 @@ impl World {
             executing: false,
             contents: BTreeMap::new(),
             pool: Vec::new(),
+            arrived: 0,
         };
         let rng = ChaCha8Rng::seed_from_u64(setup.seed);
         let mut world = Self {
@@ -253,7 +255,9 @@ impl World {
             }
             Event::Request(batch) => {
                 for node in 0..self.nodes.len() {
-                    self.nodes[node].pool.push(batch.clone());
+                    let number = self.nodes[node].arrived;
+                    self.nodes[node].arrived += 1;
+                    self.nodes[node].pool.push((number, batch.clone()));
                     self.after(node);
                 }
             }
@@ -353,7 +357,7 @@ impl World {
                         .must(durable, || format!("{me} announced an order vote in slot {slot} that is not durable"));
                 }
             }
-            Out::Want(Want::State(base)) => self.install(node, base),
+            Out::Want(Want::State { base, .. }) => self.install(node, base),
             Out::Evidence { .. } => self.ledger.evidence += 1,
             Out::Returned(_) | Out::Proposed { .. } | Out::Stable { .. } => {}
         }
@@ -372,7 +376,7 @@ impl World {
         }
         let contents = self.nodes[holder].contents.clone();
         let contents: BTreeMap<Slot, B256> = contents.into_iter().filter(|(slot, _)| *slot <= base.slot).collect();
-        self.nodes[node].pool.retain(|batch| !contents.values().any(|digest| *digest == batch.digest()));
+        self.nodes[node].pool.retain(|(_, batch)| !contents.values().any(|digest| *digest == batch.digest()));
         self.nodes[node].contents.extend(contents);
         self.nodes[node].outcomes.extend(outcomes);
         self.nodes[node].decided = self.nodes[node].decided.split_off(&(base.slot + 1));
@@ -448,8 +452,9 @@ impl World {
                 let vote = Vote { digest, ..*vote };
                 vec![Msg::Prepare(vote), Msg::Commit(vote), message.clone()]
             }
-            (Msg::ViewChange(signed), 1..4) => {
-                let slots = signed.body.stable + 1..signed.body.stable + 4;
+            (Msg::ViewChange(leaving), 1..4) => {
+                let signed = &leaving.change;
+                let slots = signed.body.stable.slot + 1..signed.body.stable.slot + 4;
                 let view = self.rng.random_range(0..signed.body.view);
                 let reports: Vec<Report> = slots.map(|slot| Report { slot, digest, view }).collect();
                 let body = ViewChange {
@@ -458,7 +463,8 @@ impl World {
                     ..signed.body.clone()
                 };
                 let signature = sign(me, &body.signed_bytes(self.setup.config.domain));
-                vec![Msg::ViewChange(Signed { signer: me, signature, body })]
+                let change = Signed { signer: me, signature, body };
+                vec![Msg::ViewChange(Leaving { change, proof: leaving.proof.clone() })]
             }
             (Msg::NewView(signed), 1..4) => {
                 let mut body = signed.body.clone();
@@ -476,9 +482,12 @@ impl World {
     fn after(&mut self, node: usize) {
         let Some(replica) = &self.nodes[node].replica else { return };
         let (room, pool) = (replica.room(), &self.nodes[node].pool);
-        let waits = !pool.is_empty();
+        // What has its place in the decided prefix waits for execution only.
+        let ordered = self.nodes[node].decided.range(..=replica.decided()).map(|(_, batch)| batch.as_ref());
+        let ordered: Vec<&Batch> = ordered.flatten().collect();
+        let waits = pool.iter().find(|(_, batch)| !ordered.contains(&batch)).map(|(number, _)| *number);
         if room > 0
-            && let Some(batch) = pool.iter().find(|batch| !replica.is_in_flight(batch.digest())).cloned()
+            && let Some((_, batch)) = pool.iter().find(|(_, batch)| !replica.is_in_flight(batch.digest())).cloned()
         {
             self.call(node, |replica, now, out| replica.on_input(now, Input::Batch(batch), out));
             return;
@@ -513,7 +522,7 @@ impl World {
             let digest = keccak256([last.1.as_slice(), content.as_slice()].concat());
             state.outcomes.insert(slot, digest);
             state.contents.insert(slot, content);
-            state.pool.retain(|waiting| Some(waiting) != batch.as_ref());
+            state.pool.retain(|(_, waiting)| Some(waiting) != batch.as_ref());
             if correct {
                 let before = *self.ledger.outcomes.entry(slot).or_insert(digest);
                 self.ledger.must(before == digest, || format!("slot {slot} has two outcomes"));

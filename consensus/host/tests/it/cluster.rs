@@ -39,6 +39,8 @@ pub(crate) struct Setup {
     pub(crate) slow: BTreeMap<usize, Costs>,
     /// Byzantine: does nothing by itself; the test injects its frames.
     pub(crate) silent: BTreeSet<usize>,
+    /// True if logs are compacted at every stable checkpoint.
+    pub(crate) compacts: bool,
 }
 
 impl Setup {
@@ -58,6 +60,7 @@ impl Setup {
             resend: 20_000,
             slow: BTreeMap::new(),
             silent: BTreeSet::new(),
+            compacts: false,
         }
     }
 }
@@ -79,6 +82,8 @@ struct Machine {
     disk: Disk,
     log: Vec<Record>,
     unsynced: BTreeMap<u64, Record>,
+    /// The log begins with records that include appends up to this number.
+    compacted: u64,
     timers: BTreeMap<HostTimer<Timer>, u64>,
     pipeline_due: Option<Micros>,
 }
@@ -112,6 +117,7 @@ impl Cluster {
             disk: Disk::default(),
             log: Vec::new(),
             unsynced: BTreeMap::new(),
+            compacted: 0,
             timers: BTreeMap::new(),
             pipeline_due: None,
         };
@@ -154,7 +160,7 @@ impl Cluster {
             pbft::Config { interval, timeout, resend: self.setup.resend, ..pbft::Config::new(quorums, domain) };
         let (me, scheme) = (Index(node as u16), Simulated::new(Index(node as u16), 64));
         let log = self.machines[node].log.clone();
-        let host = Host::new(me, config, Arc::new(protocol), Arc::new(scheme), log);
+        let host = Host::new(me, config, Arc::new(protocol), Arc::new(scheme), log).expect("legal constants");
         let disk = core::mem::take(&mut self.machines[node].disk);
         let costs = self.setup.slow.get(&node).copied().unwrap_or(self.setup.costs);
         let engine = Arc::new(ModelEngine::open(7, Limits { depth: 64, ..Limits::default() }, costs, disk));
@@ -176,6 +182,7 @@ impl Cluster {
         machine.disk = disk;
         machine.epoch += 1;
         machine.unsynced.clear();
+        machine.compacted = 0;
         machine.timers.clear();
         machine.pipeline_due = None;
         self.push(downtime, Event::Restart(node));
@@ -324,6 +331,7 @@ impl Cluster {
     fn act(&mut self, node: usize, action: Action<Pbft>) {
         let (now, epoch) = (self.now, self.machines[node].epoch);
         match action {
+            Action::Append(number, _) if number <= self.machines[node].compacted => {}
             Action::Append(number, record) => {
                 self.machines[node].unsynced.insert(number, record);
                 if self.setup.persist == 0 {
@@ -365,8 +373,36 @@ impl Cluster {
                 self.times.entry((node, meta.height)).or_insert(now);
             }
             Action::Halted(_) => drop(self.halted.insert(node)),
+            Action::Stable(_) if self.setup.compacts => self.compact(node),
             Action::Stable(_) | Action::Evidence(..) => {}
         }
+    }
+
+    /// Writes the log anew, at once and durably.
+    fn compact(&mut self, node: usize) {
+        let now = self.now;
+        let machine = &mut self.machines[node];
+        let Some(live) = &mut machine.node else { return };
+        let (number, records) = live.consensus().compacted().expect("open");
+        (machine.log, machine.compacted) = (records, number);
+        machine.unsynced = machine.unsynced.split_off(&(number + 1));
+        live.consensus().durable(now, number);
+    }
+
+    /// Number of records in a node's log.
+    pub(crate) fn records(&self, node: usize) -> usize {
+        self.machines[node].log.len()
+    }
+
+    /// A node's host.
+    pub(crate) fn host(&mut self, node: usize) -> &mut Host<Pbft> {
+        self.machines[node].node.as_mut().expect("up").consensus()
+    }
+
+    /// A client's transaction reaches one node.
+    pub(crate) fn submit_to(&mut self, node: usize, number: u64) {
+        let now = self.now;
+        self.call(node, |host| host.submit(now, model_tx(1, &number.to_be_bytes())));
     }
 
     /// Committed height of a node's engine; zero while it is down.

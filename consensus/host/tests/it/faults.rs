@@ -11,6 +11,7 @@ fn random_crashes_cuts_and_losses_leave_one_outcome_per_height() {
         let costs = Costs { execute_us: 200, stage_us: 300, flip_us: 50, ..Costs::default() };
         let (persist, lost) = (seed % 3 * 150, (seed % 2 * 50) as u32);
         let setup = Setup { persist, lost, jitter: 1_500, costs, interval: 4, timeout: 30_000, seed, ..Setup::new(n) };
+        let setup = Setup { compacts: seed % 2 == 0, ..setup };
         let mut cluster = Cluster::new(setup);
         (0..30).for_each(|number| cluster.submit(number * 4_000, number));
         for _ in 0..8 {
@@ -72,4 +73,38 @@ fn a_node_with_a_wrong_result_halts_and_the_others_go_on() {
     cluster.run(2_000_000);
     assert_eq!(cluster.halted.iter().copied().collect::<Vec<_>>(), [2]);
     assert_eq!(cluster.lowest(), 20);
+}
+
+/// A log that is compacted holds the retained blocks and the window, however long the node runs.
+#[test]
+fn a_compacted_log_is_bounded_and_restores_the_node() {
+    let setup = Setup { interval: 8, persist: 50, retention: 16, compacts: true, ..Setup::new(4) };
+    let mut cluster = Cluster::new(setup);
+    (0..400).for_each(|number| cluster.submit(number * 5_000, number));
+    let mut most = 0;
+    for step in 1..=24 {
+        cluster.run(step * 100_000);
+        most = most.max((0..4).map(|node| cluster.records(node)).max().expect("nodes"));
+        cluster.crash((step % 4) as usize, 3_000);
+    }
+    cluster.run(6_000_000);
+    assert!(cluster.halted.is_empty() && (0..4).all(|node| cluster.height(node) == cluster.height(0)));
+    assert!(cluster.height(0) >= 100 && most < 400, "height {}, {most} records", cluster.height(0));
+    assert!((0..4).all(|node| cluster.root(node) == cluster.root(0)));
+}
+
+/// All lose their power between the commit of a checkpoint's block and its announcement; the checkpoint is announced after all.
+#[test]
+fn a_checkpoint_that_no_replica_could_announce_is_announced_after_the_restart() {
+    for at in (1_000..40_000).step_by(3_000) {
+        let mut cluster = Cluster::new(Setup { interval: 4, persist: 400, ..Setup::new(4) });
+        (0..40).for_each(|number| cluster.submit(number * 1_000, number));
+        for _ in 0..6 {
+            cluster.run(cluster.now + at);
+            (0..4).for_each(|node| cluster.crash(node, 1_000));
+        }
+        (100..140).for_each(|number| cluster.submit(50_000 + number * 100, number));
+        cluster.run(cluster.now + 20_000_000);
+        assert!(cluster.height(0) >= 40, "at {at}: height {}\n{}", cluster.height(0), cluster.describe());
+    }
 }

@@ -1,0 +1,122 @@
+//! Constants of a host, and its exchange with the shell: records, timers, actions.
+
+use crate::{
+    chain::{BlockRules, Tip},
+    frame::Frame,
+};
+use alloy_primitives::{Address, Bytes};
+use phalanx_bft::{Base, Batch, ConfigError, Domain, Index, Micros, Protocol, Quorums, Slot, To};
+use phalanx_engine_api::Outcome;
+use phalanx_pipeline::{BlockMeta, Committee, Config, Incident};
+
+/// Constants of a host.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Replicas and faults.
+    pub quorums: Quorums,
+    /// Separates signatures from those of other instances.
+    pub domain: Domain,
+    /// From batches to blocks.
+    pub rules: BlockRules,
+    /// Configuration of the pipeline.
+    pub pipeline: Config,
+    /// Receiver of the fees of own batches.
+    pub beneficiary: Address,
+    /// Maximum number of transactions per batch.
+    pub batch_txs: usize,
+    /// Maximum length of the transactions of a batch, in bytes.
+    pub batch_bytes: usize,
+    /// Time that a batch waits to become full, in µs.
+    pub batch_delay: Micros,
+    /// Time between two repetitions of state votes, in µs.
+    pub resend: Micros,
+    /// Milliseconds since 1970 at the clock's zero.
+    pub epoch_ms: u64,
+    /// Decided blocks kept below the stable checkpoint, for replicas that are behind.
+    pub retention: u64,
+}
+
+impl HostConfig {
+    /// A configuration for `quorums`: batches of 100 transactions, 1 MiB or 1 ms, 1,024 blocks retained.
+    #[must_use]
+    pub fn new(quorums: Quorums, domain: Domain) -> Self {
+        let rules = BlockRules { chain: domain.chain, gas_limit: u64::MAX, base_fee: 0 };
+        let committee = Committee::equal(quorums.n() as u32);
+        let pipeline = Config::validator(committee);
+        let (batch_txs, batch_delay, resend, epoch_ms, retention) = (100, 1_000, 50_000, 0, 1_024);
+        Self {
+            quorums,
+            domain,
+            rules,
+            pipeline,
+            beneficiary: Address::ZERO,
+            batch_txs,
+            batch_bytes: 1 << 20,
+            batch_delay,
+            resend,
+            epoch_ms,
+            retention,
+        }
+    }
+
+    /// Checks every constant.
+    ///
+    /// # Errors
+    /// Names the first constant that no host can run with.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        const HOUR: Micros = 3_600_000_000;
+        ConfigError::within("batch_txs", self.batch_txs as u64, 1, 1 << 20)?;
+        ConfigError::within("batch_bytes", self.batch_bytes as u64, 64, 1 << 30)?;
+        ConfigError::within("batch_delay", self.batch_delay, 0, HOUR)?;
+        ConfigError::within("resend", self.resend, 1, HOUR)?;
+        ConfigError::within("epoch_ms", self.epoch_ms, 0, 1 << 50)?;
+        ConfigError::within("retention", self.retention, 1, 1 << 32)
+    }
+}
+
+/// A record of a host's log.
+#[derive(Clone, Debug)]
+pub enum HostRecord<R> {
+    /// The block below the oldest one of the log. First record of a compacted log.
+    Base(Tip),
+    /// A record of the protocol.
+    Protocol(R),
+    /// A decided block. Slots come in order.
+    Block(Slot, Option<Batch>),
+    /// Outcome of a committed block, encoded: a replica that is behind checks blocks against it.
+    Outcome(Slot, Bytes),
+}
+
+/// Timers of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HostTimer<T> {
+    /// A timer of the protocol.
+    Protocol(T),
+    /// A batch has waited long enough.
+    Batch,
+    /// Own state votes may have been lost, or the certificates that they helped to form.
+    Votes,
+    /// Clients' requests may not have reached the leader.
+    Requests,
+}
+
+/// An action that a host asks its shell for, in order.
+#[derive(Debug)]
+pub enum Action<P: Protocol> {
+    /// Append a record to the log and report [`Host::durable`](crate::Host::durable) with its number. Appends may be grouped.
+    Append(u64, HostRecord<P::Record>),
+    /// Send a frame.
+    Send(To, Frame<P::Msg>),
+    /// Set a timer, replacing one of the same name.
+    Timer(HostTimer<P::Timer>, Micros),
+    /// Cancel a timer.
+    Cancel(HostTimer<P::Timer>),
+    /// A block is committed: clients can be answered.
+    Committed(BlockMeta, Outcome),
+    /// Older records can go: [`Host::compacted`](crate::Host::compacted) tells what to write instead.
+    Stable(Base),
+    /// Proof that a replica broke the protocol. Keep it.
+    Evidence(Index, Bytes),
+    /// The node has stopped. Keep the incident.
+    Halted(Box<Incident>),
+}

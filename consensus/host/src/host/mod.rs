@@ -1,0 +1,483 @@
+//! The host: feeds the protocol, performs its effects when their records are durable, and speaks to the pipeline.
+
+mod vote;
+mod request;
+mod catch_up;
+
+use crate::{
+    chain::{Chain, Tip, decode_outcome, encode_outcome},
+    config::{Action, HostConfig, HostRecord, HostTimer},
+    frame::Frame,
+    pool::Pool,
+    proof::StateProof,
+    votes::Votes,
+};
+use alloy_primitives::{B256, Bytes};
+use catch_up::Transfer;
+use phalanx_adapter::{Consensus, Decided, DecidedBlock, Standing};
+use phalanx_bft::{
+    Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Micros, Out, Protocol, Slot, View, Want,
+};
+use phalanx_engine_api::{Committed, FatalCause, Outcome};
+use phalanx_keys::Scheme;
+use phalanx_pipeline::{BlockMeta, Certificate, Config, ConsensusEvent, Effect, PayloadRef};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+/// Blocks in one answer to a replica that is behind.
+const MOST_BLOCKS: usize = 64;
+
+/// A replica of protocol `P` without I/O. The shell verifies, delivers, writes and keeps time; [`phalanx_adapter::Node`] joins the
+/// host with a pipeline and an engine.
+pub struct Host<P: Protocol> {
+    me: Index,
+    config: HostConfig,
+    protocol_config: Arc<P::Config>,
+    scheme: Arc<dyn Scheme>,
+    /// Records of the protocol, until the engine has told where it is.
+    records: Vec<P::Record>,
+    protocol: Option<P>,
+    chain: Chain,
+    votes: Votes,
+    /// Views of own order votes on proposals that have no block yet.
+    loose_votes: BTreeMap<Slot, View>,
+    now: Micros,
+    actions: Vec<Action<P>>,
+    /// Effects and events, each with the record that it waits for.
+    effects: VecDeque<(u64, Out<P>)>,
+    events: VecDeque<(u64, ConsensusEvent)>,
+    appended: u64,
+    durable: u64,
+    pool: Pool,
+    /// View whose proposals the pool knows.
+    view: View,
+    batch_runs: bool,
+    votes_run: bool,
+    requests_run: bool,
+    /// Oldest request when requests were last looked at.
+    stuck: Option<u64>,
+    budgets: Budgets,
+    /// Height of the newest acknowledged block.
+    committed: Slot,
+    transfer: Option<Transfer>,
+    /// Peer that is asked, and the number of blocks that it had sent when the protocol last wanted the state.
+    asked: u16,
+    sent_before: usize,
+    fatal: Option<FatalCause>,
+}
+
+impl<P: Protocol> core::fmt::Debug for Host<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Host").field("me", &self.me).field("decided", &self.chain.decided()).finish_non_exhaustive()
+    }
+}
+
+impl<P: Protocol> Host<P> {
+    /// A host that continues its log.
+    ///
+    /// # Errors
+    /// Names the first constant that no host can run with.
+    pub fn new(
+        me: Index,
+        config: HostConfig,
+        protocol_config: Arc<P::Config>,
+        scheme: Arc<dyn Scheme>,
+        log: impl IntoIterator<Item = HostRecord<P::Record>>,
+    ) -> Result<Self, ConfigError> {
+        config.check()?;
+        P::check(&protocol_config)?;
+        // Beside its transactions, a batch has a few fields.
+        let most = P::batch_bytes(&protocol_config).saturating_sub(64) as u64;
+        ConfigError::within("batch_bytes", config.batch_bytes as u64, 64, most)?;
+        let mut chain = Chain::new(config.rules, Tip::default());
+        let mut records = Vec::new();
+        for record in log {
+            match record {
+                HostRecord::Base(tip) => chain = Chain::new(config.rules, tip),
+                HostRecord::Protocol(record) => records.push(record),
+                HostRecord::Block(slot, batch) => drop(chain.decide(slot, batch)),
+                HostRecord::Outcome(slot, outcome) => {
+                    if let Some(block) = chain.block_mut(slot) {
+                        block.outcome = Some(outcome);
+                    }
+                }
+            }
+        }
+        let votes = Votes::new(config.quorums);
+        Ok(Self {
+            me,
+            config,
+            protocol_config,
+            scheme,
+            records,
+            protocol: None,
+            chain,
+            votes,
+            loose_votes: BTreeMap::new(),
+            now: 0,
+            actions: Vec::new(),
+            effects: VecDeque::new(),
+            events: VecDeque::new(),
+            appended: 0,
+            durable: 0,
+            pool: Pool::default(),
+            view: 0,
+            batch_runs: false,
+            votes_run: false,
+            committed: 0,
+            requests_run: false,
+            stuck: None,
+            budgets: Budgets::default(),
+            transfer: None,
+            asked: 0,
+            sent_before: 0,
+            fatal: None,
+        })
+    }
+
+    /// Actions since the last call, in order.
+    pub fn take_actions(&mut self) -> Vec<Action<P>> {
+        core::mem::take(&mut self.actions)
+    }
+
+    /// The protocol, once the engine has told where it is.
+    #[must_use]
+    pub const fn protocol(&self) -> Option<&P> {
+        self.protocol.as_ref()
+    }
+
+    /// Blocks up to this slot are decided.
+    #[must_use]
+    pub const fn decided_slot(&self) -> Slot {
+        self.chain.decided()
+    }
+
+    /// The block below the oldest retained one.
+    #[must_use]
+    pub const fn base(&self) -> Tip {
+        self.chain.base()
+    }
+
+    /// Records that replace the log, and the number of the last append that they include.
+    ///
+    /// A shell writes them to a new file, makes it durable in the place of the old one, drops appends up to that number, and
+    /// reports [`Host::durable`] with it. `None` before the engine has told where it is.
+    #[must_use]
+    pub fn compacted(&self) -> Option<(u64, Vec<HostRecord<P::Record>>)> {
+        let protocol = self.protocol.as_ref()?;
+        let mut records = vec![HostRecord::Base(self.chain.base())];
+        let decided = self.chain.from(0).take_while(|(slot, _)| **slot <= self.chain.decided());
+        for (slot, block) in decided {
+            records.push(HostRecord::Block(*slot, block.batch.clone()));
+            records.extend(block.outcome.iter().map(|outcome| HostRecord::Outcome(*slot, outcome.clone())));
+        }
+        records.extend(protocol.journal().into_iter().map(HostRecord::Protocol));
+        Some((self.appended, records))
+    }
+
+    /// Reports that every record up to this number is durable.
+    pub fn durable(&mut self, now: Micros, number: u64) {
+        self.now = now;
+        self.durable = self.durable.max(number);
+        self.perform();
+    }
+
+    /// Handles a frame that the channel proves to be from `from`. Frames with a wrong signature are dropped.
+    pub fn on_frame(&mut self, now: Micros, from: Index, frame: Frame<P::Msg>) {
+        self.now = now;
+        match frame {
+            Frame::Protocol(message) => {
+                let (scheme, domain) = (Arc::clone(&self.scheme), self.config.domain);
+                let wanted = self.protocol.as_ref().is_some_and(|protocol| protocol.wants(from, &message));
+                if let Some(checked) = Some(message)
+                    .filter(|_| wanted)
+                    .and_then(|message| Checked::new(message, domain, |claims| scheme.verify(claims).is_ok()))
+                {
+                    self.call(|protocol, out| protocol.on_message(now, from, checked, out));
+                }
+            }
+            Frame::StateVote(vote) => self.on_votes(from, vec![vote], true),
+            Frame::Certificate(votes) => self.on_votes(from, votes, false),
+            Frame::WantBlocks(want) => self.serve(from, want),
+            Frame::Blocks(blocks) if from.0 == self.asked => self.on_blocks(blocks),
+            Frame::Blocks(_) => {}
+            Frame::Request(tx) => self.submit(now, tx),
+        }
+        self.perform();
+    }
+
+    /// Handles a timer that was set and not cancelled.
+    pub fn on_timer(&mut self, now: Micros, timer: HostTimer<P::Timer>) {
+        self.now = now;
+        match timer {
+            HostTimer::Protocol(timer) => self.call(|protocol, out| protocol.on_timer(now, timer, out)),
+            HostTimer::Batch => {
+                self.batch_runs = false;
+                self.propose(true);
+            }
+            HostTimer::Votes => self.repeat_votes(),
+            HostTimer::Requests => self.repeat_requests(),
+        }
+        self.perform();
+    }
+
+    fn call(&mut self, act: impl FnOnce(&mut P, &mut Vec<Out<P>>)) {
+        let Some(protocol) = &mut self.protocol else { return };
+        let mut out = Vec::new();
+        act(protocol, &mut out);
+        let view = protocol.view();
+        if view > self.view {
+            self.enter(view);
+        }
+        self.enqueue(out);
+    }
+
+    /// Appends records at once, and lets what follows wait for them. Proposals are noted at once as well, so that none of their
+    /// transactions is proposed again while a record is not durable yet.
+    fn enqueue(&mut self, out: Vec<Out<P>>) {
+        for effect in out {
+            match &effect {
+                Out::Proposed { view, batch: Some(batch), .. } => self.pool.propose(*view, batch.transactions()),
+                // Whatever view comes: a decided batch keeps its slot.
+                Out::Decided { batch: Some(batch), .. } => self.pool.propose(View::MAX, batch.transactions()),
+                Out::Returned(batch) => self.pool.give_back(batch.transactions()),
+                _ => {}
+            }
+            match effect {
+                Out::Persist(record) => self.append(HostRecord::Protocol(record)),
+                effect => self.effects.push_back((self.appended, effect)),
+            }
+        }
+    }
+
+    fn append(&mut self, record: HostRecord<P::Record>) {
+        self.appended += 1;
+        self.actions.push(Action::Append(self.appended, record));
+    }
+
+    /// Performs every effect whose record is durable, and proposes what there is room for.
+    fn perform(&mut self) {
+        loop {
+            while let Some((_, effect)) = self.effects.pop_front_if(|(after, _)| *after <= self.durable) {
+                self.effect(effect);
+            }
+            if !self.propose(false) {
+                return;
+            }
+        }
+    }
+
+    fn effect(&mut self, effect: Out<P>) {
+        match effect {
+            Out::Persist(record) => self.append(HostRecord::Protocol(record)),
+            Out::Send(to, message) => self.actions.push(Action::Send(to, Frame::Protocol(message))),
+            Out::Timer(timer, after) => self.actions.push(Action::Timer(HostTimer::Protocol(timer), after)),
+            Out::Cancel(timer) => self.actions.push(Action::Cancel(HostTimer::Protocol(timer))),
+            Out::Work { job, crypto: Crypto::Sign(bytes) } => {
+                let (now, signature) = (self.now, self.scheme.sign(&bytes));
+                self.call(|protocol, out| protocol.on_input(now, Input::Signed { job, signature }, out));
+            }
+            Out::Proposed { slot, batch, .. } => {
+                // An order vote belongs to the content that it was cast for.
+                if self.chain.block(slot).is_none_or(|block| block.batch != batch) {
+                    self.loose_votes.remove(&slot);
+                }
+                let new = self.chain.propose(slot, batch);
+                self.tell_proposed(&new);
+            }
+            Out::OrderVoted { slot, view } => {
+                self.loose_votes.insert(slot, view);
+                self.tell_order_votes();
+            }
+            Out::Decided { slot, batch } => self.decided(slot, batch),
+            Out::Conflict { slot } => self.fatal = Some(FatalCause::Contradiction { height: slot }),
+            Out::Stable { base, proof } => {
+                // What the own engine has not committed is still to be replayed to it.
+                self.chain.prune(base.slot.saturating_sub(self.config.retention).min(self.committed));
+                self.events.push_back((self.appended, ConsensusEvent::Finalised(base.slot)));
+                self.certify(base, &proof);
+                self.actions.push(Action::Stable(base));
+            }
+            Out::Want(Want::State { base, proof }) => self.want(base, proof),
+            // Its transactions are back in the pool.
+            Out::Returned(_) => {}
+            Out::Evidence { against, proof } => self.actions.push(Action::Evidence(against, proof)),
+        }
+    }
+
+    /// Hands new blocks to the pipeline, in the order of their slots.
+    fn tell_proposed(&mut self, new: &[Slot]) {
+        for block in new.iter().filter_map(|slot| self.chain.block(*slot)) {
+            let payload = PayloadRef::Here(Arc::clone(&block.payload));
+            let event = ConsensusEvent::Proposed { meta: block.meta, env: block.env, payload };
+            self.events.push_back((self.appended, event));
+        }
+        if !new.is_empty() {
+            self.tell_order_votes();
+        }
+    }
+
+    /// Tells the pipeline of order votes, from the first undecided slot as far as one view reaches: with slots in parallel, the
+    /// order vote of a slot alone promises nothing of the one before it.
+    fn tell_order_votes(&mut self) {
+        let mut common = None;
+        let mut slot = self.chain.decided() + 1;
+        while let Some(view) = self.loose_votes.get(&slot).copied()
+            && common.is_none_or(|common| common == view)
+            && let Some(block) = self.chain.block_mut(slot)
+        {
+            common = Some(view);
+            if block.order_voted != Some(view) {
+                block.order_voted = Some(view);
+                self.events.push_back((self.appended, ConsensusEvent::OrderVoteDurable(block.meta.id)));
+                self.say_vote(slot);
+            }
+            slot += 1;
+        }
+    }
+
+    fn decided(&mut self, slot: Slot, batch: Option<Batch>) {
+        let before = self.chain.decided();
+        let contradicts = match slot <= before {
+            true => self.chain.block(slot).is_some_and(|block| block.batch != batch),
+            false => !self.votes.decide(slot, batch.clone()),
+        };
+        if contradicts {
+            self.fatal = Some(FatalCause::Contradiction { height: slot });
+        }
+        if contradicts || slot <= before {
+            return;
+        }
+        let new = self.chain.propose(slot, batch);
+        self.tell_proposed(&new);
+        // The contiguous prefix is ordered.
+        while let Some(batch) = self.votes.take_decided(self.chain.decided() + 1) {
+            let slot = self.chain.decided() + 1;
+            let new = self.chain.decide(slot, batch.clone());
+            self.tell_proposed(&new);
+            if self.chain.decided() < slot {
+                break;
+            }
+            if let Some(batch) = &batch {
+                self.pool.order(slot, batch.transactions());
+            }
+            self.append(HostRecord::Block(slot, batch));
+            self.loose_votes.remove(&slot);
+        }
+        let decided = self.chain.decided();
+        if decided > before
+            && let Some(block) = self.chain.block(decided)
+        {
+            let (tip, height) = (block.meta.id, decided);
+            self.events.push_back((self.appended, ConsensusEvent::Ordered { tip, height, proof: Bytes::new() }));
+            (before + 1..=decided).for_each(|slot| self.say_vote(slot));
+            self.tell_pending();
+        }
+    }
+
+    /// A block is committed: the protocol moves on, and clients are answered.
+    fn committed(&mut self, meta: BlockMeta, outcome: Outcome) {
+        let (slot, digest) = (meta.height, outcome.digest());
+        self.committed = slot;
+        // A certificate of the state implies the order, before the protocol knows it.
+        while self.chain.decided() < slot
+            && let Some(block) = self.chain.block(self.chain.decided() + 1)
+        {
+            let batch = block.batch.clone();
+            self.decided(self.chain.decided() + 1, batch);
+        }
+        let encoded = encode_outcome(&outcome);
+        if let Some(block) = self.chain.block_mut(slot) {
+            block.outcome = Some(encoded.clone());
+        }
+        // Durable before the checkpoint that names it.
+        self.append(HostRecord::Outcome(slot, encoded));
+        let below = slot.saturating_sub(self.config.retention);
+        self.votes.prune(below);
+        self.pool.prune(below);
+        self.actions.push(Action::Committed(meta, outcome));
+        let now = self.now;
+        self.call(|protocol, out| protocol.on_input(now, Input::Committed { slot, digest }, out));
+    }
+}
+
+impl<P: Protocol> Consensus for Host<P> {
+    fn config(&self) -> Config {
+        self.config.pipeline.clone()
+    }
+
+    fn standing(&self) -> Standing {
+        let last = self.chain.block(self.chain.decided());
+        let last = last.map(|block| Decided { height: block.meta.height, id: block.meta.id });
+        Standing { first: self.chain.base().slot + 1, last }
+    }
+
+    fn resumed(&mut self, committed: &Committed) {
+        let records = core::mem::take(&mut self.records);
+        self.committed = committed.height;
+        let outcomes = self.chain.from(0).take_while(|(slot, _)| **slot <= committed.height);
+        let outcomes = outcomes.filter_map(|(slot, block)| Some((*slot, decode_outcome(block.outcome.as_ref()?)?.1)));
+        let outcomes: Vec<(Slot, B256)> = outcomes.collect();
+        let digest = outcomes.last().filter(|(slot, _)| *slot == committed.height).map_or(B256::ZERO, |(_, d)| *d);
+        let base = Base { slot: committed.height, digest };
+        let mut out = Vec::new();
+        let protocol = P::open(self.me, Arc::clone(&self.protocol_config), base, &records, &mut out);
+        self.view = protocol.view();
+        self.protocol = Some(protocol);
+        // Transactions of the log are known: a client that repeats one gets no second block.
+        for (slot, block) in self.chain.from(0).take_while(|(slot, _)| **slot <= self.chain.decided()) {
+            self.pool.order(*slot, block.payload.txs());
+        }
+        self.enqueue(out);
+        // A crash may have come between a commit and the announcement of its checkpoint.
+        let now = self.now;
+        for (slot, digest) in outcomes {
+            self.call(|protocol, out| protocol.on_input(now, Input::Committed { slot, digest }, out));
+        }
+        self.tell_pending();
+        self.perform();
+    }
+
+    fn block(&mut self, height: u64) -> Result<Option<DecidedBlock>, FatalCause> {
+        let block = self.chain.block(height).filter(|_| height <= self.chain.decided());
+        Ok(block.map(|block| {
+            let mut decided = block.decided();
+            let votes = self.votes.certificate(height);
+            if let Some(first) = votes.first().filter(|vote| vote.body.block == block.meta.id.0) {
+                let (digest, bytes) = (first.body.digest, StateProof::Votes(votes.to_vec()).encode());
+                decided.certificate = Some(Certificate { digest, bytes });
+            }
+            decided
+        }))
+    }
+
+    fn next(&mut self, now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause> {
+        self.now = now_us;
+        if let Some(cause) = self.fatal.take() {
+            return Err(cause);
+        }
+        self.perform();
+        Ok(self.events.pop_front_if(|(after, _)| *after <= self.durable).map(|(_, event)| event))
+    }
+
+    fn apply(&mut self, effect: Effect) -> Result<(), FatalCause> {
+        match effect {
+            Effect::StateVote { meta, digest } => {
+                self.votes.set_own(meta.height, meta.id.0, digest);
+                self.say_vote(meta.height);
+            }
+            Effect::Ack { meta, outcome } => self.committed(meta, outcome),
+            Effect::Pressure(pressure) => {
+                let (now, hold) = (self.now, pressure.hold_votes);
+                self.call(|protocol, out| protocol.on_input(now, Input::Hold(hold), out));
+            }
+            Effect::Halt(incident) => self.actions.push(Action::Halted(incident)),
+            // Payloads come with their batches, certificates are formed here, transactions wait in the pool.
+            _ => {}
+        }
+        self.perform();
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! State votes: sending the own ones, counting those of others, handing certificates on.
+
+use super::{Host, MOST_BLOCKS};
+use crate::{
+    chain::decode_outcome,
+    config::{Action, HostTimer},
+    frame::{Frame, StateVote},
+    proof::StateProof,
+};
+use phalanx_bft::{Claim, Index, Lean, Protocol, Signed, Slot, Statement as _, To};
+use phalanx_pipeline::ConsensusEvent;
+
+/// What a state vote costs of a peer's budget, in bytes.
+const VOTE_BYTES: usize = 256;
+
+impl<P: Protocol> Host<P> {
+    /// Basis of the own state vote for a slot, as far as there is one.
+    fn lean(&self, slot: Slot) -> Option<Lean> {
+        if slot <= self.chain.decided() {
+            return Some(Lean::Final);
+        }
+        let view = self.chain.block(slot)?.order_voted?;
+        let undecided = self.chain.decided() + 1..=slot;
+        let all = undecided.into_iter().all(|slot| self.chain.block(slot).is_some_and(|b| b.order_voted == Some(view)));
+        all.then_some(Lean::Early(view))
+    }
+
+    /// Sends the own state vote, or sends it again on a better basis.
+    pub(super) fn say_vote(&mut self, slot: Slot) {
+        let Some(lean) = self.lean(slot) else { return };
+        let Some(block) = self.chain.block(slot).map(|block| block.meta.id.0) else { return };
+        let Some(digest) = self.votes.own_due(slot, block, lean) else { return };
+        let body = StateVote::new(slot, block, digest, lean);
+        let signature = self.scheme.sign(&body.signed_bytes(self.config.domain));
+        let vote = Signed { signer: self.me, signature, body };
+        self.actions.push(Action::Send(To::All, Frame::StateVote(vote.clone())));
+        self.votes.keep_own(vote.clone());
+        self.count(vote);
+        self.set_votes_timer();
+    }
+
+    /// Repeats own votes as long as their blocks are not committed.
+    pub(super) fn set_votes_timer(&mut self) {
+        if !self.votes_run && self.votes.has_own_above(self.committed) {
+            self.votes_run = true;
+            self.actions.push(Action::Timer(HostTimer::Votes, self.config.resend));
+        }
+    }
+
+    /// The own final vote for a committed block, from its logged outcome.
+    fn final_vote(&self, slot: Slot) -> Option<Signed<StateVote>> {
+        let block = self.chain.block(slot).filter(|_| slot <= self.committed)?;
+        let (_, digest) = decode_outcome(block.outcome.as_ref()?)?;
+        let body = StateVote::new(slot, block.meta.id.0, digest, Lean::Final);
+        let signature = self.scheme.sign(&body.signed_bytes(self.config.domain));
+        Some(Signed { signer: self.me, signature, body })
+    }
+
+    /// Repeats own votes that wait for a certificate, and tells the pipeline again of certificates that it has not acted on.
+    pub(super) fn repeat_votes(&mut self) {
+        self.votes_run = false;
+        for vote in self.votes.own_above(self.committed, MOST_BLOCKS) {
+            if self.votes.certificate(vote.body.slot).is_empty() {
+                self.actions.push(Action::Send(To::All, Frame::StateVote(vote)));
+            } else {
+                self.tell_certificate(vote.body.slot);
+            }
+        }
+        self.set_votes_timer();
+    }
+
+    /// Counts votes of a peer. `asks` is true for a vote that stands alone: its sender may miss the certificate.
+    pub(super) fn on_votes(&mut self, from: Index, votes: Vec<Signed<StateVote>>, asks: bool) {
+        if votes.len() > self.config.quorums.n() {
+            return;
+        }
+        if asks
+            && let [vote] = votes.as_slice()
+            && self.votes.is_repeated(vote)
+        {
+            return self.answer_vote(from, vote.body.slot);
+        }
+        // Votes for a window ahead are kept, so that memory stays bounded; only news is worth a verification.
+        let slots = self.chain.base().slot + 1..=self.chain.decided().saturating_add(self.config.retention);
+        let news = votes.into_iter().filter(|vote| slots.contains(&vote.body.slot) && self.votes.is_news(vote));
+        let news: Vec<Signed<StateVote>> = news.collect();
+        let claims: Vec<Claim> = news.iter().map(|vote| vote.claim(self.config.domain)).collect();
+        if self.scheme.verify(&claims).is_ok() {
+            news.into_iter().for_each(|vote| self.count(vote));
+        }
+    }
+
+    /// Answers a replica that repeats its vote: with the certificate, or the own final vote from the log.
+    fn answer_vote(&mut self, to: Index, slot: Slot) {
+        let certificate = self.votes.certificate(slot);
+        let frame = match certificate.is_empty() {
+            false => Frame::Certificate(certificate.to_vec()),
+            true => match self.final_vote(slot) {
+                Some(vote) => Frame::StateVote(vote),
+                None => return,
+            },
+        };
+        let votes = if let Frame::Certificate(votes) = &frame { votes.len() } else { 1 };
+        if self.budgets.spend(to, self.now, self.config.resend, votes * VOTE_BYTES) {
+            self.actions.push(Action::Send(To::One(to), frame));
+        }
+    }
+
+    fn count(&mut self, vote: Signed<StateVote>) {
+        let slot = vote.body.slot;
+        if self.votes.add(vote) {
+            self.tell_certificate(slot);
+        }
+    }
+
+    /// Tells the pipeline that a slot is certified.
+    fn tell_certificate(&mut self, slot: Slot) {
+        let votes = self.votes.certificate(slot);
+        if let Some(StateVote { block, digest, .. }) = votes.first().map(|vote| vote.body) {
+            let (id, bytes) = (phalanx_engine_api::BlockId(block), StateProof::Votes(votes.to_vec()).encode());
+            let event = ConsensusEvent::StateCertificate { id, height: slot, digest, bytes };
+            self.events.push_back((self.appended, event));
+        }
+    }
+}
