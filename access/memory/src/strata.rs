@@ -99,12 +99,12 @@ impl<R> Strata<R> {
     }
 
     /// Number of strata: the most that a search asks.
-    pub fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.strata.len()
     }
 
     /// True if there is no layer.
-    pub fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.strata.is_empty()
     }
 }

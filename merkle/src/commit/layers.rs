@@ -246,7 +246,7 @@ struct Stack {
 
 impl Stack {
     /// Number of the next layer.
-    fn next(&self) -> u32 {
+    const fn next(&self) -> u32 {
         (self.first + self.layers.len() as u32) % LAYERS
     }
 

@@ -44,7 +44,7 @@ impl Linked {
     }
 
     /// Bytes that it takes.
-    pub(crate) fn memory(&self) -> usize {
+    pub(crate) const fn memory(&self) -> usize {
         self.appends.capacity() * size_of::<Append>()
             + (self.nexts.capacity() + self.created) * size_of::<Hash>()
             + self.deletes.capacity() * size_of::<u32>()

@@ -48,11 +48,14 @@ struct Alive {
     pending: Vec<BlockId>,
 }
 
+/// Results, state and access list of a valid block.
+type Ended = (Vec<Outcome>, BTreeMap<Address, GenesisAccount>, Bytes);
+
 /// Truth about one block.
 struct Truth {
     body: Body,
-    /// Results and state, or the reason why it is invalid.
-    verdict: Result<(Vec<Outcome>, BTreeMap<Address, GenesisAccount>, Bytes), String>,
+    /// What a valid block leaves, or the reason why it is invalid.
+    verdict: Result<Ended, String>,
     sets: Option<AccessSets<StateKey>>,
     exceptions: Vec<u8>,
     /// Another block on the same parent.
@@ -97,7 +100,7 @@ impl Alive {
         engine
     }
 
-    fn engine(&mut self) -> &mut Engine {
+    const fn engine(&mut self) -> &mut Engine {
         self.engine.as_mut().expect("it is open")
     }
 
