@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut batches: Vec<Batch> = Vec::new();
         for _ in 0..REPEATS {
             let start = Instant::now();
-            paralyze.analyse_batches(&db, &env, &txs, &mut batches);
+            paralyze.analyse_batches(&db, &env, &txs, None, &mut batches);
             least = least.min(start.elapsed().as_nanos());
         }
         let predicted: usize =

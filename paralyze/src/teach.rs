@@ -61,9 +61,10 @@ impl ParaLyze {
         txs: &[&TxEnv],
         chunks: &mut [Chunk],
         max_share: f64,
+        max_gas: u64,
     ) -> bool {
         let total = work_of(txs, chunks);
-        let mut budget = MIN_TRACE_GAS.max(gas_of(txs) / MAX_TRACE_SHARE);
+        let mut budget = MIN_TRACE_GAS.max(gas_of(txs) / MAX_TRACE_SHARE).min(max_gas / MAX_TRACE_SHARE);
         let mut spent = 0.0;
         for round in 0..ROUNDS {
             let mut lesson = self.lesson(txs, chunks, round);
@@ -108,6 +109,7 @@ impl ParaLyze {
             for (index, why) in &chunk.pending {
                 let tx = txs[*index];
                 match why {
+                    _ if chunk.is_doubtful(*index) => lesson.least_gas += work(tx),
                     Pending::Template(function) => {
                         let group = groups.entry(*function).or_default();
                         if group.is_empty() {
@@ -201,6 +203,18 @@ impl ParaLyze {
     /// Costs one evaluation per transaction, and one traced dry run per transaction that teaches something. Runs in the current
     /// rayon pool; the result does not depend on threads.
     pub fn learn<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, truth: &[(&TxEnv, &[(StateKey, Access)])]) {
+        self.learn_within(snapshot, env, truth, u64::MAX);
+    }
+
+    /// Learns like [`Self::learn`], from traced dry runs of at most `max_gas`, by gas limits.
+    pub fn learn_within<S: Snapshot>(
+        &mut self,
+        snapshot: &S,
+        env: &BlockEnv,
+        truth: &[(&TxEnv, &[(StateKey, Access)])],
+        max_gas: u64,
+    ) {
+        let mut left = max_gas;
         let mut traced: Vec<(Function, &TxEnv)> = Vec::new();
         let mut times: HashMap<Function, usize> = HashMap::default();
         for (tx, touched) in truth {
@@ -217,7 +231,13 @@ impl ParaLyze {
                 None => false,
             };
             let times = times.entry(function).or_default();
-            if !exact && *times < MAX_TRACED && self.templates.is_worth_a_trace(&function, 2) {
+            let rest = left.checked_sub(tx.gas_limit.min(MAX_TRACE_GAS));
+            if let Some(rest) = rest
+                && !exact
+                && *times < MAX_TRACED
+                && self.templates.is_worth_a_trace(&function, 2)
+            {
+                left = rest;
                 *times += 1;
                 traced.push((function, tx));
             }

@@ -258,3 +258,20 @@ fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     text.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
+
+#[test]
+fn every_bound_of_work_names_a_test_that_exists() {
+    let page = read("docs/reference/bounds-of-work.md");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| place")).collect();
+    assert!(rows.len() >= 20, "{} rows", rows.len());
+    for row in rows {
+        let column = row.trim_end_matches(" |").rsplit("| ").next().expect("a column");
+        let mut names = column.split('`').skip(1).step_by(2);
+        let (Some(file), Some(test), None) = (names.next(), names.next(), names.next()) else {
+            panic!("no file and test: {row}");
+        };
+        let code = read(file);
+        let at = code.find(&format!("fn {test}()")).unwrap_or_else(|| panic!("{file} has no test {test}"));
+        assert!(code[..at].trim_end().ends_with("#[test]"), "{test} is no test");
+    }
+}

@@ -1,9 +1,10 @@
-//! Intake of a job: offered candidates with their predictions, before, in and behind the framer.
+//! Intake of a job: offered candidates with their predictions, before, in and behind the framer. They are analysed as far as
+//! the block has room for them.
 
 use crate::model::Candidate;
 use phalanx_access::{Key as _, Salt};
 use phalanx_paraframer::{Framer, FramerConfig};
-use phalanx_paralyze::{Batch, ParaLyze, Snapshot, Source, StateKey};
+use phalanx_paralyze::{Batch, DryRuns, ParaLyze, Snapshot, Source, StateKey};
 use revm::context::{BlockEnv, TxEnv};
 use std::collections::VecDeque;
 
@@ -11,6 +12,8 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct Intake {
     salt: Salt,
+    /// Offered candidates that are not analysed, and have no index yet.
+    offered: VecDeque<Candidate>,
     candidates: Vec<Candidate>,
     /// Batch of predictions and index in it, by candidate; `None` for candidates without prediction.
     predicted: Vec<Option<(u32, u32)>>,
@@ -23,12 +26,26 @@ pub(super) struct Intake {
     /// Candidates that have left the framer, frame by frame.
     ready: VecDeque<u32>,
     next_frame: u32,
+    /// Sum of the gas limits of analysed candidates that have not been popped.
+    held_gas: u64,
+}
+
+/// Bounds on an analysis.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room<'a> {
+    /// Gas that the block has left.
+    pub(super) gas: u64,
+    /// Gas of dry runs.
+    pub(super) dry_gas: u64,
+    /// Candidates that have left the framer and not run, besides the intake's.
+    pub(super) requeued: &'a VecDeque<u32>,
 }
 
 impl Intake {
     pub(super) fn new(salt: Salt) -> Self {
         Self {
             salt,
+            offered: VecDeque::new(),
             candidates: Vec::new(),
             predicted: Vec::new(),
             batches: Vec::new(),
@@ -37,6 +54,7 @@ impl Intake {
             pushed: 0,
             ready: VecDeque::new(),
             next_frame: 0,
+            held_gas: 0,
         }
     }
 
@@ -60,32 +78,75 @@ impl Intake {
         self.candidates.len() as u32 - 1
     }
 
-    /// Adds candidates and predicts them, in the current rayon pool.
+    /// Offers candidates, which are analysed later.
+    pub(super) fn offer(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
+        let mut candidates: Vec<Candidate> = candidates.into_iter().collect();
+        candidates.sort_by_key(|candidate| candidate.rank);
+        self.offered.extend(candidates);
+    }
+
+    /// Candidates that are offered and not analysed.
+    pub(super) const fn offered(&self) -> &VecDeque<Candidate> {
+        &self.offered
+    }
+
+    /// Gives the first offered candidate an index without analysing it, because it has no room.
+    pub(super) fn turn_away(&mut self) -> Option<u32> {
+        let candidate = self.offered.pop_front()?;
+        Some(self.add(candidate))
+    }
+
+    /// Number of offered candidates that fit into `gas` beside those that are analysed already, at least one if none is.
+    pub(super) fn fitting(&self, gas: u64) -> usize {
+        let mut sum = self.held_gas;
+        let fits = |candidate: &&Candidate| {
+            let is_first = sum == 0;
+            sum = sum.saturating_add(candidate.tx.env().gas_limit);
+            is_first || sum <= gas
+        };
+        self.offered.iter().take_while(fits).count()
+    }
+
+    /// Takes offered candidates as far as they fit, and predicts them, in the current rayon pool. Returns the gas that their
+    /// dry runs may have used, by gas limits.
     pub(super) fn analyse<S: Snapshot>(
         &mut self,
         paralyze: &mut ParaLyze,
         snapshot: &S,
         env: &BlockEnv,
-        candidates: Vec<Candidate>,
-    ) {
+        room: Room<'_>,
+    ) -> u64 {
         let start = self.candidates.len();
-        self.candidates.extend(candidates);
-        let new = &mut self.candidates[start..];
+        let count = self.fitting(room.gas);
+        let new: Vec<Candidate> = self.offered.drain(..count).collect();
         if new.is_empty() {
-            return;
+            return 0;
         }
-        new.sort_by_key(|candidate| candidate.rank);
+        self.candidates.extend(new);
+        let (old, new) = self.candidates.split_at(start);
         let txs: Vec<&TxEnv> = new.iter().map(|candidate| candidate.tx.env()).collect();
+        self.held_gas = txs.iter().fold(self.held_gas, |sum, tx| sum.saturating_add(tx.gas_limit));
+        let ready = &self.ready;
+        let earlier = || {
+            let mut earlier: Vec<u32> = ready.iter().chain(room.requeued).copied().collect();
+            // A sender's own are in order by index.
+            earlier.sort_unstable();
+            earlier.into_iter().map(|index| old[index as usize].tx.env()).collect()
+        };
+        let dry = DryRuns { max_share: f64::INFINITY, max_gas: room.dry_gas, earlier: &earlier, is_free: true };
         let mut batch = Batch::new();
-        paralyze.analyse(snapshot, env, &txs, &mut batch);
+        paralyze.analyse_bounded(snapshot, env, &txs, &dry, &mut batch);
+        let ran = (0..txs.len()).filter(|index| batch.source(*index) == Source::Simulated);
+        let ran = ran.fold(0u64, |sum, index| sum.saturating_add(txs[index].gas_limit));
         let number = self.batches.len() as u32;
         self.predicted.extend((0..txs.len() as u32).map(|index| Some((number, index))));
         self.batches.push(batch);
+        ran
     }
 
     /// Pushes the analysed candidates into the framer.
     pub(super) fn frame(&mut self) {
-        let Self { salt, candidates, predicted, batches, frames, framer, pushed, ready, next_frame } = self;
+        let Self { salt, candidates, predicted, batches, frames, framer, pushed, ready, next_frame, .. } = self;
         frames.resize(candidates.len(), 0);
         for index in *pushed..candidates.len() {
             let Some((batch, at)) = predicted[index] else { continue };
@@ -111,7 +172,9 @@ impl Intake {
     }
 
     pub(super) fn pop(&mut self) {
-        self.ready.pop_front();
+        if let Some(index) = self.ready.pop_front() {
+            self.held_gas = self.held_gas.saturating_sub(self.tx(index).gas_limit);
+        }
     }
 
     /// Number of framed candidates.
@@ -141,7 +204,9 @@ impl Intake {
     }
 
     pub(super) fn into_candidates(self) -> Vec<Candidate> {
-        self.candidates
+        let Self { mut candidates, offered, .. } = self;
+        candidates.extend(offered);
+        candidates
     }
 }
 

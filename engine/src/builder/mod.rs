@@ -25,10 +25,11 @@ use crate::{
 };
 pub use budget::Budget;
 pub use dropped::{Dropped, Reason};
-use intake::Intake;
+use intake::{Intake, Room};
 pub use job::{BuildJob, Progress};
 use phalanx_paralyze::ParaLyze;
 pub use result::Built;
+use std::collections::VecDeque;
 pub use target::{Target, Template};
 
 /// Builds one block after the other. It keeps the templates of contracts, and the frames of prepared candidates.
@@ -71,21 +72,24 @@ impl Builder {
     /// Nothing is executed. They come first in the next job, in the order of its frames. If the state moves on first,
     /// their predictions may be wrong, which costs time and no result.
     ///
-    /// Takes time linear in the candidates, plus their analysis.
+    /// Takes time linear in the candidates, plus the analysis of as many as fit into one block by their gas limits; a job
+    /// analyses the others when it has room for them.
     pub fn prepare(&mut self, engine: &Engine, target: &Target, candidates: impl IntoIterator<Item = Candidate>) {
         let (cfg, env) = target.rules(engine);
         self.paralyze.set_cfg(cfg);
-        let candidates = candidates.into_iter().collect();
+        let gas = target.limits(engine, &env).gas;
         let (Self { paralyze, ahead }, state) = (self, engine.state());
+        ahead.offer(candidates);
+        let room = Room { gas, dry_gas: gas, requeued: &VecDeque::new() };
         observe(engine.observer(), Stage::Analyse, || {
-            engine.workers().install(|| ahead.analyse(paralyze, state, &env, candidates));
+            engine.workers().install(|| ahead.analyse(paralyze, state, &env, room));
         });
         observe(engine.observer(), Stage::Frame, || ahead.frame());
     }
 
     /// Number of candidates prepared for the next job.
-    pub const fn prepared(&self) -> usize {
-        self.ahead.len()
+    pub fn prepared(&self) -> usize {
+        self.ahead.len() + self.ahead.offered().len()
     }
 
     /// Opens a block on the committed state. `forced` come first, in this order and beyond the budget, as far as the

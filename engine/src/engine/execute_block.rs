@@ -86,7 +86,7 @@ impl Engine {
             Executed::seal(run, txs, sealing, observer).map_err(BlockError::Engine)
         })?;
         if matches!(hints, Hints::Predict) && run_on.teaches() {
-            self.study(env, payload.txs, is_predicted, &stats);
+            self.study(env, payload.txs, executed.block().gas_used(), is_predicted, &stats);
         }
         Ok(executed)
     }

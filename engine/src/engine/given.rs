@@ -46,7 +46,7 @@ impl Engine {
             Executed::seal(run, list, sealing, observer)
         })?;
         if run_on.teaches() {
-            self.study(env, txs, is_predicted, &stats);
+            self.study(env, txs, executed.block().gas_used(), is_predicted, &stats);
         }
         Ok(executed)
     }

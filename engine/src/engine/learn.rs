@@ -12,6 +12,9 @@ use revm::context::{BlockEnv, TxEnv};
 /// that gas, so a twentieth of the blocks' sequential execution: learning must not cost what it may never gain.
 const STUDIED_SHARE: u64 = 100;
 
+/// Ratio of the gas limits of a block to the gas that it used up to which they count: honest limits are a few times the use.
+const USED_TIMES: u64 = 16;
+
 /// Minimum gas that is studied at once: about one transaction.
 const MIN_STUDIED_GAS: u64 = 100_000;
 
@@ -33,14 +36,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Learns from a badly predicted block that ran on the engine's present state: it had no predictions, or
-    /// transactions escaped. Costs nothing where predictions were right.
-    pub(crate) fn study(&mut self, env: &BlockEnv, txs: &[TxEnv], is_predicted: bool, stats: &RunStats) {
+    /// Learns from a badly predicted block that ran on the engine's present state and used this much gas: it had no
+    /// predictions, or transactions escaped. What pays is the gas used: a limit costs nothing, so it counts within bounds. Costs nothing where predictions were right.
+    pub(crate) fn study(&mut self, env: &BlockEnv, txs: &[TxEnv], used: u64, is_predicted: bool, stats: &RunStats) {
         if !self.learning || self.executor != Executor::Dag || (is_predicted && stats.escapes == 0 && !stats.fallback) {
             return;
         }
-        let gas = txs.iter().fold(0u64, |gas, tx| gas.saturating_add(tx.gas_limit)) / STUDIED_SHARE;
-        self.unstudied = self.unstudied.saturating_add(gas);
+        let limits = txs.iter().fold(0u64, |gas, tx| gas.saturating_add(tx.gas_limit)).min(env.gas_limit);
+        self.unstudied = self.unstudied.saturating_add(limits.min(used.saturating_mul(USED_TIMES)) / STUDIED_SHARE);
         if self.unstudied < MIN_STUDIED_GAS {
             return;
         }

@@ -7,7 +7,7 @@ use crate::{
     plan::{Block, SourceCounts, hints, intern::intern},
 };
 use phalanx_access::AccessSets;
-use phalanx_paralyze::{Batch, Preimages, StateKey, observed};
+use phalanx_paralyze::{Batch, DryRuns, Preimages, StateKey, observed};
 use revm::context::{BlockEnv, TxEnv};
 
 /// Maximum share of a block's gas that is simulated. Simulating a transaction costs as much as executing it, learning from it
@@ -55,7 +55,11 @@ impl Engine {
                 let mut batch = Batch::default();
                 let is_predicted = observe(&**observer, Stage::Analyse, || {
                     let txs: Vec<_> = txs.iter().collect();
-                    paralyze.analyse_within(state, env, &txs, max_simulated(), &mut batch)
+                    let max_share = max_simulated();
+                    // Gas limits may exceed the block's many times; what the block can use may not.
+                    let max_gas = (env.gas_limit as f64 * max_share.min(1.0)) as u64;
+                    let dry = DryRuns { max_share, max_gas, earlier: &Vec::new, is_free: false };
+                    paralyze.analyse_bounded(state, env, &txs, &dry, &mut batch)
                 });
                 if !is_predicted {
                     return Block::unpredicted(order);

@@ -7,7 +7,7 @@ use super::{
     forming::{CHUNK, Chunk},
     graph::{Ahead, GraphBuilder},
     intern::{Interned, Interning},
-    requeue::Requeue,
+    requeue::{Requeue, TAUGHT_SHARE},
 };
 use crate::model::{Order, Stage, observe};
 use phalanx_access::{AccessSets, KeyId, Salt};
@@ -187,9 +187,10 @@ impl<'t> Assembly<'t> {
         env: &BlockEnv,
         order: &[u32],
     ) {
-        let Self { requeue, txs, .. } = self;
+        let Self { requeue, txs, limits, .. } = self;
         if !requeue.escaped.is_empty() {
-            let predict = || requeue.predict_again(paralyze, ctx.state, env, order, |tx| &txs[tx as usize]);
+            let taught = limits.max_gas / TAUGHT_SHARE;
+            let predict = || requeue.predict_again(paralyze, ctx.state, env, order, taught, |tx| &txs[tx as usize]);
             observe(ctx.observer, Stage::Analyse, || ctx.workers.install(predict));
         }
     }

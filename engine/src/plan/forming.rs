@@ -5,12 +5,15 @@ use crate::model::{Observer, Order, Stage, observe, observe_fork};
 use phalanx_access::{Key as _, Salt};
 use phalanx_memory::{BufferPool, Pooled, Reuse};
 use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
-use phalanx_paralyze::{BATCH_LEN, Batch, ParaLyze, Source, StateKey};
+use phalanx_paralyze::{BATCH_LEN, Batch, DryRuns, ParaLyze, Source, StateKey};
 use revm::context::{BlockEnv, TxEnv};
 use std::collections::VecDeque;
 
 /// Number of transactions analysed at a time.
 pub(super) const CHUNK: usize = 16 * BATCH_LEN;
+
+/// Number of earlier transactions among which those of a sender are searched that have not run yet.
+const EARLIER: usize = 4 * CHUNK;
 
 /// Maximum number of chunks whose memory is kept.
 const KEPT_CHUNKS: usize = 64;
@@ -130,10 +133,13 @@ impl Analysis<'_> {
         if txs.is_empty() {
             return None;
         }
+        let before = &self.txs[self.next.saturating_sub(EARLIER)..self.next];
+        let earlier = || before.iter().collect();
         self.next = end;
         let mut chunk = self.memory.take();
         observe(ctx.observer, Stage::Analyse, || {
-            let analyse = || self.paralyze.analyse_batches(ctx.state, env, &txs, &mut chunk.0);
+            let dry = DryRuns { max_share: f64::INFINITY, max_gas: u64::MAX, earlier: &earlier, is_free: true };
+            let analyse = || self.paralyze.analyse_batches(ctx.state, env, &txs, Some(&dry), &mut chunk.0);
             observe_fork(ctx.observer, Stage::Analyse, txs.len().div_ceil(BATCH_LEN), || {
                 ctx.workers.install(analyse);
             });

@@ -18,6 +18,10 @@ use std::collections::VecDeque;
 /// serial tail. It bounds how often one sender can delay others.
 pub(crate) const MAX_ESCAPES: u8 = 2;
 
+/// Divisor of a block's gas that runs may use which are followed because transactions escaped. Following costs four times the
+/// execution.
+pub(crate) const TAUGHT_SHARE: u64 = 16;
+
 /// A transaction that has escaped.
 #[derive(Debug, Default)]
 pub(crate) struct Escaped {
@@ -47,13 +51,14 @@ impl Requeue {
     }
 
     /// Predicts escaped transactions of `order` by simulation on `snapshot`, in the current rayon pool. A first escape
-    /// may be a template's fault, so the simulation teaches the templates.
+    /// may be a template's fault, so the simulation teaches the templates, from runs of at most `max_taught` gas.
     pub(crate) fn predict_again<'t, S: Snapshot>(
         &mut self,
         paralyze: &mut ParaLyze,
         snapshot: &S,
         env: &BlockEnv,
         order: &[u32],
+        max_taught: u64,
         tx: impl Fn(u32) -> &'t TxEnv + Sync,
     ) {
         let taken = order.iter().filter_map(|tx| Some((*tx, self.escaped.remove(tx)?)));
@@ -65,7 +70,7 @@ impl Requeue {
         });
         let once = escaped.iter().filter(|(_, escaped)| escaped.escapes == 1);
         let truth: Vec<_> = once.map(|(index, escaped)| (tx(*index), escaped.prediction.sets().get(0))).collect();
-        paralyze.learn(snapshot, env, &truth);
+        paralyze.learn_within(snapshot, env, &truth, max_taught);
         self.escaped.extend(escaped);
     }
 

@@ -6,6 +6,7 @@ mod mainnet;
 mod adversarial;
 mod hostile;
 mod bounds;
+mod dry_runs;
 mod bad_input;
 mod fuzz;
 mod evm_rules;

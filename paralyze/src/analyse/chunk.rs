@@ -20,9 +20,18 @@ pub(crate) struct Chunk {
     pub(crate) batch: Batch,
     /// Transactions that no rule predicts, by index in the chunk; `batch` holds a placeholder for each.
     pub(crate) pending: Vec<(usize, Pending)>,
+    /// True for pending transactions that do not run dry; empty where none was pending at first.
+    pub(crate) doubtful: Vec<bool>,
     pub(super) rules: Vec<Rule>,
     pub(super) slots: erc20::Slots,
     pub(super) predicted: Predicted,
+}
+
+impl Chunk {
+    /// True if a pending transaction does not run dry.
+    pub(crate) fn is_doubtful(&self, index: usize) -> bool {
+        self.doubtful.get(index).is_some_and(|doubtful| *doubtful)
+    }
 }
 
 /// Reason why a transaction has no prediction yet.

@@ -30,6 +30,9 @@ impl ParaLyze {
         for (p, chunk) in chunks.iter().enumerate() {
             for (index, why) in &chunk.pending {
                 let Pending::Layout(code) = why else { continue };
+                if chunk.is_doubtful(*index) {
+                    continue;
+                }
                 let tx = txs[p * BATCH_LEN + index];
                 let (TxKind::Call(token), Some(call)) = (tx.kind, erc20::decode(&tx.data)) else { continue };
                 let known = self.layouts.get(code).copied().unwrap_or_default();

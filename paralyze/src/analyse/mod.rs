@@ -11,10 +11,13 @@ mod layouts;
 
 mod paralyze;
 
+mod doubt;
+
 mod chunk;
 
 pub use chunk::BATCH_LEN;
 pub(crate) use chunk::{Chunk, Pending};
+pub use doubt::DryRuns;
 pub use paralyze::{Layers, ParaLyze};
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::{
     chunk::{BATCH_LEN, Chunk, Pending, Rest, Rule},
+    doubt::{DryRuns, doubt},
     paralyze::ParaLyze,
 };
 use crate::{
@@ -29,15 +30,35 @@ impl ParaLyze {
         self.analyse_within(snapshot, env, txs, f64::INFINITY, batch);
     }
 
-    /// Predicts like [`Self::analyse`], into one batch per [`BATCH_LEN`] transactions, so that nothing is copied. Reuses the
+    /// Predicts like [`Self::analyse`], within bounds on dry runs. Returns false if they are declined.
+    pub fn analyse_bounded<S: Snapshot>(
+        &mut self,
+        snapshot: &S,
+        env: &BlockEnv,
+        txs: &[&TxEnv],
+        dry: &DryRuns<'_>,
+        batch: &mut Batch,
+    ) -> bool {
+        self.analyse_into(snapshot, env, txs, dry.max_share, Some(dry), batch)
+    }
+
+    /// Predicts like [`Self::analyse`], into one batch per [`BATCH_LEN`] transactions, so that nothing is copied, and within
+    /// the bounds of `dry` if there are any. Reuses the
     /// memory of the batches in `out`.
-    pub fn analyse_batches<S: Snapshot>(&mut self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], out: &mut Vec<Batch>) {
+    pub fn analyse_batches<S: Snapshot>(
+        &mut self,
+        snapshot: &S,
+        env: &BlockEnv,
+        txs: &[&TxEnv],
+        dry: Option<&DryRuns<'_>>,
+        out: &mut Vec<Batch>,
+    ) {
         let mut chunks = core::mem::take(&mut self.chunks);
         chunks.resize_with(txs.len().div_ceil(BATCH_LEN), Chunk::default);
         for (chunk, spare) in chunks.iter_mut().zip(out.drain(..)) {
             chunk.batch = spare;
         }
-        self.analyse_all(snapshot, env, txs, f64::INFINITY, &mut chunks);
+        self.analyse_all(snapshot, env, txs, f64::INFINITY, dry, &mut chunks);
         out.extend(chunks.iter_mut().map(|chunk| core::mem::take(&mut chunk.batch)));
         self.chunks = chunks;
     }
@@ -54,9 +75,21 @@ impl ParaLyze {
         max_share: f64,
         batch: &mut Batch,
     ) -> bool {
+        self.analyse_into(snapshot, env, txs, max_share, None, batch)
+    }
+
+    fn analyse_into<S: Snapshot>(
+        &mut self,
+        snapshot: &S,
+        env: &BlockEnv,
+        txs: &[&TxEnv],
+        max_share: f64,
+        dry: Option<&DryRuns<'_>>,
+        batch: &mut Batch,
+    ) -> bool {
         let mut chunks = core::mem::take(&mut self.chunks);
         chunks.resize_with(txs.len().div_ceil(BATCH_LEN), Chunk::default);
-        let is_affordable = self.analyse_all(snapshot, env, txs, max_share, &mut chunks);
+        let is_affordable = self.analyse_all(snapshot, env, txs, max_share, dry, &mut chunks);
         if is_affordable {
             for chunk in &chunks {
                 for index in 0..chunk.batch.len() {
@@ -80,10 +113,16 @@ impl ParaLyze {
         env: &BlockEnv,
         txs: &[&TxEnv],
         max_share: f64,
+        dry: Option<&DryRuns<'_>>,
         chunks: &mut [Chunk],
     ) -> bool {
         self.templates.tick();
+        chunks.iter_mut().for_each(|chunk| chunk.doubtful.clear());
         self.predict_all(snapshot, env, txs, chunks, Rest::SetAside, |_| true);
+        if let Some(dry) = dry {
+            doubt(snapshot, txs, chunks, dry);
+        }
+        let max_gas = dry.map_or(u64::MAX, |dry| dry.max_gas);
         if self.is_hopeless(txs, chunks, max_share) {
             return false;
         }
@@ -91,7 +130,7 @@ impl ParaLyze {
             self.learn_layouts(snapshot, env, txs, chunks);
             self.predict_pending(snapshot, env, txs, chunks);
         }
-        let is_affordable = self.teach(snapshot, env, txs, chunks, max_share);
+        let is_affordable = self.teach(snapshot, env, txs, chunks, max_share, max_gas);
         if is_affordable {
             self.predict_all(snapshot, env, txs, chunks, Rest::Simulate, |chunk| !chunk.pending.is_empty());
         }
@@ -138,7 +177,7 @@ impl ParaLyze {
 
     /// Predicts a chunk.
     fn predict<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], chunk: &mut Chunk, rest: Rest) {
-        let Chunk { batch, pending, rules, slots, predicted } = chunk;
+        let Chunk { batch, pending, doubtful, rules, slots, predicted } = chunk;
         batch.clear();
         pending.clear();
         slots.clear();
@@ -201,6 +240,9 @@ impl ParaLyze {
                 Rest::SetAside => {
                     pending.push((index, why));
                     batch.push([], Source::Unknown, &self.salt);
+                }
+                Rest::Simulate if doubtful.get(index).is_some_and(|doubtful| *doubtful) => {
+                    batch.push([(StateKey::Basic(tx.caller), Access::Write)], Source::Unknown, &self.salt);
                 }
                 Rest::Simulate => self.simulate_into(&mut simulator, snapshot, env, tx, batch),
             }

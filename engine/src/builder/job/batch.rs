@@ -11,15 +11,15 @@ use crate::{
     plan::{
         Block,
         intern::{WAVE, intern},
-        requeue::MAX_ESCAPES,
+        requeue::{MAX_ESCAPES, TAUGHT_SHARE},
     },
 };
 use phalanx_access::AccessSets;
-use phalanx_paralyze::Preimages;
+use phalanx_paralyze::{Preimages, Source};
 use revm::{context::TxEnv, context_interface::result::InvalidTransaction};
 
 /// Minimum size of a batch: smaller ones do not pay for their graph.
-const MIN_BATCH: usize = 256;
+pub(super) const MIN_BATCH: usize = 256;
 
 /// Maximum size of a batch: larger ones gain nothing, and smaller ones end sooner.
 const MAX_BATCH: usize = 8192;
@@ -139,7 +139,7 @@ impl BuildJob<'_> {
     /// Removes invalid transactions, and updates the use of the budget. The block held `before` transactions; the new
     /// ones start at `from`.
     fn count(&mut self, before: usize, from: usize) {
-        let Self { session, dropped, intake, requeue, behind, used, .. } = self;
+        let Self { session, dropped, intake, requeue, behind, used, dry_gas, budget, .. } = self;
         session.drop_skipped(from, |index, outcome| {
             if let Outcome::Skipped(reason) = outcome {
                 let missing = behind.get(&intake.tx(index).caller).copied();
@@ -155,13 +155,17 @@ impl BuildJob<'_> {
             let tx = &*intake.candidates()[*index as usize].tx;
             let held = Budget { gas: outcome.gas_used(), blob_gas: blob_gas(tx), bytes: tx.size(), txs: 1 };
             *used = used.plus(held);
-            requeue.escaped.remove(index);
+            let again = requeue.escaped.remove(index).is_some_and(|escaped| !escaped.prediction.is_empty());
+            if again || intake.source(*index) == Some(Source::Simulated) {
+                // What stays pays for its dry run.
+                *dry_gas = dry_gas.saturating_add(tx.env().gas_limit).min(budget.gas);
+            }
         }
     }
 
     /// Requeues the transactions that left the batch; escaped ones with their access sets on the newer state.
     fn requeue_left(&mut self, forced: bool) {
-        let Self { resources, session, intake, requeue, paralyze, interner, env, .. } = self;
+        let Self { resources, session, intake, requeue, paralyze, interner, env, dry_gas, budget, .. } = self;
         let left: Vec<Left> = session.left().to_vec();
         let queue = if forced { &mut self.forced } else { &mut requeue.waiting };
         for Left { tx, .. } in left.iter().rev() {
@@ -174,15 +178,24 @@ impl BuildJob<'_> {
         let mut escaped = Vec::new();
         for Left { tx, why } in left {
             if why == Why::Escaped || (why == Why::Withdrawn && !stopped) {
-                let escapes = requeue.note_escape(tx).escapes;
-                if why == Why::Escaped && escapes < MAX_ESCAPES {
-                    escaped.push(tx);
+                let record = requeue.note_escape(tx);
+                if why != Why::Escaped || record.escapes >= MAX_ESCAPES {
+                    continue;
+                }
+                match dry_gas.checked_sub(intake.tx(tx).gas_limit) {
+                    Some(rest) => {
+                        *dry_gas = rest;
+                        escaped.push(tx);
+                    }
+                    // It needs no prediction in the serial tail.
+                    None => record.escapes = MAX_ESCAPES,
                 }
             }
         }
         let (base, cells) = session.look();
         let peek = Peek { state: resources.state, ground: base, keys: interner, cells };
-        let predict = || requeue.predict_again(paralyze, &peek, env, &escaped, |index| intake.tx(index));
+        let taught = budget.gas / TAUGHT_SHARE;
+        let predict = || requeue.predict_again(paralyze, &peek, env, &escaped, taught, |index| intake.tx(index));
         observe(resources.observer, Stage::Analyse, || resources.workers.install(predict));
     }
 }

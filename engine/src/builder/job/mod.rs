@@ -3,7 +3,11 @@
 mod batch;
 mod seal;
 
-use super::{Budget, Built, Reason, Target, intake::Intake, peek::Peek};
+use super::{
+    Budget, Built, Reason, Target,
+    intake::{Intake, Room},
+    peek::Peek,
+};
 use crate::{
     bal::{Footprint, Record},
     engine::{Engine, protocol},
@@ -17,10 +21,11 @@ use crate::{
     model::{BlockError, Candidate, Error, Stage, Txs, observe},
     plan::requeue::Requeue,
 };
+use batch::MIN_BATCH;
 use phalanx_access::Interner;
 use phalanx_paralyze::{ParaLyze, StateKey};
 use revm::{
-    context::BlockEnv,
+    context::{BlockEnv, TxEnv},
     primitives::{Address, map::HashMap},
 };
 use seal::Closed;
@@ -73,6 +78,8 @@ pub struct BuildJob<'e> {
     rules: Budget,
     budget: Budget,
     used: Budget,
+    /// Gas that dry runs may still use for transactions that do not come into the block in the end.
+    dry_gas: u64,
     intake: Intake,
     forced: VecDeque<u32>,
     /// Candidates that escaped from their batches, in order; they come before all framed ones.
@@ -120,6 +127,7 @@ impl<'e> BuildJob<'e> {
             rules,
             budget: rules.min(budget),
             used: Budget::NOTHING,
+            dry_gas: rules.min(budget).gas,
             intake: Intake::new(salt),
             forced: VecDeque::new(),
             requeue: Requeue::default(),
@@ -147,7 +155,8 @@ impl<'e> BuildJob<'e> {
 
     /// Progress of the job.
     pub fn progress(&self) -> Progress {
-        let waiting = self.forced.len() + self.requeue.waiting.len() + self.intake.ready();
+        let waiting =
+            self.forced.len() + self.requeue.waiting.len() + self.intake.ready() + self.intake.offered().len();
         Progress { used: self.used, waiting, dropped: self.dropped.len() }
     }
 
@@ -168,22 +177,45 @@ impl<'e> BuildJob<'e> {
         Ok(self.progress())
     }
 
-    /// Analyses and frames candidates on the block's current state. Nothing is executed.
+    /// Takes candidates for later batches. They are analysed and framed, on the block's state at that time, when and as far
+    /// as the block has room for them: work for a candidate begins when its gas limit fits.
     pub fn offer(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
-        let candidates = candidates.into_iter().collect();
-        let Self { resources, paralyze, env, session, interner, intake, .. } = self;
-        observe(resources.observer, Stage::Analyse, || {
+        self.intake.offer(candidates);
+        if self.intake.ready() == 0 {
+            self.read();
+        }
+    }
+
+    /// Analyses and frames offered candidates as far as they fit; drops those that never will. Their dry runs use at most the
+    /// gas that is left, and over the whole job as much again for transactions that do not stay.
+    fn read(&mut self) {
+        let room = self.budget.minus(self.used);
+        while let Some(first) = self.intake.offered().front()
+            && let Some(reason) = room.lacks(Budget::of(&*first.tx))
+            && let Some(index) = self.intake.turn_away()
+        {
+            let TxEnv { caller, nonce, .. } = self.intake.tx(index);
+            self.behind.insert(*caller, *nonce);
+            self.dropped.push((index, reason));
+        }
+        if self.intake.fitting(room.gas) == 0 {
+            return;
+        }
+        let Self { resources, paralyze, env, session, interner, intake, requeue, dry_gas, .. } = self;
+        let room = Room { gas: room.gas, dry_gas: room.gas.min(*dry_gas), requeued: &requeue.waiting };
+        let ran = observe(resources.observer, Stage::Analyse, || {
             let untouched = session.order().is_empty();
             let (ground, cells) = session.look();
             let peek = Peek { state: resources.state, ground, keys: interner, cells };
             resources.workers.install(|| {
                 if untouched {
-                    intake.analyse(paralyze, resources.state, env, candidates);
+                    intake.analyse(paralyze, resources.state, env, room)
                 } else {
-                    intake.analyse(paralyze, &peek, env, candidates);
+                    intake.analyse(paralyze, &peek, env, room)
                 }
-            });
+            })
         });
+        *dry_gas = dry_gas.saturating_sub(ran);
         observe(resources.observer, Stage::Frame, || {
             intake.frame();
             intake.flush();
@@ -199,14 +231,24 @@ impl<'e> BuildJob<'e> {
         if self.failed || stop() {
             return Ok(false);
         }
-        let (batch, forced) = observe(self.resources.observer, Stage::Frame, || {
-            // Possibly no forced candidate has room.
-            let forced = if self.forced.is_empty() { Vec::new() } else { self.cut(true) };
-            if forced.is_empty() { (self.cut(false), false) } else { (forced, true) }
-        });
-        if batch.is_empty() {
-            return Ok(false);
-        }
+        let (batch, forced) = loop {
+            if self.intake.ready() + self.requeue.waiting.len() < MIN_BATCH {
+                self.read();
+            }
+            let observer = self.resources.observer;
+            let (batch, forced) = observe(observer, Stage::Frame, || {
+                // Possibly no forced candidate has room.
+                let forced = if self.forced.is_empty() { Vec::new() } else { self.cut(true) };
+                if forced.is_empty() { (self.cut(false), false) } else { (forced, true) }
+            });
+            if !batch.is_empty() {
+                break (batch, forced);
+            }
+            if self.intake.offered().is_empty() {
+                return Ok(false);
+            }
+            // All that was ready was dropped: there is room to look at others.
+        };
         let ran = self.run(batch, forced, stop);
         if ran.is_err() {
             self.failed = true;

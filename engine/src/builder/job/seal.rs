@@ -84,7 +84,8 @@ impl<'e> BuildJob<'e> {
         for index in order.iter().chain(self.dropped.iter().map(|(index, _)| index)) {
             waits[*index as usize] = false;
         }
-        let waiting = (0..).zip(waits).filter(|(_, waits)| *waits).map(|(index, _)| self.candidate(index)).collect();
+        let waiting = (0..).zip(waits).filter(|(_, waits)| *waits).map(|(index, _)| self.candidate(index));
+        let waiting = waiting.chain(self.intake.offered().iter().cloned()).collect();
         let header = self.header(&executed, &txs);
         Built { executed, txs, header, dropped, waiting, failure }
     }
