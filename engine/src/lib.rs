@@ -67,7 +67,7 @@ mod model;
 pub use alloy_eips::eip7928;
 pub use bal::access_list_hints;
 pub use builder::{Budget, BuildJob, Builder, Built, Dropped, Progress, Reason, Target, Template};
-pub use engine::{Engine, EngineBuilder};
+pub use engine::{Engine, EngineBuilder, SnapshotAt};
 pub use exec::run::RunStats;
 #[cfg(feature = "seeded-faults")]
 pub use model::Fault;
@@ -79,10 +79,13 @@ pub use plan::{Block, LeftTransactions, Planner, SourceCounts};
 pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};
 pub use seal::{BlockInfo, BlockStats, Committed, Executed, Merkleized};
 pub use service::{
-    Performed, ProofMismatch, SendError, Service, ServiceConfig, SteppedService, verify_account, verify_slot,
-    verify_transaction,
+    BlockAttributes, BlockSink, Performed, ProofMismatch, SendError, Service, ServiceConfig, SinkBlock, SinkRefused,
+    SteppedService, verify_account, verify_code, verify_inclusion, verify_slot, verify_transaction,
 };
-pub use state::{Ancestors, Done, GenesisAccount, State, StateError, WriteHandle};
+pub use state::{
+    Ancestors, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError,
+    StateSnapshot, WriteHandle, genesis_digest,
+};
 
 pub use phalanx_access as access;
 pub use phalanx_engine_api as api;
@@ -92,3 +95,11 @@ pub use phalanx_paraframer::BlockLimits;
 pub use phalanx_paralyze as paralyze;
 pub use phalanx_parascheduler as parascheduler;
 pub use revm;
+
+/// The crates of alloy whose types are in the interface, of the versions that the engine is built with.
+pub mod alloy {
+    pub use alloy_consensus as consensus;
+    pub use alloy_eips as eips;
+    pub use alloy_genesis as genesis;
+    pub use alloy_primitives as primitives;
+}

@@ -5,7 +5,7 @@ use alloy_primitives::{Address, Bytes, Log, U256};
 use phalanx_access::Access;
 use revm::{
     context::{ContextTr, TxEnv},
-    context_interface::{Cfg, ContextError, JournalTr},
+    context_interface::{Cfg, ContextError, JournalTr, journaled_state::account::JournaledAccountTr as _},
     handler::{EthPrecompiles, PrecompileProvider, precompile_output_to_interpreter_result},
     interpreter::{CallInputs, Gas, InstructionResult, InterpreterResult},
     precompile::PrecompileOutput,
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// contract's. Its result must be a function of the call and the values it reads: the same on every node, without memory. It
 /// must not wait for a task of the engine's workers, as rayon's iterators and joins do: another transaction may be that task.
 pub trait Precompile: Send + Sync + core::fmt::Debug {
-    /// Address of the precompile. The account there needs no code.
+    /// Address of the precompile. The account there needs no code, and may be absent.
     fn address(&self) -> Address;
 
     /// Executes a call.
@@ -70,6 +70,9 @@ pub trait PrecompileState {
     fn storage(&mut self, address: Address, slot: U256) -> Result<U256, Refused>;
 
     /// Writes a storage slot. In a static call that breaks the chain's rules; the state does not prevent it.
+    ///
+    /// An account that is empty gets nonce 1, as a new contract does: else its storage would be lost with it at the end of
+    /// the transaction (EIP-161).
     ///
     /// # Errors
     /// If the execution is to end here.
@@ -179,7 +182,12 @@ impl<C: ContextTr> PrecompileState for Journaled<'_, C> {
     }
 
     fn set_storage(&mut self, address: Address, slot: U256, value: U256) -> Result<(), Refused> {
-        self.balance(address)?;
+        let bumped = self.0.journal_mut().load_account_mut(address).map(|mut account| {
+            if account.data.account().info.is_empty() {
+                account.data.bump_nonce();
+            }
+        });
+        self.note(bumped)?;
         self.0.journal_mut().touch_account(address);
         let stored = self.0.journal_mut().sstore(address, slot, value).map(|_| ());
         self.note(stored)

@@ -35,7 +35,9 @@ impl OpenError {
             Failure::Retry(cause) => Self::Retry { height, cause },
             Failure::Fatal(cause) => Self::Fatal(cause),
             // Engines do not refuse a committed block with these: this engine has other blocks there.
-            Failure::Invalid(_) | Failure::Superseded => Self::Fatal(FatalCause::Fork { height }),
+            Failure::Invalid(_) | Failure::Superseded | Failure::Pruned { .. } => {
+                Self::Fatal(FatalCause::Fork { height })
+            }
         }
     }
 }

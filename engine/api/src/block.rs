@@ -9,6 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
     txs: Vec<Bytes>,
+    attributes: Bytes,
     digest: B256,
 }
 
@@ -22,7 +23,29 @@ impl Payload {
             hash.update((tx.len() as u64).to_be_bytes());
             hash.update(tx);
         }
-        Self { txs, digest: hash.finalize() }
+        Self { txs, attributes: Bytes::new(), digest: hash.finalize() }
+    }
+
+    /// Creates the list with attributes of the block in the engine's own encoding: what the result depends on beside
+    /// environment, parent and transactions, such as withdrawals. The digest covers them; without any it is that of
+    /// [`Self::new`].
+    #[must_use]
+    pub fn with_attributes(txs: Vec<Bytes>, attributes: Bytes) -> Self {
+        let plain = Self::new(txs);
+        if attributes.is_empty() {
+            return plain;
+        }
+        let mut hash = Keccak256::new();
+        hash.update(b"phalanx-payload-attributes-1");
+        hash.update(plain.digest);
+        hash.update(&attributes);
+        Self { attributes, digest: hash.finalize(), ..plain }
+    }
+
+    /// Attributes of the block, empty for most chains.
+    #[must_use]
+    pub const fn attributes(&self) -> &Bytes {
+        &self.attributes
     }
 
     /// The transactions.
@@ -37,10 +60,10 @@ impl Payload {
         self.digest
     }
 
-    /// Bytes that all transactions take.
+    /// Bytes that transactions and attributes take.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.txs.iter().map(|tx| tx.len() as u64).sum()
+        self.txs.iter().chain([&self.attributes]).map(|bytes| bytes.len() as u64).sum()
     }
 }
 
@@ -164,6 +187,17 @@ mod tests {
         for (i, a) in lists.iter().enumerate() {
             assert!(lists[i + 1..].iter().all(|b| a != b), "list {i}");
         }
+    }
+
+    #[test]
+    fn attributes_are_identity() {
+        let txs = || vec![Bytes::from_static(b"tx")];
+        let plain = Payload::new(txs());
+        assert_eq!(Payload::with_attributes(txs(), Bytes::new()), plain);
+        let [one, two] =
+            [b"1", b"2"].map(|attributes| Payload::with_attributes(txs(), Bytes::from_static(attributes)).digest());
+        assert!(one != two && one != plain.digest());
+        assert_eq!(Payload::with_attributes(txs(), Bytes::from_static(b"1")).bytes(), 3);
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct BuildRequest {
     pub budget: Budget,
     /// Transactions that come first, in this order, beyond the budget if need be.
     pub forced: Vec<Bytes>,
+    /// Attributes of the block: see [`Payload::with_attributes`](crate::Payload::with_attributes).
+    pub attributes: Bytes,
 }
 
 /// A built block.

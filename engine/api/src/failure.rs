@@ -1,4 +1,4 @@
-//! Failures of requests: four kinds, each with one answer.
+//! Failures of requests: five kinds, each with one answer.
 
 use crate::id::ExecId;
 use alloy_primitives::B256;
@@ -13,6 +13,11 @@ pub enum Failure {
     Invalid(InvalidCause),
     /// The branch has lost. Drop it quietly: a sibling becoming durable is ordinary.
     Superseded,
+    /// The height has left the history: only reads and proofs meet it, and another node may have the data.
+    Pruned {
+        /// Lowest height that can be read.
+        oldest: u64,
+    },
     /// Stop, keep everything for a report, then sync or call the operator.
     Fatal(FatalCause),
 }
@@ -30,6 +35,8 @@ pub enum RetryCause {
     Quiesced,
     /// The disk has no room for a staged block.
     DiskFull,
+    /// The node's own store refused a block.
+    Sink,
 }
 
 /// Rule that makes a block invalid for ever.
@@ -79,6 +86,8 @@ pub enum FatalCause {
     Corrupt(String),
     /// The disk failed.
     Io(String),
+    /// The engine has stopped, for a cause that is no disk's: a panic, or the end of the process.
+    Stopped(String),
 }
 
 impl fmt::Display for Failure {
@@ -87,6 +96,7 @@ impl fmt::Display for Failure {
             Self::Retry(cause) => write!(f, "not now: {cause}"),
             Self::Invalid(cause) => write!(f, "invalid block: {cause}"),
             Self::Superseded => f.write_str("the branch has lost"),
+            Self::Pruned { oldest } => write!(f, "pruned: the oldest height is {oldest}"),
             Self::Fatal(cause) => write!(f, "fatal: {cause}"),
         }
     }
@@ -100,6 +110,7 @@ impl fmt::Display for RetryCause {
             Self::Busy => f.write_str("depth, siblings or memory are at their limit"),
             Self::Quiesced => f.write_str("the engine is quiesced"),
             Self::DiskFull => f.write_str("the disk is full"),
+            Self::Sink => f.write_str("the node's own store refused the block"),
         }
     }
 }
@@ -125,6 +136,7 @@ impl fmt::Display for FatalCause {
             Self::Contradiction { height } => write!(f, "consensus contradicts itself at height {height}"),
             Self::Corrupt(what) => write!(f, "stored data is damaged: {what}"),
             Self::Io(what) => write!(f, "the disk failed: {what}"),
+            Self::Stopped(what) => write!(f, "the engine has stopped: {what}"),
         }
     }
 }

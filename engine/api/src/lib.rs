@@ -15,7 +15,8 @@
 //! 2. **Nothing is cancelled.** A running execution cannot be stopped safely. Requests carry a [`Ticket`] of the
 //!    caller's choice, completions repeat it, and a caller that has moved on ignores old ones.
 //! 3. **Every call may be repeated.** After a crash, or in doubt, repeating a call is always right.
-//! 4. **Four ways to fail** ([`Failure`]), each with one answer: repeat it, reject it for ever, forget it, stop.
+//! 4. **Five ways to fail** ([`Failure`]), each with one answer: repeat it, reject it for ever, forget it, read it elsewhere,
+//!    stop.
 //!
 //! ```
 //! use alloy_primitives::Bytes;

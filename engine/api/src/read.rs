@@ -10,8 +10,10 @@ use std::sync::Arc;
 pub enum ViewAt {
     /// State of the newest committed block. Staged blocks are invisible here.
     Committed,
-    /// State of a speculative block, by name.
+    /// State of a block by name: speculative, or committed and within the history.
     Exec(ExecId),
+    /// State of the committed block at a height, within the history.
+    Height(u64),
 }
 
 /// An account.
@@ -41,6 +43,11 @@ pub trait StateView: Send + Sync {
     /// # Errors
     /// `Fatal` if stored data cannot be read.
     fn storage(&self, address: Address, slot: B256) -> Result<B256, Failure>;
+    /// Reads code by its hash; `None` if no contract has it.
+    ///
+    /// # Errors
+    /// `Fatal` if stored data cannot be read.
+    fn code(&self, hash: B256) -> Result<Option<Bytes>, Failure>;
 }
 
 /// Engine whose state can be read.
@@ -48,7 +55,7 @@ pub trait ReadState: Send + Sync {
     /// Takes a snapshot.
     ///
     /// # Errors
-    /// `Retry` if the block is not executed.
+    /// `Retry` if the block is not executed, `Pruned` if its height has left the history.
     fn view(&self, at: ViewAt) -> Result<Arc<dyn StateView>, Failure>;
 }
 
@@ -59,8 +66,15 @@ pub enum ProofQuery {
     Account(Address),
     /// A word of storage.
     Slot(Address, B256),
-    /// Inclusion of a transaction in a block, and its result.
+    /// Result of a transaction, under the receipts root of its block.
     Transaction {
+        /// Height of the block.
+        height: u64,
+        /// Position of the transaction.
+        index: u32,
+    },
+    /// A transaction, under the transactions root of its block.
+    Inclusion {
         /// Height of the block.
         height: u64,
         /// Position of the transaction.
@@ -71,7 +85,7 @@ pub enum ProofQuery {
 /// Proof in the engine's own encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Root that the proof leads to: of the state, or of the receipts for a transaction.
+    /// Root that the proof leads to: of the state, or of a block's receipts or transactions.
     pub root: B256,
     /// Encoded proof.
     pub bytes: Bytes,
@@ -82,6 +96,6 @@ pub trait Prove: Send + Sync {
     /// Proves a statement.
     ///
     /// # Errors
-    /// `Retry` if that block is not committed or its data is pruned.
+    /// `Retry` if that block is not committed or its data is not kept, `Pruned` if it has left the history.
     fn prove(&self, query: ProofQuery) -> Result<Proof, Failure>;
 }

@@ -2,52 +2,92 @@
 //! needs no simulation. They are a hint.
 //!
 //! ```text
-//! 1 ‖ addresses: number, 20 bytes each ‖ transactions: number, each: gap to the one before ‖ keys: number, each:
-//!     address number << 4 | kind << 2 | access ‖ slot, if it is one: length, big-endian without leading zeros
+//! 2 ‖ addresses: number, each: 20 bytes ‖ slots of each address: number, each: length, big-endian without leading zeros ‖
+//!     transactions: number, each: gap to the one before ‖ keys: number, each: key number << 2 | access
 //! ```
-//! Numbers are in base 128, least digit first, the high bit set in all digits but the last.
+//! Keys are numbered in the order of the table: account and code of an address, then its slots. Numbers are in base 128,
+//! least digit first, the high bit set in all digits but the last. Each key is written once, so exceptions take little
+//! more than the part of an access list that names the same keys.
 
+use alloy_primitives::map::HashMap;
 use phalanx_access::{Access, AccessSets};
 use phalanx_paralyze::StateKey;
 use revm::primitives::{Address, U256};
+use std::collections::{BTreeMap, BTreeSet};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 const ACCESSES: [Access; 3] = [Access::Read, Access::Credit, Access::Write];
 
-/// Encodes the sets of the transactions that `is_exception` names.
+/// Maximum of exceptions per transaction of the block, in bytes. Sets beyond are left out, the largest first: sending
+/// them takes longer than the simulation that they save.
+const MAX_BYTES_PER_TX: usize = 1024;
+
+/// Encodes the sets of the transactions that `is_exception` names, the smallest first, as far as they fit: at most
+/// 1 KiB for each transaction of the block.
 pub(crate) fn encode(sets: &AccessSets<StateKey>, is_exception: impl Fn(usize) -> bool) -> Vec<u8> {
-    let exceptions = || sets.iter().enumerate().filter(|(tx, _)| is_exception(*tx));
-    let keys = exceptions().flat_map(|(_, set)| set.iter().map(|(key, _)| *key.address()));
-    let mut addresses: Vec<Address> = keys.collect();
-    addresses.sort_unstable();
-    addresses.dedup();
-    let mut out = vec![VERSION];
-    put_number(&mut out, addresses.len());
-    addresses.iter().for_each(|address| out.extend_from_slice(address.as_slice()));
-    put_number(&mut out, exceptions().count());
+    let named = (0..sets.len()).filter(|tx| is_exception(*tx));
+    let chosen = within(sets, named.collect(), MAX_BYTES_PER_TX * sets.len());
+    let mut table: BTreeMap<Address, BTreeSet<U256>> = BTreeMap::new();
+    for (key, _) in chosen.iter().flat_map(|tx| sets.get(*tx)) {
+        let slots = table.entry(*key.address()).or_default();
+        if let StateKey::Slot(_, slot) = key {
+            slots.insert(*slot);
+        }
+    }
+    let (mut out, mut next) = (vec![VERSION], 0usize);
+    let mut numbers: HashMap<StateKey, usize> = HashMap::default();
+    put_number(&mut out, table.len());
+    table.keys().for_each(|address| out.extend_from_slice(address.as_slice()));
+    for (address, slots) in &table {
+        put_number(&mut out, slots.len());
+        for slot in slots {
+            let bytes = slot.to_be_bytes_trimmed_vec();
+            put_number(&mut out, bytes.len());
+            out.extend_from_slice(&bytes);
+        }
+        let slots = slots.iter().map(|slot| StateKey::Slot(*address, *slot));
+        for key in [StateKey::Basic(*address), StateKey::Code(*address)].into_iter().chain(slots) {
+            numbers.insert(key, next);
+            next += 1;
+        }
+    }
+    put_number(&mut out, chosen.len());
     let mut next = 0;
-    for (tx, set) in exceptions() {
+    for tx in chosen {
         put_number(&mut out, tx - next);
         next = tx + 1;
-        put_number(&mut out, set.len());
-        for (key, access) in set {
-            let kind = match key {
-                StateKey::Basic(_) => 0,
-                StateKey::Code(_) => 1,
-                StateKey::Slot(..) => 2,
-            };
+        put_number(&mut out, sets.get(tx).len());
+        for (key, access) in sets.get(tx) {
             let access = ACCESSES.iter().position(|known| known == access).unwrap_or_default();
-            let number = addresses.binary_search(key.address()).unwrap_or_default();
-            put_number(&mut out, number << 4 | kind << 2 | access);
-            if let StateKey::Slot(_, slot) = key {
-                let bytes = slot.to_be_bytes_trimmed_vec();
-                put_number(&mut out, bytes.len());
-                out.extend_from_slice(&bytes);
-            }
+            put_number(&mut out, numbers.get(key).copied().unwrap_or_default() << 2 | access);
         }
     }
     out
+}
+
+/// Transactions of `named` whose sets fit into `budget` bytes, in order. Small sets come first.
+fn within(sets: &AccessSets<StateKey>, mut named: Vec<usize>, budget: usize) -> Vec<usize> {
+    let least = |tx: usize| 8 + sets.get(tx).len() * 5;
+    let all: usize = named.iter().map(|tx| least(*tx) + sets.get(*tx).len() * 53).sum();
+    if all <= budget {
+        return named;
+    }
+    named.sort_by_key(|tx| sets.get(*tx).len());
+    let (mut known, mut used, mut chosen) = (std::collections::HashSet::new(), 0, Vec::new());
+    for tx in named {
+        let fresh: Vec<_> = sets.get(tx).iter().map(|(key, _)| *key).filter(|key| !known.contains(key)).collect();
+        let bytes = |key: &StateKey| if matches!(key, StateKey::Slot(..)) { 34 } else { 22 };
+        let size = least(tx) + fresh.iter().map(bytes).sum::<usize>();
+        if used + size > budget {
+            break;
+        }
+        used += size;
+        known.extend(fresh);
+        chosen.push(tx);
+    }
+    chosen.sort_unstable();
+    chosen
 }
 
 /// Accesses of one transaction.
@@ -60,6 +100,14 @@ pub(crate) fn decode(bytes: &[u8], txs: usize) -> Option<Vec<Option<Set>>> {
     let addresses = take_number(rest)?;
     let (known, after) = rest.split_at_checked(addresses.checked_mul(20)?)?;
     *rest = after;
+    let mut table = Vec::new();
+    for address in known.as_chunks::<20>().0 {
+        let address = Address::new(*address);
+        table.extend([StateKey::Basic(address), StateKey::Code(address)]);
+        for _ in 0..take_number(rest)? {
+            table.push(StateKey::Slot(address, take_slot(rest)?));
+        }
+    }
     let mut sets = vec![None; txs];
     let mut next = 0usize;
     for _ in 0..take_number(rest)? {
@@ -69,7 +117,8 @@ pub(crate) fn decode(bytes: &[u8], txs: usize) -> Option<Vec<Option<Set>>> {
         // Each takes a byte at least.
         let mut set = Vec::with_capacity(keys.min(rest.len()));
         for _ in 0..keys {
-            set.push(take_key(rest, known)?);
+            let number = take_number(rest)?;
+            set.push((*table.get(number >> 2)?, *ACCESSES.get(number & 3)?));
         }
         *place = Some(set);
         next = tx + 1;
@@ -77,23 +126,11 @@ pub(crate) fn decode(bytes: &[u8], txs: usize) -> Option<Vec<Option<Set>>> {
     rest.is_empty().then_some(sets)
 }
 
-fn take_key(rest: &mut &[u8], known: &[u8]) -> Option<(StateKey, Access)> {
-    let head = take_number(rest)?;
-    let start = (head >> 4).checked_mul(20)?;
-    let address = Address::from_slice(known.get(start..start.checked_add(20)?)?);
-    let access = *ACCESSES.get(head & 3)?;
-    let key = match head >> 2 & 3 {
-        0 => StateKey::Basic(address),
-        1 => StateKey::Code(address),
-        2 => {
-            let len = take_number(rest).filter(|len| *len <= 32)?;
-            let (bytes, after) = rest.split_at_checked(len)?;
-            *rest = after;
-            StateKey::Slot(address, U256::from_be_slice(bytes))
-        }
-        _ => return None,
-    };
-    Some((key, access))
+fn take_slot(rest: &mut &[u8]) -> Option<U256> {
+    let len = take_number(rest).filter(|len| *len <= 32)?;
+    let (bytes, after) = rest.split_at_checked(len)?;
+    *rest = after;
+    Some(U256::from_be_slice(bytes))
 }
 
 fn put_number(out: &mut Vec<u8>, mut number: usize) {
@@ -150,6 +187,27 @@ mod tests {
         }
         assert!(decode(&[&bytes[..], &[0]].concat(), sets.len()).is_none());
         assert_eq!(decode(&encode(&sets, |_| false), 5), Some(vec![None; 5]));
+    }
+
+    #[test]
+    fn a_key_of_many_transactions_is_written_once_and_the_whole_is_bounded() {
+        let contract = Address::repeat_byte(3);
+        let word = |at: u64| U256::MAX - U256::from(at);
+        let mut shared = AccessSets::new();
+        (0..48).for_each(|_| shared.push((0..50).map(|at| (StateKey::Slot(contract, word(at)), Access::Write))));
+        let bytes = encode(&shared, |_| true);
+        assert!(bytes.len() < 50 * 34 + 48 * 50 * 3, "{} bytes", bytes.len());
+        assert!(decode(&bytes, 48).expect("as it was written").iter().all(Option::is_some));
+
+        let mut distinct = AccessSets::new();
+        for tx in 0..48u64 {
+            distinct.push((0..10 * tx).map(|at| (StateKey::Slot(contract, word(1000 * tx + at)), Access::Write)));
+        }
+        let bytes = encode(&distinct, |_| true);
+        assert!(bytes.len() <= 48 * MAX_BYTES_PER_TX, "{} bytes", bytes.len());
+        let decoded = decode(&bytes, 48).expect("as it was written");
+        let sent = decoded.iter().take_while(|set| set.is_some()).count();
+        assert!((10..48).contains(&sent) && decoded[sent..].iter().all(Option::is_none), "the largest are left out");
     }
 
     #[test]

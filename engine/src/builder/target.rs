@@ -41,11 +41,11 @@ impl Target {
     /// Configuration and environment of the transactions.
     pub(super) fn rules(&self, engine: &Engine) -> (VmConfig, BlockEnv) {
         match self {
-            Self::Plain(env) => (engine.cfg.clone(), BlockEnv::clone(env)),
+            Self::Plain(env) => (engine.cfg.with_cfg(engine.rules.plain(env)), BlockEnv::clone(env)),
             Self::Whole(template) => {
                 let header = &template.header;
-                let cfg = engine.chain.cfg(engine.chain.spec(header), header.timestamp);
-                (engine.cfg.with_cfg(cfg), engine.chain.env(header))
+                let cfg = engine.rules.chain.cfg(engine.rules.chain.spec(header), header.timestamp);
+                (engine.cfg.with_cfg(cfg), engine.rules.chain.env(header))
             }
         }
     }
@@ -54,7 +54,7 @@ impl Target {
     pub(super) fn open(&self, engine: &mut Engine) -> Result<BlockEnv, BlockError> {
         match self {
             Self::Plain(env) => {
-                engine.state.begin();
+                engine.enter_plain(env)?;
                 Ok(checked_env(env, engine.cfg.spec)?)
             }
             Self::Whole(template) => engine.follow(&template.payload()),
@@ -65,7 +65,7 @@ impl Target {
     pub(super) fn limits(&self, engine: &Engine, env: &BlockEnv) -> Budget {
         let unlimited = Budget { gas: env.gas_limit, ..Budget::default() };
         let Self::Whole(template) = self else { return unlimited };
-        let blobs = engine.chain.blob_params(template.header.timestamp);
+        let blobs = engine.rules.chain.blob_params(template.header.timestamp);
         let blobs = blobs.filter(|_| engine.cfg.spec.is_enabled_in(SpecId::CANCUN));
         Budget { blob_gas: blobs.map_or(0, |params| params.max_blob_gas_per_block()), ..unlimited }
     }

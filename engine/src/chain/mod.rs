@@ -22,6 +22,7 @@
 
 mod blobs;
 mod body;
+mod child;
 mod dao;
 mod difficulty;
 mod fees;
@@ -30,6 +31,7 @@ mod header;
 mod mainnet;
 mod named;
 mod ommers;
+mod outcome;
 mod requests;
 mod schedule;
 mod spec;
@@ -37,9 +39,11 @@ mod steps;
 mod tx;
 
 pub use body::{BodyError, MAX_BLOCK_RLP};
+pub use child::Attributes;
 pub use dao::{DAO_ACCOUNTS, DAO_REFUND};
 pub use header::HeaderError;
 pub use ommers::OmmerError;
+pub use outcome::{BlockOutcome, OutcomeDifference, OutcomeError, transactions_root};
 pub use requests::{DepositError, requests_hash};
 pub use schedule::{ChainSpecError, Merge};
 pub use spec::{ChainSpec, DaoFork, Parameters};

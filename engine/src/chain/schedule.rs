@@ -37,6 +37,12 @@ pub enum ChainSpecError {
         /// The fork that it builds upon.
         before: &'static str,
     },
+    /// A configuration contradicts the chain that it is for.
+    #[error("{what} of the configuration contradicts the chain: give the chain's value")]
+    Contradiction {
+        /// Part that contradicts.
+        what: &'static str,
+    },
     /// The blob parameters are unusable: an update fraction or maximum of zero, or a target above the maximum.
     #[error("the blob parameters of {fork} are unusable, or there are none")]
     Blobs {
@@ -207,6 +213,11 @@ impl Schedule {
     /// Blob parameters in force at a time, if there are blobs.
     pub(super) fn blobs(&self, timestamp: u64) -> Option<BlobParams> {
         self.blobs.iter().rev().find(|(_, from, _)| *from <= timestamp).map(|(_, _, params)| *params)
+    }
+
+    /// Blob parameters of all upgrades.
+    pub(super) fn all_blobs(&self) -> impl Iterator<Item = BlobParams> {
+        self.blobs.iter().map(|(_, _, params)| *params)
     }
 
     /// Replaces the blob parameters of an upgrade, if it is scheduled.

@@ -1,7 +1,7 @@
 //! Rules of one chain in one value, and the EVM's configuration that follows from them.
 
 use super::schedule::{ChainSpecError, Merge, Schedule, Upgrade};
-use crate::chain::{genesis, mainnet, named};
+use crate::chain::{blobs, genesis, mainnet, named};
 use alloy_consensus::Header;
 use alloy_eips::{eip1559::BaseFeeParams, eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams};
 use alloy_genesis::Genesis;
@@ -9,7 +9,7 @@ use alloy_primitives::{Address, U256};
 use core::num::NonZeroU64;
 use revm::{
     context::{BlockEnv, CfgEnv},
-    context_interface::block::BlobExcessGasAndPrice,
+    context_interface::{block::BlobExcessGasAndPrice, cfg::GasParams},
     primitives::hardfork::SpecId,
 };
 
@@ -38,6 +38,9 @@ pub struct Parameters {
     pub min_difficulty: U256,
     /// Static block reward in wei by the spec from which it is paid, ascending. Nothing is paid from the merge on.
     pub rewards: Vec<(SpecId, U256)>,
+    /// True if transactions without a chain id are valid, which can be sent to every chain (EIP-155). Ethereum permits
+    /// them.
+    pub unprotected_txs: bool,
 }
 
 impl Default for Parameters {
@@ -52,6 +55,7 @@ impl Default for Parameters {
             rewards: [(SpecId::FRONTIER, 5), (SpecId::BYZANTIUM, 3), (SpecId::PETERSBURG, 2)]
                 .map(|(spec, ether)| (spec, U256::from(ether) * U256::from(ETHER)))
                 .to_vec(),
+            unprotected_txs: true,
         }
     }
 }
@@ -66,6 +70,8 @@ pub struct ChainSpec {
     pub(super) dao: Option<DaoFork>,
     pub(super) deposit_contract: Address,
     pub(super) parameters: Parameters,
+    /// Configuration of revm, of which the chain sets spec, chain id and blob parameters.
+    pub(super) base: CfgEnv,
 }
 
 impl ChainSpec {
@@ -76,6 +82,7 @@ impl ChainSpec {
             dao: None,
             deposit_contract: MAINNET_DEPOSIT_CONTRACT_ADDRESS,
             parameters: Parameters::default(),
+            base: CfgEnv::new_with_spec(SpecId::OSAKA).with_chain_id(chain_id),
         }
     }
 
@@ -109,7 +116,35 @@ impl ChainSpec {
     #[must_use]
     pub const fn with_chain_id(mut self, chain_id: u64) -> Self {
         self.chain_id = chain_id;
+        self.base.chain_id = chain_id;
         self
+    }
+
+    /// Sets revm's configuration, for limits of the chain's own: code, initcode, gas of a transaction. Spec, chain id
+    /// and blob parameters stay the chain's.
+    ///
+    /// # Errors
+    /// [`ChainSpecError::Contradiction`] if the chain id, the blob parameters or the gas table are neither the chain's
+    /// nor the default.
+    pub fn with_cfg(mut self, cfg: CfgEnv) -> Result<Self, ChainSpecError> {
+        let contradicts = |what| Err(ChainSpecError::Contradiction { what });
+        if cfg.chain_id != self.chain_id {
+            return contradicts("the chain id");
+        }
+        let known = |given: Option<u64>, of: fn(&BlobParams) -> u64| {
+            given.is_none_or(|given| self.schedule.all_blobs().any(|params| of(&params) == given))
+        };
+        let fraction = |params: &BlobParams| u64::try_from(params.update_fraction).unwrap_or(u64::MAX);
+        if !known(cfg.max_blobs_per_tx, |params| params.max_blobs_per_tx)
+            || !known(cfg.blob_base_fee_update_fraction, fraction)
+        {
+            return contradicts("the blob parameters");
+        }
+        if cfg.gas_params != GasParams::new_spec(cfg.spec) {
+            return contradicts("the gas table");
+        }
+        self.base = cfg;
+        Ok(self)
     }
 
     /// Sets the [`Parameters`].
@@ -195,14 +230,32 @@ impl ChainSpec {
         self.schedule.blobs(timestamp)
     }
 
-    /// Configuration of revm for a spec and the blob parameters of a time. revm derives the limits on code, initcode
-    /// and a transaction's gas (EIP-170, 3860, 7825) from the spec.
+    /// Excess blob gas of a block at a time, after a parent with the given fields. `None` if there are no blobs then, or
+    /// the number does not fit a header.
+    pub fn next_excess_blob_gas(&self, timestamp: u64, excess: u64, used: u64, base_fee: u64) -> Option<u64> {
+        blobs::next_excess(&self.blob_params(timestamp)?, excess, used, base_fee)
+    }
+
+    /// Configuration of revm for a spec and the blob parameters of a time, on that of [`Self::with_cfg`]. revm derives
+    /// limits that are not set there from the spec: on code, initcode and a transaction's gas (EIP-170, 3860, 7825).
     pub fn cfg(&self, spec: SpecId, timestamp: u64) -> CfgEnv {
-        let mut cfg = CfgEnv::new_with_spec(spec).with_chain_id(self.chain_id);
+        let mut cfg = self.base.clone().with_spec_and_mainnet_gas_params(spec);
         let blobs = self.blob_params(timestamp).filter(|_| spec.is_enabled_in(SpecId::CANCUN));
         cfg.max_blobs_per_tx = blobs.map(|params| params.max_blobs_per_tx);
         cfg.blob_base_fee_update_fraction = blobs.and_then(|params| params.update_fraction.try_into().ok());
         cfg
+    }
+
+    /// Spec in force in a block environment.
+    pub fn spec_of(&self, env: &BlockEnv) -> SpecId {
+        let number = u64::try_from(env.number).unwrap_or(u64::MAX);
+        let merged = match self.schedule.merge {
+            Merge::Never => false,
+            Merge::Genesis => true,
+            Merge::At { block: Some(block), .. } => number >= block,
+            Merge::At { block: None, .. } => env.prevrandao.is_some() && env.difficulty.is_zero(),
+        };
+        self.spec_at(number, u64::try_from(env.timestamp).unwrap_or(u64::MAX), merged)
     }
 
     /// Block environment of transactions. From Cancun on it holds the price of blob gas if the header states the

@@ -6,7 +6,7 @@ use alloy_eips::{
     eip4844::VERSIONED_HASH_VERSION_KZG, eip7594::MAX_BLOBS_PER_TX_FUSAKA, eip7825::MAX_TX_GAS_LIMIT_OSAKA,
 };
 use alloy_primitives::ChainId;
-use revm::primitives::hardfork::SpecId;
+use revm::{context_interface::Cfg as _, primitives::hardfork::SpecId};
 
 /// Rule that a transaction breaks, in any state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,12 +49,34 @@ pub enum TxRuleError {
     /// A set-code transaction has at least one authorization (EIP-7702).
     #[error("the authorization list is empty")]
     NoAuthorizations,
-    /// The gas limit exceeds the cap (EIP-7825).
-    #[error("the gas limit {gas_limit} is above {MAX_TX_GAS_LIMIT_OSAKA}")]
+    /// The gas limit exceeds the cap (EIP-7825, or the chain's own).
+    #[error("the gas limit {gas_limit} is above {max}")]
     GasLimit {
         /// Gas limit of the transaction.
         gas_limit: u64,
+        /// Maximum gas limit.
+        max: u64,
     },
+    /// The initcode is longer than the chain allows (EIP-3860, or the chain's own limit).
+    #[error("the initcode has {len} bytes, more than {max}")]
+    Initcode {
+        /// Length of the initcode, in bytes.
+        len: usize,
+        /// Maximum length, in bytes.
+        max: usize,
+    },
+    /// The maximum tip exceeds the maximum fee (EIP-1559).
+    #[error("the maximum tip of {tip} wei per gas is above the maximum fee of {fee}")]
+    TipAboveFee {
+        /// Maximum tip, in wei per gas.
+        tip: u128,
+        /// Maximum fee, in wei per gas.
+        fee: u128,
+    },
+    /// The transaction names no chain, and the chain demands it: see
+    /// [`Parameters::unprotected_txs`](super::Parameters::unprotected_txs).
+    #[error("the transaction names no chain, and this chain demands its id")]
+    Unprotected,
 }
 
 impl ChainSpec {
@@ -84,8 +106,21 @@ impl ChainSpec {
         {
             return Err(TxRuleError::ChainId { expected, got });
         }
-        if spec.is_enabled_in(SpecId::OSAKA) && tx.gas_limit() > MAX_TX_GAS_LIMIT_OSAKA {
-            return Err(TxRuleError::GasLimit { gas_limit: tx.gas_limit() });
+        if expected.is_some() && tx.chain_id().is_none() && !self.parameters.unprotected_txs {
+            return Err(TxRuleError::Unprotected);
+        }
+        let cap = if spec.is_enabled_in(SpecId::OSAKA) { MAX_TX_GAS_LIMIT_OSAKA } else { u64::MAX };
+        let (gas_limit, max) = (tx.gas_limit(), self.base.tx_gas_limit_cap.unwrap_or(cap));
+        if gas_limit > max {
+            return Err(TxRuleError::GasLimit { gas_limit, max });
+        }
+        let (len, max) = (tx.input().len(), self.base.max_initcode_size());
+        if tx.is_create() && spec.is_enabled_in(SpecId::SHANGHAI) && len > max {
+            return Err(TxRuleError::Initcode { len, max });
+        }
+        let (tip, fee) = (tx.max_priority_fee_per_gas().unwrap_or_default(), tx.max_fee_per_gas());
+        if tip > fee {
+            return Err(TxRuleError::TipAboveFee { tip, fee });
         }
         match tx {
             TxEnvelope::Eip4844(signed) => match signed.tx() {

@@ -1,5 +1,6 @@
 //! Sets up an engine.
 
+use super::rules::Rules;
 use super::{Engine, forks::Forks};
 use crate::{
     chain::ChainSpec,
@@ -7,22 +8,26 @@ use crate::{
     model::{Error, Executor, Observer, StoreStage, ThreadRole, ThreadStart, Traces, Unobserved, is_supported},
     state::{CodeRule, DEFAULT_CODE_CACHE, Persister, State},
 };
+use alloy_primitives::B256;
 use phalanx_access::{Interner, Salt};
 use phalanx_merkle::{Store, StoreConfig};
 use phalanx_paralyze::{ParaLyze, Precompile, VmConfig};
 use phalanx_parascheduler::Workers;
-use revm::{context::CfgEnv, primitives::hardfork::SpecId};
+use revm::context::CfgEnv;
 use std::sync::Arc;
 
 /// Sets up an [`Engine`].
 #[derive(Clone)]
 pub struct EngineBuilder {
     store: StoreConfig,
-    cfg: VmConfig,
+    /// Precompiles of the chain.
+    vm: VmConfig,
+    cfg: Option<CfgEnv>,
     threads: usize,
     salt: u64,
     executor: Executor,
-    chain: ChainSpec,
+    chain: Option<ChainSpec>,
+    genesis: Option<B256>,
     access_lists: bool,
     options: ExecOptions,
     learning: bool,
@@ -49,17 +54,18 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the chain's configuration: spec, chain id, limits. Default: mainnet's, Osaka.
+    /// Sets revm's configuration: spec, chain id, limits. With [`Self::with_chain`] only the limits count, and apply to
+    /// every block; without it, blocks of transactions alone have these rules for ever. Default: mainnet's, Osaka.
     #[must_use]
     pub fn with_cfg(mut self, cfg: CfgEnv) -> Self {
-        self.cfg.cfg = cfg;
+        self.cfg = Some(cfg);
         self
     }
 
     /// Adds a precompiled contract of the chain's own.
     #[must_use]
     pub fn with_precompile(mut self, precompile: Arc<dyn Precompile>) -> Self {
-        self.cfg = self.cfg.with_precompile(precompile);
+        self.vm = self.vm.with_precompile(precompile);
         self
     }
 
@@ -78,11 +84,19 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the chain whose whole blocks [`Engine::execute_block`] takes. The chain sets the configuration block by
-    /// block. Default: Ethereum's mainnet.
+    /// Sets the chain: every block has the rules of its height and time, whole ones and those of transactions alone.
+    /// Default: Ethereum's mainnet for whole blocks, and the rules of [`Self::with_cfg`] for the others.
     #[must_use]
     pub fn with_chain(mut self, chain: ChainSpec) -> Self {
-        self.chain = chain;
+        self.chain = Some(chain);
+        self
+    }
+
+    /// Sets the digest of the genesis that a store must have been begun with: [`crate::genesis_digest`]. Default: a
+    /// store of any genesis with the same chain id is opened.
+    #[must_use]
+    pub const fn with_genesis(mut self, digest: B256) -> Self {
+        self.genesis = Some(digest);
         self
     }
 
@@ -173,10 +187,13 @@ impl EngineBuilder {
     /// Opens the store and starts the threads.
     ///
     /// # Errors
-    /// The store cannot be opened, the spec is not supported, or the system cannot start the threads.
+    /// The store cannot be opened or holds another chain, the configuration contradicts the chain, the spec is not
+    /// supported, or the system cannot start the threads.
     pub fn build(self) -> Result<Engine, Error> {
-        if !is_supported(&self.cfg) {
-            return Err(Error::UnsupportedSpec { spec: self.cfg.spec });
+        let rules = Rules::new(self.chain, self.cfg)?;
+        let cfg = self.vm.with_cfg(rules.first());
+        if !is_supported(&cfg) {
+            return Err(Error::UnsupportedSpec { spec: cfg.spec });
         }
         let threads = self.threads.max(1);
         let start = |source| Error::Threads { threads, source };
@@ -190,27 +207,49 @@ impl EngineBuilder {
         if let Some(start) = &self.thread_start {
             workers.install(|| rayon::broadcast(|worker| start(ThreadRole::Worker(worker.index()))));
         }
-        let state = State::new(store, CodeRule::of(self.cfg.spec), self.code_cache)?;
+        let state = State::new(store, CodeRule::of(cfg.spec), self.code_cache)?;
+        check_identity(&state, rules.chain.chain_id(), self.genesis)?;
         Ok(Engine {
             forks: Forks::restore(&state)?,
             state,
             persister: Persister::start(Arc::clone(&self.observer), self.thread_start).map_err(start)?,
-            executors: Executors::new(&self.cfg, threads, self.options, Salt::new(self.salt)),
+            executors: Executors::new(&cfg, threads, self.options, Salt::new(self.salt)),
             access_lists: self.access_lists,
             options: self.options,
             learning: self.learning,
             unstudied: 0,
-            paralyze: ParaLyze::new(Salt::new(self.salt), self.cfg.clone()),
+            paralyze: ParaLyze::new(Salt::new(self.salt), cfg.clone()),
             interner: Interner::new(Salt::new(self.salt)),
             salt: Salt::new(self.salt),
             executor: self.executor,
-            chain: self.chain,
+            rules,
+            committed_number: None,
+            genesis: self.genesis,
             observer: self.observer,
             store_stage,
-            cfg: self.cfg,
+            cfg,
             workers,
         })
     }
+}
+
+/// Checks that a store holds the chain, if it holds one.
+fn check_identity(state: &State, chain: u64, genesis: Option<B256>) -> Result<(), Error> {
+    if state.height().is_none() {
+        return Ok(());
+    }
+    let name = |chain: u64, genesis: Option<B256>| match genesis {
+        Some(genesis) => format!("chain {chain} with genesis {genesis}"),
+        None => format!("chain {chain}"),
+    };
+    let (found, begun) = state.identity()?.ok_or_else(|| Error::OtherChain {
+        found: "a state without the identity of a chain, from another version or program".into(),
+        expected: name(chain, genesis),
+    })?;
+    if found == chain && genesis.is_none_or(|genesis| genesis == begun) {
+        return Ok(());
+    }
+    Err(Error::OtherChain { found: name(found, genesis.map(|_| begun)), expected: name(chain, genesis) })
 }
 
 impl Engine {
@@ -218,11 +257,13 @@ impl Engine {
     pub fn builder() -> EngineBuilder {
         EngineBuilder {
             store: StoreConfig::new(phalanx_merkle::Backend::Mem),
-            cfg: CfgEnv::new_with_spec(SpecId::OSAKA).into(),
+            vm: VmConfig::default(),
+            cfg: None,
             threads: 1,
             salt: 0x7068_616c_616e_7800,
             executor: Executor::default(),
-            chain: ChainSpec::mainnet(),
+            chain: None,
+            genesis: None,
             access_lists: false,
             options: ExecOptions { fast_path: true, traces: Traces::On, force_parallel: false, schedule_seed: None },
             learning: true,

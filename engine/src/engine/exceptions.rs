@@ -26,7 +26,7 @@ impl Engine {
     /// The errors of [`Self::execute_block`].
     pub fn exceptions(&mut self, payload: &Payload<'_>) -> Result<Vec<u8>, BlockError> {
         let truth = self.true_sets(payload)?;
-        let env = self.chain.env(payload.header);
+        let env = self.rules.chain.env(payload.header);
         let Self { state, workers, paralyze, .. } = self;
         let nothing = encode(&AccessSets::new(), |_| false);
         let derived = workers.install(|| excepted(paralyze, state, &env, payload.txs, &nothing));

@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{
     bal::{Footprint, List, Record},
-    exec::{context::ExecContext, dispatch::Executors},
-    model::{BlockError, Error, Hints, Payload, Stage, Txs, is_supported, observe},
+    exec::context::ExecContext,
+    model::{BlockError, Error, Hints, Invalid, Payload, Stage, Txs, observe},
     seal::{
         Executed, Sealing,
         access_list::{Around, compare, produce, refused},
     },
-    state::CodeRule,
+    state::State,
 };
 use revm::context::BlockEnv;
 
@@ -30,9 +30,20 @@ impl Engine {
     /// # Errors
     /// The block is invalid, with its lowest invalid transaction; or the engine failed.
     pub fn execute_block(&mut self, payload: &Payload<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
+        self.execute_block_by(payload, hints, Invalid::Refuse)
+    }
+
+    /// Executes like [`Self::execute_block`], with invalid transactions refused or skipped. A block with an access list
+    /// has none.
+    pub(crate) fn execute_block_by(
+        &mut self,
+        payload: &Payload<'_>,
+        hints: Hints<'_>,
+        invalid: Invalid,
+    ) -> Result<Executed, BlockError> {
         let env = self.follow(payload)?;
         let run_on = self.run_on(payload.txs, &hints);
-        self.at(run_on, |engine| engine.execute_whole(payload, &env, hints, run_on))
+        self.at(run_on, |engine| engine.execute_whole(payload, &env, hints, run_on, invalid))
     }
 
     /// Executes like [`Self::execute_block`], on its thread and by the rules of the block's time.
@@ -42,6 +53,7 @@ impl Engine {
         env: &BlockEnv,
         hints: Hints<'_>,
         run_on: RunOn,
+        invalid: Invalid,
     ) -> Result<Executed, BlockError> {
         let list = match self.validate_hints(payload, hints)? {
             Some((rlp, decoded)) => match self.execute_listed(payload, env, rlp, decoded)? {
@@ -60,12 +72,14 @@ impl Engine {
         let record = (resources.access_lists || list.is_some()).then(|| Record::new(&block.order));
         let gas_limit = payload.header.gas_limit;
         let txs = Txs::List(payload.txs);
-        let (base, gas, record) = (&base, Some(gas_limit), record.as_ref());
+        let gas = (invalid == Invalid::Refuse).then_some(gas_limit);
+        let (base, record) = (&base, record.as_ref());
         let ctx = ExecContext { base: Some(base), gas, record, ..ExecContext::new(resources, env, txs) };
         let mut run = executors.execute(resources.executor, &ctx, block)?;
         let stats = run.stats;
 
-        let ended = judge(gas_limit, payload.txs, &run.outcomes).and_then(|()| {
+        let judged = gas.map_or(Ok(()), |gas_limit| judge(gas_limit, payload.txs, &run.outcomes));
+        let ended = judged.and_then(|()| {
             let after = || after(resources, env, payload, run.after.overlay(), &run.outcomes);
             observe(observer, Stage::Execute, after)
         });
@@ -82,8 +96,11 @@ impl Engine {
                 _ => None,
             };
             let spec = resources.cfg.spec;
-            let sealing = Sealing { sources, requests: ended?, access_list, ..Sealing::new(state, spec, env) };
-            Executed::seal(run, txs, sealing, observer).map_err(BlockError::Engine)
+            let sealing =
+                Sealing { is_whole: true, sources, requests: ended?, access_list, ..Sealing::new(state, spec, env) };
+            let mut executed = Executed::seal(run, txs, sealing, observer).map_err(BlockError::Engine)?;
+            State::put_parent(&mut executed.changes, payload.header);
+            Ok::<_, BlockError>(executed)
         })?;
         if matches!(hints, Hints::Predict) && run_on.teaches() {
             self.study(env, payload.txs, executed.block().gas_used(), is_predicted, &stats);
@@ -112,19 +129,20 @@ impl Engine {
 
     /// Applies the rules of the block's time, and returns its environment.
     pub(crate) fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
-        let spec = self.chain.spec(payload.header);
-        let cfg = self.chain.cfg(spec, payload.header.timestamp);
-        if cfg != self.cfg.cfg {
-            if !is_supported(&cfg) {
-                return Err(Error::UnsupportedSpec { spec }.into());
-            }
-            let cfg = self.cfg.with_cfg(cfg);
-            self.executors = Executors::new(&cfg, self.workers.threads(), self.options, self.salt);
-            self.paralyze.set_cfg(cfg.clone());
-            self.state.follow(CodeRule::of(cfg.spec));
-            self.cfg = cfg;
+        let (chain, header) = (&self.rules.chain, payload.header);
+        let spec = chain.spec(header);
+        let (cfg, env) = (chain.cfg(spec, header.timestamp), chain.env(header));
+        // On a fork, and after a block that is none of a chain, the caller alone knows the number.
+        let committed = self.committed_number.filter(|_| self.position() == self.committed());
+        if let Some(number) = committed.filter(|number| *number >= header.number) {
+            let expected = number.saturating_add(1);
+            return Err(Error::Number { expected, got: header.number }.into());
         }
+        if let Some(parent) = header.number.checked_sub(1) {
+            self.state.complete_ancestors(parent, header.parent_hash)?;
+        }
+        self.enter(cfg)?;
         self.state.begin();
-        Ok(checked_env(&self.chain.env(payload.header), spec)?)
+        Ok(checked_env(&env, spec)?)
     }
 }

@@ -11,9 +11,24 @@ use super::Engine;
 use crate::{
     model::{Error, Fault, Stage, observe},
     seal::{BlockInfo, Merkleized},
-    state::{Above, Done},
+    state::{Above, Done, StateDiff, StateSnapshot},
 };
 use phalanx_merkle::{BlockId, Fork, Pending};
+use std::sync::Arc;
+
+/// State to take a snapshot of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SnapshotAt {
+    /// State that the next block is executed on.
+    Position,
+    /// State of the committed block.
+    Committed,
+    /// State of the committed block at a height, within the store's history.
+    Height(u64),
+    /// State of a block, committed or not.
+    Block(BlockId),
+}
 
 impl Engine {
     /// Block that is checked out: the next executed block is its child.
@@ -69,6 +84,37 @@ impl Engine {
         self.state.store.fork_memory(block)
     }
 
+    /// Takes a snapshot of the state after a block: readable from any thread while the engine goes on, with code.
+    ///
+    /// # Errors
+    /// [`Error::Pruned`] if the height has left the history; a store's error if there is no such block.
+    pub fn snapshot(&self, at: SnapshotAt) -> Result<StateSnapshot, Error> {
+        let store = &self.state.store;
+        let block = match at {
+            SnapshotAt::Position => self.position(),
+            SnapshotAt::Committed => self.committed(),
+            SnapshotAt::Block(block) => block,
+            SnapshotAt::Height(height) => {
+                let oldest = self.state.height().unwrap_or_default().saturating_sub(store.history() as u64);
+                match store.block_at(height) {
+                    Some(block) if height >= oldest => block,
+                    _ if height < oldest => return Err(Error::Pruned { height, oldest }),
+                    _ => return Err(Error::NoSuchHeight { height }),
+                }
+            }
+        };
+        StateSnapshot::new(store.snapshot(block)?, Arc::clone(&self.state.codes))
+    }
+
+    /// Values that a fork writes. Takes time in proportion to its changes.
+    ///
+    /// # Errors
+    /// The block is no fork, or a stored value is not of the engine's format.
+    pub fn state_diff(&self, block: BlockId) -> Result<StateDiff, Error> {
+        let parent = self.forks.parent(block);
+        self.state.diff(block, parent.ok_or(phalanx_merkle::Error::Gone { block })?)
+    }
+
     /// All forks, in the order of their creation.
     pub fn forks(&self) -> Vec<Fork> {
         self.state.store.forks()
@@ -97,6 +143,11 @@ impl Engine {
     /// The block is gone, not staged, no child of the committed one, or the store is poisoned. Nothing has changed
     /// then.
     pub fn promote(&mut self, block: BlockId, note: Vec<u8>, done: Done) -> Result<(), Error> {
+        // A store takes unstaged blocks, too, and not every backend writes them alike.
+        if !self.state.store.is_staged(block) {
+            let gone = !self.state.store.is_fork(block);
+            return Err(if gone { phalanx_merkle::Error::Gone { block }.into() } else { Error::NotStaged });
+        }
         let Self { state, workers, observer, .. } = self;
         let promote = || workers.install(|| state.store.apply_fork_noted(block, note));
         let pending = observe(&**observer, Stage::Merkle, promote)?;
@@ -105,6 +156,7 @@ impl Engine {
             None => self.state.meet_all()?,
         }
         self.forks.prune(&self.state);
+        self.committed_number = None;
         self.persister.submit_then(pending, done)
     }
 
@@ -147,6 +199,7 @@ impl Engine {
 
     fn settle(&mut self, pending: Pending) -> Result<(), Error> {
         self.forks.prune(&self.state);
+        self.committed_number = None;
         match Fault::RewoundIndex.is_seeded() {
             true => self.state.move_to(None),
             false => self.state.meet_all()?,

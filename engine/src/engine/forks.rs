@@ -59,6 +59,11 @@ impl Forks {
         self.0.contains_key(&block)
     }
 
+    /// Parent of a fork.
+    pub(super) fn parent(&self, block: BlockId) -> Option<BlockId> {
+        self.0.get(&block).map(|fork| fork.parent)
+    }
+
     /// Removes a fork that is committed now; returns the accounts that it changed.
     pub(super) fn take(&mut self, block: BlockId) -> Option<AccountIndexDelta> {
         self.0.remove(&block).map(|fork| fork.own)

@@ -15,7 +15,7 @@ impl Engine {
     /// # Errors
     /// If a transaction is invalid and `invalid` says that the block is then, too: the lowest one; or if the engine failed.
     pub fn execute_given(&mut self, env: &BlockEnv, txs: &[TxEnv], invalid: Invalid) -> Result<Executed, BlockError> {
-        self.state.begin();
+        self.enter_plain(env)?;
         let run_on = self.run_on(txs, &Hints::Predict);
         self.at(run_on, |engine| engine.execute_in_order(env, txs, invalid, run_on))
     }

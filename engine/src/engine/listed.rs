@@ -15,7 +15,7 @@ use crate::{
     },
     model::{AccessListFault, BlockAccessList, BlockError, Error, Executor, Payload, Stage, Txs, observe},
     seal::{Executed, Sealing, access_list::refused},
-    state::Value,
+    state::{State, Value},
 };
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::Address;
@@ -64,6 +64,7 @@ impl Engine {
         check_step(&values, 0, &first)?;
         observe(observer, Stage::Schedule, || values.meet_codes());
         let mut changes = values.changes(state).map_err(Error::from)?;
+        State::put_parent(&mut changes, payload.header);
         let values = Arc::new(values);
         let (txs, gas_limit) = (Txs::List(payload.txs), payload.header.gas_limit);
         let ctx = ExecContext { gas: Some(gas_limit), ..ExecContext::new(resources, env, txs) };
@@ -101,7 +102,7 @@ impl Engine {
         };
         let executed = observe(observer, Stage::Seal, || {
             let access_list = Some(BlockAccessList::taken(list.accounts, rlp, list.hash));
-            let sealing = Sealing { requests, access_list, ..Sealing::new(state, cfg.spec, env) };
+            let sealing = Sealing { is_whole: true, requests, access_list, ..Sealing::new(state, cfg.spec, env) };
             Executed::seal(run, txs, sealing, observer)
         })?;
         Ok(Listed::Executed(Box::new(Executed { prepared: Some(prepared), ..executed })))

@@ -9,20 +9,22 @@ mod learn;
 mod exceptions;
 mod predict;
 mod run_on;
+mod begin;
 mod fork;
 pub(crate) mod steps;
 pub(crate) mod protocol;
 pub(crate) mod judge;
 pub(crate) mod environment;
+pub(crate) mod rules;
 mod forks;
 #[cfg(test)]
 mod tests;
 
 pub use builder::EngineBuilder;
+pub use fork::SnapshotAt;
 pub(crate) use steps::MIN_OVERLAP;
 
 use crate::{
-    chain::ChainSpec,
     exec::{
         context::{ExecOptions, ExecResources},
         dispatch::Executors,
@@ -30,9 +32,9 @@ use crate::{
     model::{Error, Executor, Observer, Order, StoreStage},
     plan::{Block, Planner, join_if},
     seal::{Committed, Executed, Merkleized},
-    state::{Ancestors, Changes, GenesisAccount, Persister, State},
+    state::{Ancestors, Changes, GenesisAccount, Persister, State, genesis_digest},
 };
-use alloy_primitives::B256;
+use alloy_primitives::{B256, U256};
 use environment::checked_env;
 use forks::Forks;
 use phalanx_access::{Interner, Salt};
@@ -41,6 +43,7 @@ use phalanx_paraframer::BlockLimits;
 use phalanx_paralyze::{ParaLyze, StateKey, VmConfig};
 use phalanx_parascheduler::Workers;
 use revm::context::{BlockEnv, TxEnv};
+use rules::Rules;
 use std::sync::Arc;
 
 /// Executes blocks and commits their state, one after the other.
@@ -60,7 +63,11 @@ pub struct Engine {
     pub(crate) cfg: VmConfig,
     pub(crate) salt: Salt,
     executor: Executor,
-    pub(crate) chain: ChainSpec,
+    pub(crate) rules: Rules,
+    /// Number of the committed block, if it was executed as a whole since the engine was opened.
+    committed_number: Option<u64>,
+    /// Digest that the genesis must have.
+    genesis: Option<B256>,
     /// Predictor for given orders; it keeps what it learns from block to block.
     paralyze: ParaLyze,
     interner: Interner<StateKey>,
@@ -71,7 +78,8 @@ pub struct Engine {
 /// The [`ExecResources`] of an engine, borrowed field by field: its executors stay free.
 macro_rules! resources {
     ($engine:ident) => {{
-        let Self { state, workers, cfg, chain, store_stage, .. } = $engine;
+        let Self { state, workers, cfg, rules, store_stage, .. } = $engine;
+        let chain = &rules.chain;
         let (executor, options, access_lists) = ($engine.executor, $engine.options, $engine.access_lists);
         let observer = &*$engine.observer;
         ExecResources { state, workers, cfg, chain, observer, store_stage, executor, options, access_lists }
@@ -110,23 +118,35 @@ impl Engine {
         resources!(self)
     }
 
-    /// Sets the results of BLOCKHASH from the next block on; a missing number hashes to zero.
+    /// Sets results of BLOCKHASH from the next block on. Of a whole block, the header names the parent, and the store
+    /// knows the older ancestors that were executed as whole blocks: what is set here counts before either. A number
+    /// that is known nowhere hashes to zero.
     pub fn set_ancestors(&mut self, ancestors: Ancestors) {
-        self.state.ancestors = Arc::new(ancestors);
+        self.state.set_ancestors(Arc::new(ancestors));
     }
 
-    /// Commits the genesis, as height 0, and returns its root.
+    /// Commits the genesis, as height 0, and returns its root. The store is bound to the chain id and to the genesis
+    /// from then on.
     ///
     /// # Errors
-    /// The store holds a chain already, code is malformed, or writing fails.
+    /// The store holds a chain already, the genesis is not that of [`EngineBuilder::with_genesis`], code is malformed,
+    /// or writing fails.
     pub fn genesis(&mut self, accounts: impl IntoIterator<Item = GenesisAccount>) -> Result<B256, Error> {
         if self.state.height().is_some() {
             return Err(Error::Genesis { what: "the store holds a chain already; open another one" });
         }
         let mut changes = Changes::default();
+        let mut digest = U256::ZERO;
         for account in accounts {
+            digest = digest.wrapping_add(genesis_digest([&account]).into());
             self.state.put_genesis(&mut changes, &account)?;
         }
+        let (chain, digest) = (self.rules.chain.chain_id(), B256::from(digest));
+        if let Some(expected) = self.genesis.filter(|expected| *expected != digest) {
+            let name = |genesis: B256| format!("chain {chain} with genesis {genesis}");
+            return Err(Error::OtherChain { found: name(digest), expected: name(expected) });
+        }
+        State::put_identity(&mut changes, (chain, digest));
         self.state.put_bare_storage(&mut changes);
         let Self { state, workers, .. } = self;
         workers.install(|| {
@@ -147,8 +167,8 @@ impl Engine {
     /// # Errors
     /// The environment lacks a field, the block names a missing transaction, or the store is corrupt.
     pub fn execute(&mut self, env: &BlockEnv, txs: &[TxEnv], block: Block) -> Result<Executed, Error> {
+        self.enter_plain(env)?;
         let env = &self.admit(env, txs, &block)?;
-        self.state.begin();
         let workers = Arc::clone(&self.workers);
         workers.install(|| {
             let (resources, executors) = self.split();
@@ -174,8 +194,8 @@ impl Engine {
         planner: &mut Planner<'_>,
         next: &BlockEnv,
     ) -> Result<(Merkleized, Option<Block>), Error> {
+        self.enter_plain(env)?;
         let env = &self.admit(env, txs, &block)?;
-        self.state.begin();
         let (resources, executors) = self.split();
         let overlaps = block.order.len() >= MIN_OVERLAP;
         let plan = || planner.plan(resources.planning(), next, true);
@@ -202,6 +222,7 @@ impl Engine {
         let Merkleized { prepared, accounts, block } = block;
         let pending = self.apply(prepared)?;
         self.state.adopt(&accounts);
+        self.committed_number = block.number_of_whole();
         self.forks.prune(&self.state);
         let write = self.persister.submit(pending)?;
         Ok(Committed { block, state_root, write })

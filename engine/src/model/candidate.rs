@@ -1,16 +1,22 @@
 //! A transaction that is offered to a builder.
 
+use alloy_primitives::Bytes;
 use core::fmt;
 use revm::context::TxEnv;
 use std::sync::Arc;
 
-/// A transaction as a builder sees it: a pool implements this for its entries.
+/// A transaction as a builder sees it: [`RecoveredTx`](crate::RecoveredTx) and the entries of a pool are such.
 pub trait Transaction: fmt::Debug + Send + Sync {
     /// Transaction that is executed.
     fn env(&self) -> &TxEnv;
 
     /// Bytes that the transaction takes in the block, for [`crate::Budget::bytes`].
     fn size(&self) -> u64;
+
+    /// Encoding as the block holds it, if there is one: from a built block's candidates a node takes the block's body.
+    fn bytes(&self) -> Option<&Bytes> {
+        None
+    }
 }
 
 /// A transaction without an encoding: it takes no bytes.

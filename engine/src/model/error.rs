@@ -22,6 +22,45 @@ pub enum Error {
         /// Requested spec.
         spec: SpecId,
     },
+    /// Parts of the configuration contradict each other.
+    #[error("{what}")]
+    Configuration {
+        /// Description of the contradiction.
+        what: String,
+    },
+    /// The store holds another chain than the engine was set up for. Nothing was changed.
+    #[error("the store holds {found}, and the engine was set up for {expected}: open the store of that chain")]
+    OtherChain {
+        /// Chain that the store holds.
+        found: String,
+        /// Chain that was asked for.
+        expected: String,
+    },
+    /// The header's number is not above that of the last whole block that was committed.
+    #[error("the header has number {got}, and the state is after a block that {expected} follows")]
+    Number {
+        /// Number after the committed block's.
+        expected: u64,
+        /// Number of the header.
+        got: u64,
+    },
+    /// A block is committed that was not staged.
+    #[error("the block is not staged: stage it, and wait for the end of its write")]
+    NotStaged,
+    /// The state at a height is not kept any more.
+    #[error("the state at height {height} is pruned: the oldest is that at height {oldest}")]
+    Pruned {
+        /// Requested height.
+        height: u64,
+        /// Lowest height whose state is kept.
+        oldest: u64,
+    },
+    /// No block is committed at a height.
+    #[error("no block is committed at height {height}")]
+    NoSuchHeight {
+        /// Requested height.
+        height: u64,
+    },
     /// The block environment lacks a field that its spec demands.
     #[error("the block environment lacks {what}")]
     Environment {

@@ -112,6 +112,8 @@ impl Pool {
             return Err(Refusal::Full);
         }
         self.next_rank += 1;
+        self.events.admitted(&tx);
+        self.events.removed(&removed);
         let is_ready = self.senders.get(&sender).is_some_and(|queue| queue.is_ready(nonce));
         Ok(Admission::Admitted { tx, is_ready, removed })
     }

@@ -81,6 +81,7 @@ mod account;
 mod admit;
 mod bid;
 mod config;
+mod events;
 mod fairness;
 mod fees;
 mod lane;
@@ -88,6 +89,7 @@ mod outcome;
 #[expect(clippy::module_inception, reason = "the file of the type that the folder is about")]
 mod pool;
 mod pooled;
+mod query;
 mod queue;
 mod ready;
 mod senders;
@@ -96,6 +98,7 @@ mod tails;
 
 pub use account::{Account, Accounts};
 pub use config::{Policy, PoolConfig};
+pub use events::{PoolEvent, PoolEvents};
 pub use fairness::Fairness;
 pub use fees::Fees;
 pub use outcome::{Admission, Cause, Refusal, Removed, Settled};

@@ -2,6 +2,7 @@
 
 use super::{
     Account, Cause, Fees, Load, PoolConfig, PooledTx, Removed,
+    events::EventLog,
     lane::{Lane, SenderId},
     outcome::Refusal,
     queue::{Queue, Seat},
@@ -49,6 +50,7 @@ pub struct Pool {
     tails: Option<Tails>,
     ready: Load,
     future: Load,
+    pub(super) events: EventLog,
 }
 
 impl Pool {
@@ -67,6 +69,7 @@ impl Pool {
             tails: None,
             ready: Load::default(),
             future: Load::default(),
+            events: EventLog::default(),
         }
     }
 

@@ -4,7 +4,7 @@ use super::{
     bid::{Bid, most_cost},
     queue::Load,
 };
-use crate::recovery::RecoveredTx;
+use crate::{model::Transaction, recovery::RecoveredTx};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::context::TxEnv;
 use std::sync::Arc;
@@ -79,5 +79,20 @@ impl PooledTx {
 
     pub(super) const fn load(&self) -> Load {
         Load { txs: 1, bytes: self.bytes }
+    }
+}
+
+/// Implemented for a transaction as a block holds it.
+impl Transaction for PooledTx {
+    fn env(&self) -> &TxEnv {
+        self.tx()
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes().len() as u64
+    }
+
+    fn bytes(&self) -> Option<&Bytes> {
+        Transaction::bytes(&*self.recovered)
     }
 }

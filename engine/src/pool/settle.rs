@@ -59,6 +59,7 @@ impl Pool {
             self.edit(sender, |queue| queue.requeue(nonce));
         }
         self.evict(&mut removed);
+        self.events.removed(&removed);
         removed
     }
 
@@ -70,6 +71,7 @@ impl Pool {
         }
         let mut removed = Vec::new();
         self.evict(&mut removed);
+        self.events.removed(&removed);
         removed
     }
 
@@ -117,6 +119,7 @@ impl Pool {
         }
         self.expire(&mut removed);
         self.evict(&mut removed);
+        self.events.removed(&removed);
         Ok(removed)
     }
 

@@ -45,15 +45,15 @@ pub enum Form {
 /// A value that is cheap to share: many threads may call it at a time.
 #[derive(Clone, Debug)]
 pub struct Recovery {
-    chain: ChainSpec,
+    chain: Arc<ChainSpec>,
     spec: SpecId,
     cache: Option<Arc<RecoveryCache>>,
 }
 
 impl Recovery {
     /// Creates a recovery by the rules of `spec` on `chain`, without a cache.
-    pub const fn new(chain: ChainSpec, spec: SpecId) -> Self {
-        Self { chain, spec, cache: None }
+    pub fn new(chain: ChainSpec, spec: SpecId) -> Self {
+        Self { chain: Arc::new(chain), spec, cache: None }
     }
 
     /// Reads `cache` first, and inserts what it recovers.

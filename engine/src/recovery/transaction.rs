@@ -113,4 +113,8 @@ impl Transaction for RecoveredTx {
     fn size(&self) -> u64 {
         self.bytes().len() as u64
     }
+
+    fn bytes(&self) -> Option<&Bytes> {
+        Some(&self.bytes).filter(|bytes| !bytes.is_empty())
+    }
 }

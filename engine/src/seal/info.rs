@@ -10,6 +10,7 @@ use crate::{
     trie,
 };
 use alloy_consensus::ReceiptEnvelope;
+use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_primitives::{B256, Bloom, Bytes};
 use phalanx_memory::{prefetch, prefetch_ahead};
 use rayon::prelude::*;
@@ -20,9 +21,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct BlockInfo {
     env: BlockEnv,
+    is_whole: bool,
     order: Vec<u32>,
     outcomes: Outcomes,
     tx_types: Vec<u8>,
+    blobs: u64,
     gas_used: u64,
     receipts_root: Option<B256>,
     logs_bloom: Bloom,
@@ -43,6 +46,9 @@ pub struct BlockStats {
     pub sources: SourceCounts,
 }
 
+/// Type number of blob transactions (EIP-4844).
+const BLOB: u8 = 3;
+
 /// Minimum number of transactions that several threads look up.
 const WORTH_SHARING: usize = 4096;
 
@@ -53,16 +59,23 @@ impl BlockInfo {
     /// Orders the results: prefix sums of gas, receipts, their root and bloom. Hashes in the current rayon pool.
     pub(crate) fn seal(results: Results, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Self {
         let Results { order, outcomes, left, stats } = results;
-        let Sealing { spec, env, frames, sources, requests, access_list, .. } = sealing;
+        let Sealing { spec, env, is_whole, frames, sources, requests, access_list, .. } = sealing;
         let pieces = outcomes.len().div_ceil(trie::GROUP);
+        let blob_count = |tx: &u32| txs[*tx as usize].blob_hashes.len() as u64;
         let (tx_types, gas_used, (root, logs_bloom)) = observe_fork(observer, Stage::Seal, pieces, || {
             let tx_types = tx_types(&order, txs);
             let receipts = Receipts::new_shared(&outcomes, &tx_types);
             let (gas_used, sealed) = (receipts.gas_used(), receipts.seal());
             (tx_types, gas_used, sealed)
         });
+        // Only transactions of this type have blobs, so those of other types are not read again.
+        let with_blobs = order.iter().zip(&tx_types).zip(&*outcomes);
+        let blobs = with_blobs.filter(|((_, kind), outcome)| **kind == BLOB && outcome.result().is_some());
+        let blobs = blobs.map(|((tx, _), _)| blob_count(tx)).sum();
         Self {
             env,
+            is_whole,
+            blobs,
             order,
             outcomes,
             tx_types,
@@ -79,6 +92,11 @@ impl BlockInfo {
     /// Environment of the block.
     pub const fn env(&self) -> &BlockEnv {
         &self.env
+    }
+
+    /// Number of the block, if it was executed as a whole.
+    pub(crate) fn number_of_whole(&self) -> Option<u64> {
+        u64::try_from(self.env.number).ok().filter(|_| self.is_whole)
     }
 
     /// Final order of the transactions, by their index in the planner's input.
@@ -104,6 +122,11 @@ impl BlockInfo {
     /// Gas used by the block.
     pub const fn gas_used(&self) -> u64 {
         self.gas_used
+    }
+
+    /// Blob gas used by the block.
+    pub const fn blob_gas_used(&self) -> u64 {
+        self.blobs * DATA_GAS_PER_BLOB
     }
 
     /// Root of the receipts trie; `None` before Byzantium, when receipts held the root of Ethereum's state trie after
@@ -161,6 +184,8 @@ pub(crate) struct Sealing {
     pub(crate) parent: Arc<Tip>,
     pub(crate) spec: SpecId,
     pub(crate) env: BlockEnv,
+    /// True for a whole block of a chain.
+    pub(crate) is_whole: bool,
     pub(crate) frames: usize,
     pub(crate) sources: SourceCounts,
     pub(crate) requests: Option<Vec<Bytes>>,
@@ -171,7 +196,7 @@ impl Sealing {
     /// A block in the environment `env` on `state`, without frames, predictions, requests and access list.
     pub(crate) fn new(state: &State, spec: SpecId, env: &BlockEnv) -> Self {
         let (parent, env, sources) = (Arc::clone(&state.tip), env.clone(), SourceCounts::default());
-        Self { parent, spec, env, frames: 0, sources, requests: None, access_list: None }
+        Self { parent, spec, env, is_whole: false, frames: 0, sources, requests: None, access_list: None }
     }
 }
 

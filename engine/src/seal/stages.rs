@@ -2,6 +2,7 @@
 
 use super::info::{BlockInfo, Results, Sealing};
 use crate::{
+    chain::BlockOutcome,
     exec::{
         outcomes::Outcomes,
         run::{Run, RunStats},
@@ -87,6 +88,19 @@ impl Merkleized {
     /// Root of the state after the block.
     pub const fn state_root(&self) -> B256 {
         B256::new(self.prepared.root())
+    }
+
+    /// Results that the header of the block states: for
+    /// [`ChainSpec::check_outcome`](crate::chain::ChainSpec::check_outcome), or for a header that is being built.
+    pub fn outcome(&self) -> BlockOutcome {
+        BlockOutcome {
+            state_root: self.state_root(),
+            receipts_root: self.block.receipts_root(),
+            logs_bloom: self.block.logs_bloom(),
+            gas_used: self.block.gas_used(),
+            blob_gas_used: self.block.blob_gas_used(),
+            requests_hash: self.block.requests_hash(),
+        }
     }
 
     /// The block.

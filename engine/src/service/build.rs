@@ -2,23 +2,21 @@
 
 use super::{
     Service,
-    driver::{Driver, Order},
-    execute::{BLOB, Executing, environment, keep},
-    failure::stopped,
+    driver::{Driver, Order, rows_above},
+    execute::{Executing, Frame, environment, keep},
+    failure::unread,
     kept::Kept,
-    reads::{corrupt, read, stored},
     slot::Slot,
 };
 use crate::{
-    builder::{Budget, Reason, Target},
+    builder::{Budget, Reason, Target, Template},
     model::{Candidate, Error},
-    pool::{Account, Accounts, Admission, Batch, Fees, Settled, Tip},
+    pool::{Account, Accounts, Admission, Batch, Fees, Pool, Settled, Tip},
     recovery::{Form, RecoverError, RecoveredTx},
-    state::{Codes, StateError},
+    state::{SnapshotError, StateSnapshot},
 };
 use alloy_primitives::{Address, B256, Bytes};
-use phalanx_engine_api::{self as api, Build, BuildJob, BuildRequest, Built, ExecId, Failure, RetryCause};
-use phalanx_merkle::Snapshot;
+use phalanx_engine_api::{self as api, Build, BuildJob, BuildRequest, Built, Committed, ExecId, Failure, RetryCause};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, atomic::Ordering},
@@ -34,39 +32,25 @@ pub enum SendError {
     /// The bytes are no transaction of this chain.
     #[error(transparent)]
     Recover(#[from] RecoverError),
+    /// A blob transaction, and the service's blocks have none: it would keep out the sender's later transactions.
+    #[error("blocks of this service have no blobs: set the engine's chain, for whole blocks")]
+    Blobs,
     /// The state cannot be read now, or at all.
     #[error(transparent)]
     State(#[from] Failure),
 }
 
 /// A committed state as the pool reads it.
-pub(super) struct Senders<'v> {
-    pub(super) view: &'v Snapshot,
-    pub(super) codes: &'v Codes,
-}
+pub(super) struct Senders(pub(super) StateSnapshot);
 
-impl Senders<'_> {
-    /// True if the code with this hash is a delegation.
-    fn delegates(&self, hash: &B256) -> Result<bool, Failure> {
-        if let Some(code) = self.codes.code(hash) {
-            return Ok(code.is_eip7702());
-        }
-        let unreadable =
-            |error: phalanx_merkle::Error| corrupt(StateError(format!("code {hash} cannot be read: {error}")));
-        let code = self.view.code(&hash.0).map_err(unreadable)?;
-        Ok(code.is_some_and(|code| self.codes.rule().delegates(&code)))
-    }
-}
-
-impl Accounts for Senders<'_> {
+impl Accounts for Senders {
     type Error = Failure;
 
     fn account(&self, address: &Address) -> Result<Account, Failure> {
-        let Some(account) = stored(&read(self.view)?, address)?.filter(|account| account.exists) else {
-            return Ok(Account::default());
-        };
-        let delegates = account.code_hash.map(|hash| self.delegates(&hash)).transpose()?;
-        Ok(Account::new(account.nonce, account.balance, delegates))
+        let Some(info) = self.0.account(address).map_err(unread)? else { return Ok(Account::default()) };
+        let delegates = |hash: &B256| Ok::<_, SnapshotError>(self.0.code(hash)?.is_some_and(|code| code.is_eip7702()));
+        let delegates = (!info.is_empty_code_hash()).then(|| delegates(&info.code_hash)).transpose().map_err(unread)?;
+        Ok(Account::new(info.nonce, info.balance, delegates))
     }
 }
 
@@ -74,13 +58,34 @@ impl Service {
     /// Offers a transaction, encoded as nodes send it, to the pool.
     ///
     /// # Errors
-    /// If the bytes are no transaction of this chain and its current hard fork. The pool's decision is in the
-    /// [`Admission`].
+    /// If the bytes are no transaction of this chain and of the hard fork of its committed block. The pool's decision is
+    /// in the [`Admission`].
     pub fn send(&self, bytes: &[u8]) -> Result<Admission, SendError> {
-        let tx = self.shared.recovery.recover(Form::Pooled, bytes)?;
-        let Kept { view, .. } = self.kept(api::ViewAt::Committed)?;
-        let senders = Senders { view: &view, codes: &self.shared.codes };
+        let spec = *self.shared.spec.lock();
+        let tx = self.shared.recovery.clone().with_spec(spec).recover(Form::Pooled, bytes)?;
+        if !self.shared.has_blobs && !tx.tx().blob_hashes.is_empty() {
+            return Err(SendError::Blobs);
+        }
+        let senders = Senders(self.snapshot(api::ViewAt::Committed)?);
         Ok(self.shared.pool.lock().add(tx, &senders)?)
+    }
+
+    /// Nonce of a sender's next transaction: after those in the pool that can run, and after those in the committed
+    /// state.
+    ///
+    /// # Errors
+    /// If the state cannot be read now, or at all.
+    pub fn next_nonce(&self, sender: &Address) -> Result<u64, Failure> {
+        if let Some(nonce) = self.shared.pool.lock().next_nonce(sender) {
+            return Ok(nonce);
+        }
+        let info = self.snapshot(api::ViewAt::Committed)?.account(sender).map_err(unread)?;
+        Ok(info.map_or(0, |info| info.nonce))
+    }
+
+    /// Gives the pool to `read`, which should be short: execution may wait for it.
+    pub fn with_pool<R>(&self, read: impl FnOnce(&Pool) -> R) -> R {
+        read(&self.shared.pool.lock())
     }
 
     /// Number of transactions in the pool.
@@ -116,6 +121,7 @@ impl Build for Service {
     /// Builds from the transactions of the pool that no uncommitted ancestor holds. The block is executed while it is
     /// built: submitting it costs nothing, as long as it is among the last four. The policy is the service's.
     fn build(&self, request: BuildRequest) -> Result<Box<dyn BuildJob>, Failure> {
+        self.shared.check()?;
         let desk = self.shared.desk.lock();
         let tip = desk.rows().tip();
         let below = if tip.committed.exec == request.parent {
@@ -131,7 +137,7 @@ impl Build for Service {
         }
         let empty = self.shared.proposal(&request, Vec::new());
         let slot = Arc::new(Slot::new(request, Built { candidate: empty, outcome: None, dropped: Vec::new() }));
-        self.orders.send(Order::Build(Arc::clone(&slot))).map_err(|_| stopped())?;
+        self.orders.send(Order::Build(Arc::clone(&slot))).map_err(|_| self.shared.stopped())?;
         Ok(Box::new(Job(slot)))
     }
 }
@@ -143,12 +149,23 @@ fn bytes_of<'c>(candidates: impl Iterator<Item = &'c Candidate>, offered: &Offer
     candidates.filter_map(|candidate| offered.get(&candidate.rank)).map(|tx| tx.bytes().clone()).collect()
 }
 
+/// Ends a job that a panic interrupts: its caller waits for it.
+struct Ending<'s>(&'s Slot);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end(None);
+    }
+}
+
 impl Driver {
     /// Works on a job until it is stopped, the pool is exhausted, or the block is full.
     pub(super) fn build(&mut self, slot: &Slot) {
         if slot.begin() {
+            let ending = Ending(slot);
             // After an error the best block so far is still valid; an error of the engine shows elsewhere, too.
             let built = self.try_build(slot).ok().flatten();
+            core::mem::forget(ending);
             slot.end(built);
         }
     }
@@ -156,33 +173,46 @@ impl Driver {
     /// Returns `None` if the parent has lost.
     fn try_build(&mut self, slot: &Slot) -> Result<Option<Built>, Error> {
         let request = &slot.request;
-        let Some((parent, passed)) = self.ancestry(request.parent) else { return Ok(None) };
+        let Some((parent, passed, rows)) = self.ancestry(request.parent) else { return Ok(None) };
         self.engine.checkout(parent.view.block())?;
-        self.engine.state.ancestors = Arc::clone(&parent.ancestors);
-        let (env, shared) = (environment(&request.env), Arc::clone(&self.shared));
+        self.engine.state.set_ancestors(Arc::clone(&parent.ancestors));
+        let shared = Arc::clone(&self.shared);
+        // The chain has no block with this environment or these attributes.
+        let Ok(frame) = Frame::new(&self.engine, &request.env, &request.attributes, &parent) else { return Ok(None) };
+        let recovery = shared.recovery.clone().with_spec(frame.spec);
+        let target = match &frame.header {
+            Some(header) => {
+                let withdrawals = frame.withdrawals().map(<[_]>::to_vec);
+                Target::Whole(Box::new(Template { header: header.clone(), ommers: Vec::new(), withdrawals }))
+            }
+            None => Target::Plain(Box::new(environment(&request.env))),
+        };
         let at_tip = passed.is_empty();
         // Ranks of the pool follow those of the forced transactions.
         let forced: Vec<_> =
-            request.forced.iter().filter_map(|bytes| shared.recovery.recover(Form::Block, bytes).ok()).collect();
+            request.forced.iter().filter_map(|bytes| recovery.recover(Form::Block, bytes).ok()).collect();
         let mut offered: Offered = (0..).zip(forced.iter().cloned()).collect();
         let first = forced.len() as u64;
         let budget = Budget {
             gas: request.budget.gas,
-            blob_gas: 0,
+            blob_gas: if frame.header.is_some() { u64::MAX } else { 0 },
             bytes: request.budget.bytes,
             txs: request.budget.txs.into(),
         };
         let forced = (0..).zip(forced).map(|(rank, tx)| Candidate { tx, rank });
-        let mut job = match self.builder.open(&mut self.engine, Target::Plain(Box::new(env)), budget, forced) {
+        let mut job = match self.builder.open(&mut self.engine, target, budget, forced) {
             Ok(job) => job,
             // The chain has no rules for this environment: there is no block with it.
             Err(_) => return Ok(None),
         };
         let stop = || slot.is_stopped() || shared.urgent.load(Ordering::Relaxed);
-        let fees = Fees { base: request.env.base_fee.into(), blob: 1 };
+        let blob = job.env().blob_excess_gas_and_price.map_or(1, |blobs| blobs.blob_gasprice);
+        let fees = Fees { base: request.env.base_fee.into(), blob };
         let tip = Tip { now: request.env.height, fees, changed: Vec::new() };
-        // No account is read for this.
-        let _ = shared.pool.lock().advance(&tip, &Senders { view: &parent.view, codes: &shared.codes });
+        if let Ok(senders) = StateSnapshot::new(parent.view.clone(), Arc::clone(&shared.codes)) {
+            // No account is read for this.
+            let _ = shared.pool.lock().advance(&tip, &Senders(senders));
+        }
         let mut ranks = Vec::new();
         let mut progress = job.extend([], &stop)?;
         while !stop() && progress.waiting == 0 {
@@ -192,7 +222,7 @@ impl Driver {
                 break;
             }
             ranks.extend(taken.iter().map(|tx| tx.rank()));
-            let fresh = taken.into_iter().filter(|tx| !passed.contains(tx.hash()) && tx.tx().tx_type != BLOB);
+            let fresh = taken.into_iter().filter(|tx| !passed.contains(tx.hash()));
             let candidates: Vec<_> = fresh
                 .map(|tx| {
                     let (rank, tx) = (first + tx.rank(), Arc::clone(tx.recovered()));
@@ -220,7 +250,8 @@ impl Driver {
         let candidate = shared.proposal(request, bytes_of(built.txs.iter(), &offered));
         let dropped = bytes_of(built.dropped.iter().map(|dropped| &dropped.candidate), &offered);
         let txs: Vec<_> = built.txs.iter().filter_map(|tx| offered.get(&tx.rank)).cloned().collect();
-        let executing = Executing { candidate: &candidate, parent: &parent, statuses: vec![None; txs.len()], txs };
+        let statuses = vec![None; txs.len()];
+        let executing = Executing { candidate: &candidate, parent: &parent, frame, rows, statuses, txs };
         let kept = keep(&mut self.engine, executing, built.executed)?;
         let outcome = kept.outcome.clone();
         if let Some(oldest) = self.shelf.put(candidate.id(), parent.view.block(), kept) {
@@ -229,28 +260,36 @@ impl Driver {
         Ok(Some(Built { candidate, outcome, dropped }))
     }
 
-    /// A parent, and the hashes of the transactions of its uncommitted ancestors and its own.
-    fn ancestry(&self, parent: ExecId) -> Option<(Kept, HashSet<B256>)> {
+    /// A parent, the hashes of the transactions of its uncommitted ancestors and its own, and the rows of committed
+    /// blocks that are in no tag.
+    fn ancestry(&self, parent: ExecId) -> Option<(Kept, HashSet<B256>, Vec<Committed>)> {
         let desk = self.shared.desk.lock();
         let tip = desk.rows().tip();
         if tip.committed.exec == parent {
-            return Some((tip.value.clone(), HashSet::new()));
+            return Some((tip.value.clone(), HashSet::new(), rows_above(&desk, tip.value.covered)));
         }
         let kept = desk.value(parent)?.clone();
         let path = desk.path(parent).ok()?;
         let hashes = path.iter().filter_map(|id| desk.value(*id)).flat_map(|kept| kept.facts.hashes.iter().copied());
-        Some((kept, hashes.collect()))
+        let (hashes, rows) = (hashes.collect(), rows_above(&desk, kept.covered));
+        Some((kept, hashes, rows))
     }
 
     /// Advances the pool to a committed block.
     pub(super) fn follow(&self, changed: Vec<Address>) {
         let desk = self.shared.desk.lock();
-        let (now, view) = (desk.height(), desk.rows().tip().value.view.clone());
+        let (now, kept) = (desk.height(), desk.rows().tip().value.clone());
         drop(desk);
+        let (spec, blob) = self.shared.pool_rules(&kept.fees, now);
+        *self.shared.spec.lock() = spec;
         let pool = &mut *self.shared.pool.lock();
-        let tip = Tip { now, fees: *pool.fees(), changed };
+        pool.set_spec(spec);
+        let fees = Fees { blob: blob.unwrap_or(pool.fees().blob), ..*pool.fees() };
+        let tip = Tip { now, fees, changed };
         // If the state cannot be read, the pool stays as it was: it offers transactions that are invalid by now, and
         // they are dropped.
-        let _ = pool.advance(&tip, &Senders { view: &view, codes: &self.shared.codes });
+        if let Ok(view) = StateSnapshot::new(kept.view, Arc::clone(&self.shared.codes)) {
+            let _ = pool.advance(&tip, &Senders(view));
+        }
     }
 }

@@ -1,5 +1,8 @@
 //! Metadata that a service stores beside the state: a tag with each block, a note with each tip.
 //!
+//! The row of a committed block, with the metadata of its commit, is in the note until a later block takes it into its
+//! tag. So a note holds the rows of a few blocks, however long the history is, and every row is in the log once.
+//!
 //! Only this version writes and reads them, strictly: a first byte tells the two apart, numbers are big-endian and of
 //! fixed width, and a length precedes bytes.
 
@@ -7,43 +10,59 @@ use crate::model::Error;
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{BlockId, CommitMeta, Committed, ExecId, Outcome, TxStatus};
 
-const NOTE: u8 = 1;
-const TAG: u8 = 2;
+const NOTE: u8 = 3;
+const TAG: u8 = 4;
 
-/// Note of the chain's tip: the committed blocks that a rewind can reach, and the finalised height.
+/// Note of the chain's tip: the finalised height, and the committed blocks that no tag has.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) finalised: u64,
     pub(super) committed: Vec<Committed>,
 }
 
-/// Tag of a staged block: its identity and its result.
+/// Fields of a block that its child's fees follow from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fees {
+    /// Seconds since 1970.
+    pub(super) timestamp: u64,
+    pub(super) base_fee: u64,
+    pub(super) excess_blob_gas: u64,
+    pub(super) blob_gas_used: u64,
+}
+
+/// Tag of a block: its identity, its result, and the rows of ancestors.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) outcome: Outcome,
+    pub(super) fees: Fees,
+    /// Highest ancestor whose row is in this tag or in an ancestor's.
+    pub(super) covered: u64,
+    pub(super) rows: Vec<Committed>,
+}
+
+fn put_row(out: &mut Vec<u8>, Committed { height, exec, state_root, meta }: &Committed) {
+    // Ancestors have rows of their own.
+    let CommitMeta { block, ancestors: _, cursor, order_proof, state_certificate } = meta;
+    out.extend_from_slice(&height.to_be_bytes());
+    [exec.0, *state_root, block.0].iter().for_each(|hash| out.extend_from_slice(hash.as_slice()));
+    out.extend_from_slice(&cursor.to_be_bytes());
+    for bytes in [order_proof, state_certificate] {
+        match bytes {
+            None => out.push(0),
+            Some(bytes) => {
+                out.push(1);
+                out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+                out.extend_from_slice(bytes);
+            }
+        }
+    }
 }
 
 impl Note {
     pub(super) fn write(&self) -> Vec<u8> {
         let mut out = vec![NOTE];
         out.extend_from_slice(&self.finalised.to_be_bytes());
-        for Committed { height, exec, state_root, meta } in &self.committed {
-            // Ancestors have rows of their own.
-            let CommitMeta { block, ancestors: _, cursor, order_proof, state_certificate } = meta;
-            out.extend_from_slice(&height.to_be_bytes());
-            [exec.0, *state_root, block.0].iter().for_each(|hash| out.extend_from_slice(hash.as_slice()));
-            out.extend_from_slice(&cursor.to_be_bytes());
-            for bytes in [order_proof, state_certificate] {
-                match bytes {
-                    None => out.push(0),
-                    Some(bytes) => {
-                        out.push(1);
-                        out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
-                        out.extend_from_slice(bytes);
-                    }
-                }
-            }
-        }
+        self.committed.iter().for_each(|row| put_row(&mut out, row));
         out
     }
 
@@ -61,11 +80,7 @@ impl Note {
         (reader.byte()? == NOTE).then_some(())?;
         let mut note = Self { finalised: reader.u64()?, committed: Vec::new() };
         while !reader.0.is_empty() {
-            let (height, exec, state_root) = (reader.u64()?, ExecId(reader.hash()?), reader.hash()?);
-            let (block, cursor) = (BlockId(reader.hash()?), reader.u64()?);
-            let (order_proof, state_certificate) = (reader.bytes()?, reader.bytes()?);
-            let meta = CommitMeta { block, ancestors: Vec::new(), cursor, order_proof, state_certificate };
-            note.committed.push(Committed { height, exec, state_root, meta });
+            note.committed.push(reader.row()?);
         }
         Some(note)
     }
@@ -73,10 +88,15 @@ impl Note {
 
 impl Tag {
     pub(super) fn write(&self) -> Vec<u8> {
-        let Outcome { id, state_root, receipts_root, gas_used, txs } = &self.outcome;
+        let Self { outcome, fees, covered, rows } = self;
+        let Outcome { id, state_root, receipts_root, gas_used, txs } = outcome;
+        let Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used } = *fees;
         let mut out = vec![TAG];
         [id.0, *state_root, *receipts_root].iter().for_each(|hash| out.extend_from_slice(hash.as_slice()));
-        out.extend_from_slice(&gas_used.to_be_bytes());
+        for number in [*gas_used, timestamp, base_fee, excess_blob_gas, blob_gas_used, *covered, rows.len() as u64] {
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+        rows.iter().for_each(|row| put_row(&mut out, row));
         out.extend(txs.iter().map(|status| *status as u8));
         out
     }
@@ -86,11 +106,14 @@ impl Tag {
         let mut reader = Reader(bytes);
         (reader.byte()? == TAG).then_some(())?;
         let (id, state_root, receipts_root) = (ExecId(reader.hash()?), reader.hash()?, reader.hash()?);
-        let gas_used = reader.u64()?;
+        let (gas_used, timestamp, base_fee) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let (excess_blob_gas, blob_gas_used, covered) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let rows = (0..reader.u64()?).map(|_| reader.row()).collect::<Option<_>>()?;
         let statuses = [TxStatus::Succeeded, TxStatus::Reverted, TxStatus::Skipped];
         let status = |byte: &u8| statuses.into_iter().find(|status| *status as u8 == *byte);
         let txs = reader.0.iter().map(status).collect::<Option<_>>()?;
-        Some(Self { outcome: Outcome { id, state_root, receipts_root, gas_used, txs } })
+        let outcome = Outcome { id, state_root, receipts_root, gas_used, txs };
+        Some(Self { outcome, fees: Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used }, covered, rows })
     }
 }
 
@@ -101,6 +124,14 @@ impl Reader<'_> {
         let (array, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*array)
+    }
+
+    fn row(&mut self) -> Option<Committed> {
+        let (height, exec, state_root) = (self.u64()?, ExecId(self.hash()?), self.hash()?);
+        let (block, cursor) = (BlockId(self.hash()?), self.u64()?);
+        let (order_proof, state_certificate) = (self.bytes()?, self.bytes()?);
+        let meta = CommitMeta { block, ancestors: Vec::new(), cursor, order_proof, state_certificate };
+        Some(Committed { height, exec, state_root, meta })
     }
 
     fn byte(&mut self) -> Option<u8> {
@@ -163,11 +194,16 @@ mod tests {
 
         let (id, hash) = (ExecId(B256::with_last_byte(1)), B256::with_last_byte(7));
         let txs = [TxStatus::Reverted, TxStatus::Succeeded, TxStatus::Skipped].into();
-        let tag = Tag { outcome: Outcome { id, state_root: hash, receipts_root: hash, gas_used: 1, txs } };
+        let fees = Fees { timestamp: 2, base_fee: 3, excess_blob_gas: 4, blob_gas_used: 5 };
+        let outcome = Outcome { id, state_root: hash, receipts_root: hash, gas_used: 1, txs };
+        let tag = Tag { outcome, fees, covered: 6, rows: note.committed };
         let bytes = tag.write();
         assert_eq!(Tag::read(&bytes), Some(tag));
         assert_eq!(Tag::read(&[&bytes[..], &[3]].concat()), None);
-        assert_eq!(Tag::read(&bytes[..100]), None);
+        (0..bytes.len() - 3).for_each(|cut| assert_eq!(Tag::read(&bytes[..cut]), None, "cut at {cut}"));
+        let mut vast = bytes;
+        vast[145..153].fill(0xff);
+        assert_eq!(Tag::read(&vast), None, "more rows than there are bytes");
         assert_eq!(Tag::read(b"another program's"), None);
     }
 }

@@ -4,9 +4,10 @@ use super::{
     codec::Note,
     execute::{Failed, execute, named},
     failure::failure,
-    kept::Kept,
+    kept::{Handed, Kept},
     shared::Shared,
     shelf::Shelf,
+    sink::BlockSink,
     slot::Slot,
 };
 use crate::{builder::Builder, engine::Engine, model::Error};
@@ -66,6 +67,7 @@ pub(super) struct Driver {
     committing: Vec<Address>,
     orders: Sender<Order>,
     disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
+    pub(super) sink: Option<Arc<dyn BlockSink>>,
     /// Number of writes in flight.
     writing: usize,
     settling: Vec<Sender<()>>,
@@ -77,9 +79,10 @@ impl Driver {
         shared: Arc<Shared>,
         orders: Sender<Order>,
         disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
+        sink: Option<Arc<dyn BlockSink>>,
     ) -> Self {
         let (builder, shelf, committing) = (Builder::new(&engine), Shelf::default(), Vec::new());
-        Self { engine, shared, builder, shelf, committing, orders, disk_room, writing: 0, settling: Vec::new() }
+        Self { engine, shared, builder, shelf, committing, orders, disk_room, sink, writing: 0, settling: Vec::new() }
     }
 
     pub(super) fn run(mut self, inbox: &Receiver<Order>) {
@@ -173,13 +176,14 @@ impl Driver {
 
     /// Returns `None` if the block is unknown.
     fn execute(&mut self, job: Job) -> Option<Completion> {
-        let (candidate, parent) = {
+        let (candidate, parent, rows) = {
             let desk = self.shared.desk.lock();
-            (desk.candidate(job.id).cloned()?, desk.parent(job.id).cloned()?)
+            let parent = desk.parent(job.id).cloned()?;
+            (desk.candidate(job.id).cloned()?, parent.clone(), rows_above(&desk, parent.covered))
         };
         let result = match self.restore(job.id, &parent) {
             Some(kept) => Ok(kept),
-            None => execute(&mut self.engine, &self.shared.recovery, &candidate, &parent),
+            None => execute(&mut self.engine, &self.shared.recovery, &candidate, &parent, rows),
         };
         Some(match result {
             Ok(kept) => Completion::Executed(job, Box::new(kept)),
@@ -195,7 +199,8 @@ impl Driver {
         }
         let mut restored = self.shared.restored.lock();
         let found = restored.take(id)?;
-        let view = self.engine.state.store.snapshot(found.block).ok();
+        // A sink gets receipts, which only an execution gives.
+        let view = self.engine.state.store.snapshot(found.block).ok().filter(|_| self.sink.is_none());
         let Some(view) = view.filter(|_| found.parent == parent.view.block()) else {
             restored.give_up(&found);
             return None;
@@ -203,8 +208,7 @@ impl Driver {
         let height = view.read().ok()?.height()?;
         let ancestors = Arc::new(named(&parent.ancestors, height, id));
         let memory = self.engine.fork_memory(found.block).unwrap_or_default() as u64;
-        let (outcome, facts) = (Some(found.outcome), Arc::default());
-        Some(Kept { view, ancestors, outcome, info: None, facts, log_bytes: 0, memory })
+        Some(Kept { memory, ..Kept::restored(view, ancestors, Some(found.tag)) })
     }
 
     /// Completes a root: it was computed with the execution, and is reported now.
@@ -232,10 +236,12 @@ impl Driver {
             (path(&desk), desk.status().finalised)
         };
         let (mut rows, steps) = path.ok_or(Failure::Superseded)?;
+        self.hand_over(&steps)?;
         let last = steps.len().saturating_sub(1);
-        for (place, (block, row)) in steps.into_iter().enumerate() {
-            let id = row.exec;
-            rows.push(row);
+        for (place, Handed { committed, kept, .. }) in steps.into_iter().enumerate() {
+            let (block, id) = (kept.view.block(), committed.exec);
+            rows.push(committed);
+            rows.retain(|row| row.height > kept.covered);
             let note = Note { finalised, committed: rows.clone() }.write();
             // The writer takes blocks in order: when the last is written, all are; if one fails, so do those after
             // it.
@@ -291,8 +297,10 @@ impl Driver {
         let (check, rows, finalised, height) = {
             let desk = self.shared.desk.lock();
             let EngineStatus { finalised, .. } = desk.status();
-            let rows: Vec<Committed> = desk.rows().iter().map(|row| row.committed.clone()).collect();
-            (desk.check_rewind(to)?, rows, finalised, desk.height())
+            let check = desk.check_rewind(to)?;
+            let target = desk.rows().at(check.unwrap_or(desk.height()));
+            let rows = rows_above(&desk, target.map_or(0, |row| row.value.covered));
+            (check, rows, finalised, desk.height())
         };
         if let Some(to) = check.filter(|to| *to < height) {
             let committed = rows.into_iter().filter(|row| row.height <= to).collect();
@@ -302,21 +310,32 @@ impl Driver {
             self.shelf.follow(&self.engine.state.store);
         }
         self.shared.with(|desk| desk.rewound(ticket, check.unwrap_or(height), to));
+        self.tell_sink();
         self.drop_losers();
         Ok(())
     }
 }
 
-/// Committed rows, and the forks that join them, with theirs.
-type Path = (Vec<Committed>, Vec<(BlockId, Committed)>);
+/// Committed blocks above a height, oldest first.
+pub(super) fn rows_above(desk: &Desk<Kept>, height: u64) -> Vec<Committed> {
+    let above = desk.rows().iter().rev().take_while(|row| row.committed.height > height);
+    let mut rows: Vec<_> = above.map(|row| row.committed.clone()).collect();
+    rows.reverse();
+    rows
+}
+
+/// Committed rows that the path's first block does not cover, and the blocks that join them.
+type Path = (Vec<Committed>, Vec<Handed>);
 
 fn path(desk: &Desk<Kept>) -> Option<Path> {
     let commit = desk.pending()?;
-    let rows = desk.rows().iter().map(|row| row.committed.clone()).collect();
     let step = |(place, id): (usize, &ExecId)| {
-        let (kept, outcome) = (desk.value(*id)?, desk.outcome(*id)?);
-        let (height, meta) = (desk.candidate(*id)?.env().height, commit.own_meta(place));
-        Some((kept.view.block(), Committed { height, exec: *id, state_root: outcome.state_root, meta }))
+        let (kept, outcome) = (desk.value(*id)?.clone(), desk.outcome(*id)?);
+        let (candidate, meta) = (desk.candidate(*id)?.clone(), commit.own_meta(place));
+        let (height, state_root) = (candidate.env().height, outcome.state_root);
+        Some(Handed { committed: Committed { height, exec: *id, state_root, meta }, candidate, kept })
     };
-    Some((rows, commit.path().iter().enumerate().map(step).collect::<Option<_>>()?))
+    let steps: Vec<_> = commit.path().iter().enumerate().map(step).collect::<Option<_>>()?;
+    let covered = steps.first().map_or(0, |step| step.kept.covered);
+    Some((rows_above(desk, covered), steps))
 }

@@ -1,27 +1,28 @@
 //! Execution of a candidate: from its bytes to a fork of the chain.
 
 use super::{
-    codec::Tag,
+    attributes::BlockAttributes,
+    codec::{Fees, Tag},
     failure::failure,
     kept::{Facts, Kept},
 };
 use crate::{
+    chain::transactions_root,
     engine::Engine,
-    model::{BlockError, Error, Invalid, Outcome},
+    model::{BlockError, Error, Hints, Invalid, Outcome, Payload},
     recovery::{Form, RecoveredTx, Recovery},
     seal::{BlockInfo, Executed},
     state::{Ancestors, State},
 };
-use alloy_primitives::U256;
-use phalanx_engine_api::{self as api, Candidate, ExecId, Failure, InvalidCause, TxPolicy, TxStatus};
+use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
+use alloy_primitives::{B256, U256};
+use phalanx_engine_api::{self as api, Candidate, Committed, ExecId, Failure, InvalidCause, TxPolicy, TxStatus};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::block::BlobExcessGasAndPrice,
+    primitives::hardfork::SpecId,
 };
 use std::sync::Arc;
-
-/// Type number of blob transactions (EIP-4844).
-pub(super) const BLOB: u8 = 3;
 
 /// Number of blocks that BLOCKHASH reaches back.
 const REACH: u64 = 256;
@@ -51,7 +52,9 @@ impl From<BlockError> for Failed {
             }
             BlockError::GasLimit { .. } => Self::Invalid(InvalidCause::GasLimit),
             BlockError::Engine(error) => error.into(),
-            // The other errors cannot come from a block without system calls and with our own hints.
+            // The chain's contracts do not permit such a block.
+            BlockError::SystemContract { .. } | BlockError::Deposit { .. } => Self::Invalid(InvalidCause::Environment),
+            // The other errors cannot come from our own hints.
             error => Self::Engine(Failure::Fatal(api::FatalCause::Corrupt(error.to_string()))),
         }
     }
@@ -65,56 +68,157 @@ pub(super) fn named(ancestors: &Ancestors, height: u64, name: ExecId) -> Ancesto
     ancestors
 }
 
+/// A block of a service before it runs: its rules, and the fields that follow from its parent.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub(super) spec: SpecId,
+    /// Header without outcome, if the chain's blocks are executed as a whole.
+    pub(super) header: Option<Header>,
+    pub(super) attributes: BlockAttributes,
+    /// Maximum number of blobs.
+    pub(super) max_blobs: u64,
+    /// Fields for the child's fees, without the blob gas used.
+    pub(super) fees: Fees,
+}
+
+impl Frame {
+    /// Derives the frame from environment, attributes and parent.
+    pub(super) fn new(
+        engine: &Engine,
+        env: &api::BlockEnv,
+        attributes: &alloy_primitives::Bytes,
+        parent: &Kept,
+    ) -> Result<Self, InvalidCause> {
+        let (rules, timestamp) = (&engine.rules, env.timestamp_ms / 1000);
+        let attributes = BlockAttributes::decode(attributes).ok_or(InvalidCause::Environment)?;
+        let plain = environment(env);
+        let spec = rules.plain(&plain).spec;
+        let mut fees = Fees { timestamp, base_fee: env.base_fee, ..Fees::default() };
+        if !rules.follow_chain() {
+            let is_plain = attributes == BlockAttributes::default();
+            return if is_plain {
+                Ok(Self { spec, header: None, attributes, max_blobs: 0, fees })
+            } else {
+                Err(InvalidCause::Environment)
+            };
+        }
+        let from = |since: SpecId| spec.is_enabled_in(since);
+        let params = rules.chain.blob_params(timestamp).filter(|_| from(SpecId::CANCUN));
+        let excess = match &params {
+            Some(_) => {
+                let Fees { excess_blob_gas, blob_gas_used, base_fee, .. } = parent.fees;
+                let next = rules.chain.next_excess_blob_gas(timestamp, excess_blob_gas, blob_gas_used, base_fee);
+                Some(next.ok_or(InvalidCause::Environment)?)
+            }
+            None => None,
+        };
+        fees.excess_blob_gas = excess.unwrap_or_default();
+        let is_early = (!from(SpecId::SHANGHAI) && !attributes.withdrawals.is_empty())
+            || (!from(SpecId::CANCUN) && !attributes.parent_beacon_block_root.is_zero());
+        if is_early || !from(SpecId::MERGE) {
+            // Without proof of stake consensus is not the engine's caller.
+            return Err(InvalidCause::Environment);
+        }
+        let parent_name = parent.ancestors.last_key_value().map_or(B256::ZERO, |(_, name)| *name);
+        let withdrawals_root = alloy_consensus::proofs::calculate_withdrawals_root(&attributes.withdrawals);
+        let header = Header {
+            parent_hash: parent_name,
+            ommers_hash: EMPTY_OMMER_ROOT_HASH,
+            beneficiary: env.beneficiary,
+            number: env.height,
+            timestamp,
+            gas_limit: env.gas_limit,
+            mix_hash: env.prevrandao,
+            base_fee_per_gas: Some(env.base_fee),
+            withdrawals_root: from(SpecId::SHANGHAI).then_some(withdrawals_root),
+            blob_gas_used: excess.map(|_| 0),
+            excess_blob_gas: excess,
+            parent_beacon_block_root: excess.map(|_| attributes.parent_beacon_block_root),
+            ..Header::default()
+        };
+        let max_blobs = params.map_or(0, |params| params.max_blob_count);
+        Ok(Self { spec, header: Some(header), attributes, max_blobs, fees })
+    }
+
+    /// Withdrawals, from Shanghai on.
+    pub(super) fn withdrawals(&self) -> Option<&[alloy_eips::eip4895::Withdrawal]> {
+        self.spec.is_enabled_in(SpecId::SHANGHAI).then_some(&self.attributes.withdrawals)
+    }
+}
+
 /// Candidate under execution.
 pub(super) struct Executing<'a> {
     pub(super) candidate: &'a Candidate,
     pub(super) parent: &'a Kept,
+    pub(super) frame: Frame,
+    /// Committed blocks whose rows are in no tag yet.
+    pub(super) rows: Vec<Committed>,
     /// Status of every transaction; `None` for executed ones until their results are known.
     pub(super) statuses: Vec<Option<TxStatus>>,
     /// Transactions that are executed.
     pub(super) txs: Vec<Arc<RecoveredTx>>,
 }
 
-/// Executes a candidate on its parent and adds the fork.
+/// Executes a candidate on its parent and adds the fork. `rows` are the committed blocks that are in no tag yet.
 pub(super) fn execute(
     engine: &mut Engine,
     recovery: &Recovery,
     candidate: &Candidate,
     parent: &Kept,
+    rows: Vec<Committed>,
 ) -> Result<Kept, Failed> {
     engine.checkout(parent.view.block())?;
-    engine.state.ancestors = Arc::clone(&parent.ancestors);
-    let executing = decode(engine, recovery, candidate, parent)?;
+    engine.state.set_ancestors(Arc::clone(&parent.ancestors));
+    let frame =
+        Frame::new(engine, candidate.env(), candidate.payload().attributes(), parent).map_err(Failed::Invalid)?;
+    let executing = decode(engine, recovery, candidate, parent, frame, rows)?;
     let policy = match candidate.policy() {
         TxPolicy::Strict => Invalid::Refuse,
         TxPolicy::SkipInvalid => Invalid::Skip,
     };
     let txs: Vec<TxEnv> = executing.txs.iter().map(|tx| tx.tx().clone()).collect();
-    let executed = engine.execute_given(&environment(candidate.env()), &txs, policy)?;
+    let executed = match &executing.frame.header {
+        Some(header) => {
+            let payload = Payload { header, txs: &txs, ommers: &[], withdrawals: executing.frame.withdrawals() };
+            engine.execute_block_by(&payload, Hints::Predict, policy)?
+        }
+        None => engine.execute_given(&environment(candidate.env()), &txs, policy)?,
+    };
     Ok(keep(engine, executing, executed)?)
 }
 
 /// Names and hashes a block, and adds the fork.
 pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: Executed) -> Result<Kept, Error> {
-    let Executing { candidate, parent, mut statuses, txs } = executing;
+    let Executing { candidate, parent, frame, rows, mut statuses, txs } = executing;
     let (id, height) = (candidate.id(), candidate.env().height);
     State::put_name(&mut executed.changes, height, id.0);
     let merkleized = engine.merkleize(executed)?;
     fill(&mut statuses, merkleized.block());
+    let sealed = merkleized.outcome();
     let outcome = api::Outcome {
         id,
-        state_root: merkleized.state_root(),
-        receipts_root: merkleized.block().receipts_root().unwrap_or_default(),
-        gas_used: merkleized.block().gas_used(),
+        state_root: sealed.state_root,
+        receipts_root: sealed.receipts_root.unwrap_or_default(),
+        gas_used: sealed.gas_used,
         txs: statuses.into_iter().map(|status| status.unwrap_or(TxStatus::Skipped)).collect(),
     };
+    let header = frame.header.map(|mut header| {
+        sealed.write_to(&mut header);
+        header.transactions_root = transactions_root(candidate.payload().txs());
+        Arc::new(header)
+    });
+    let fees = Fees { blob_gas_used: sealed.blob_gas_used, ..frame.fees };
+    let covered = rows.last().map_or(parent.covered, |row| row.height);
+    let tag = Tag { outcome: outcome.clone(), fees, covered, rows };
     let log_bytes = merkleized.prepared.log_bytes() as u64;
-    let (block, info) = engine.add_fork(merkleized, Tag { outcome: outcome.clone() }.write())?;
+    let (block, info) = engine.add_fork(merkleized, tag.write())?;
     let view = engine.state.store.snapshot(block)?;
     let memory = engine.fork_memory(block).unwrap_or_default() as u64;
     let ancestors = Arc::new(named(&parent.ancestors, height, id));
     let facts = Arc::new(Facts::of(&txs));
-    Ok(Kept { view, ancestors, outcome: Some(outcome), info: Some(Arc::new(info)), facts, log_bytes, memory })
+    let info = Some(Arc::new(info));
+    let payload = Some(Arc::clone(candidate.payload()));
+    Ok(Kept { view, ancestors, outcome: Some(outcome), info, facts, header, payload, fees, covered, log_bytes, memory })
 }
 
 /// Decodes the transactions. Returns those that can be executed, and a status for every other.
@@ -123,20 +227,27 @@ fn decode<'a>(
     recovery: &Recovery,
     candidate: &'a Candidate,
     parent: &'a Kept,
+    frame: Frame,
+    rows: Vec<Committed>,
 ) -> Result<Executing<'a>, Failed> {
+    let recovery = recovery.clone().with_spec(frame.spec);
     let decoded = recovery.recover_batch(engine.workers(), Form::Block, candidate.payload().txs());
     let strict = candidate.policy() == TxPolicy::Strict;
     let (mut txs, mut statuses) = (Vec::with_capacity(decoded.len()), Vec::with_capacity(decoded.len()));
-    let mut left = candidate.env().gas_limit;
+    let (mut left, mut blobs_left) = (candidate.env().gas_limit, frame.max_blobs);
     for (tx, index) in decoded.into_iter().zip(0..) {
-        // Blocks of a service have no blobs.
-        let tx = tx.ok().filter(|tx| tx.tx().tx_type != BLOB);
-        match tx {
-            Some(tx) if strict => txs.push(tx),
+        // Blobs are counted before execution: a block may not carry more than its maximum.
+        let blobs = |tx: &Arc<RecoveredTx>| tx.tx().blob_hashes.len() as u64;
+        match tx.ok().filter(|tx| blobs(tx) <= blobs_left) {
+            Some(tx) if strict => {
+                blobs_left -= blobs(&tx);
+                txs.push(tx);
+            }
             None if strict => return Err(Failed::Invalid(InvalidCause::Transaction { index })),
             // Gas limits decide before execution which transactions fit.
             Some(tx) if tx.tx().gas_limit <= left => {
                 left -= tx.tx().gas_limit;
+                blobs_left -= blobs(&tx);
                 txs.push(tx);
             }
             Some(_) | None => {
@@ -146,7 +257,7 @@ fn decode<'a>(
         }
         statuses.push(None);
     }
-    Ok(Executing { candidate, parent, statuses, txs })
+    Ok(Executing { candidate, parent, frame, rows, statuses, txs })
 }
 
 /// Sets the statuses of executed transactions.

@@ -1,7 +1,7 @@
 //! Failures that consensus gets for the engine's errors.
 
-use crate::model::Error;
-use phalanx_engine_api::{Failure, FatalCause};
+use crate::{model::Error, state::SnapshotError};
+use phalanx_engine_api::{Failure, FatalCause, RetryCause};
 
 /// Maps an error to the failure that consensus gets.
 pub(super) fn failure(error: &Error) -> Failure {
@@ -10,11 +10,17 @@ pub(super) fn failure(error: &Error) -> Failure {
         Error::Store(phalanx_merkle::Error::Corrupt { .. }) | Error::Corrupt { .. } | Error::Evm { .. } => {
             Failure::Fatal(FatalCause::Corrupt(error.to_string()))
         }
-        _ => Failure::Fatal(FatalCause::Io(error.to_string())),
+        Error::Store(_) | Error::WriterGone => Failure::Fatal(FatalCause::Io(error.to_string())),
+        _ => Failure::Fatal(FatalCause::Stopped(error.to_string())),
     }
 }
 
-/// Failure of every request after the driver has ended.
-pub(super) fn stopped() -> Failure {
-    Failure::Fatal(FatalCause::Io("the engine has stopped".into()))
+/// Maps the error of a read to the failure that its caller gets.
+pub(super) fn unread(error: SnapshotError) -> Failure {
+    match error {
+        SnapshotError::Pruned { oldest, .. } => Failure::Pruned { oldest },
+        SnapshotError::Lost { .. } => Failure::Superseded,
+        SnapshotError::NotWritten => Failure::Retry(RetryCause::Busy),
+        SnapshotError::Corrupt(what) => Failure::Fatal(FatalCause::Corrupt(what)),
+    }
 }

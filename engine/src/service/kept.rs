@@ -1,8 +1,10 @@
 //! An executed block as the books keep it: its state, its result, and the facts that pool and proofs need.
 
+use super::codec::{Fees, Tag};
 use crate::{recovery::RecoveredTx, seal::BlockInfo, state::Ancestors};
+use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
-use phalanx_engine_api as api;
+use phalanx_engine_api::{self as api, Candidate, Committed};
 use phalanx_merkle::Snapshot;
 use phalanx_paralyze::authorities;
 use std::sync::Arc;
@@ -18,10 +20,38 @@ pub(crate) struct Kept {
     /// Data for proofs of its transactions; `None` after a restart.
     pub(super) info: Option<Arc<BlockInfo>>,
     pub(super) facts: Arc<Facts>,
+    /// Header that the block was executed with, if the chain's blocks are executed as a whole; `None` after a restart.
+    pub(super) header: Option<Arc<Header>>,
+    /// Transactions of the block, skipped ones included; `None` after a restart.
+    pub(super) payload: Option<Arc<api::Payload>>,
+    pub(super) fees: Fees,
+    /// Highest ancestor whose row is in the tag of this block or of an ancestor.
+    pub(super) covered: u64,
     /// Approximate size of the block's log record, in bytes.
     pub(super) log_bytes: u64,
     /// Memory of the fork, in bytes.
     pub(super) memory: u64,
+}
+
+impl Kept {
+    /// A block that was executed before a restart, by its tag.
+    pub(super) fn restored(view: Snapshot, ancestors: Arc<Ancestors>, tag: Option<Tag>) -> Self {
+        let (fees, covered) = tag.as_ref().map_or_else(Default::default, |tag| (tag.fees, tag.covered));
+        let (outcome, facts) = (tag.map(|tag| tag.outcome), Arc::default());
+        Self {
+            view,
+            ancestors,
+            outcome,
+            info: None,
+            facts,
+            header: None,
+            payload: None,
+            fees,
+            covered,
+            log_bytes: 0,
+            memory: 0,
+        }
+    }
 }
 
 /// Transactions and accounts of a block, for the pool; empty after a restart.
@@ -29,6 +59,8 @@ pub(crate) struct Kept {
 pub(super) struct Facts {
     /// Hashes of the block's transactions.
     pub(super) hashes: Vec<B256>,
+    /// Senders of the block's transactions.
+    pub(super) senders: Vec<Address>,
     /// Accounts whose nonces the block may have changed.
     pub(super) accounts: Vec<Address>,
 }
@@ -36,10 +68,18 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn of(txs: &[Arc<RecoveredTx>]) -> Self {
         let hashes = txs.iter().map(|tx| *tx.hash()).collect();
-        let mut accounts: Vec<_> = txs.iter().map(|tx| tx.tx().caller).collect();
+        let senders: Vec<_> = txs.iter().map(|tx| tx.tx().caller).collect();
+        let mut accounts = senders.clone();
         accounts.extend(txs.iter().flat_map(|tx| authorities(tx.tx())));
         accounts.sort_unstable();
         accounts.dedup();
-        Self { hashes, accounts }
+        Self { hashes, senders, accounts }
     }
+}
+
+/// A block of a commit, for the sink.
+pub(super) struct Handed {
+    pub(super) committed: Committed,
+    pub(super) candidate: Candidate,
+    pub(super) kept: Kept,
 }

@@ -10,26 +10,32 @@
 //! takes jobs from the desk: it puts the engine on the parent, executes, hashes and adds the fork. Writes end on the
 //! writer's thread, which notifies the driver.
 //!
-//! Transactions come as EIP-2718 bytes. Blocks have no system calls, withdrawals or blobs. BLOCKHASH returns the
-//! [`ExecId`] of one of the last 256 blocks, which are part of the state.
+//! Transactions come as EIP-2718 bytes. With [`EngineBuilder::with_chain`](crate::EngineBuilder::with_chain) blocks are
+//! whole: system calls, withdrawals, requests and blobs, under the hard fork of each block's height and time. Without it
+//! they are transactions alone, under the engine's rules for ever. BLOCKHASH returns the [`ExecId`] of one of the last 256
+//! blocks, which are part of the state; it is the parent hash in a whole block's header, too.
 
 mod stepped;
 mod build;
 mod prove;
 mod view;
+mod hand_over;
 mod driver;
 mod execute;
+mod sink;
 mod slot;
 mod shelf;
 mod shared;
 mod restored;
-mod codec;
-mod reads;
 mod kept;
+mod codec;
+mod attributes;
 mod failure;
 
+pub use attributes::BlockAttributes;
 pub use build::SendError;
-pub use prove::{ProofMismatch, verify_account, verify_slot, verify_transaction};
+pub use prove::{ProofMismatch, verify_account, verify_code, verify_inclusion, verify_slot, verify_transaction};
+pub use sink::{BlockSink, SinkBlock, SinkRefused};
 pub use stepped::{Performed, SteppedService};
 
 use crate::{
@@ -39,11 +45,10 @@ use crate::{
     recovery::{Recovery, RecoveryCache},
     state::Ancestors,
 };
-use alloy_primitives::B256;
-use codec::Note;
+use alloy_primitives::{B256, KECCAK256_EMPTY};
+use codec::{Note, Tag};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use driver::{Driver, Order};
-use failure::stopped;
 use kept::Kept;
 use parking_lot::Mutex;
 use phalanx_engine_api::{
@@ -52,8 +57,11 @@ use phalanx_engine_api::{
     desk::{Desk, Row, Rows},
 };
 use restored::Restored;
+use revm::{DatabaseRef as _, primitives::hardfork::SpecId};
 use shared::Shared;
 use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -75,6 +83,8 @@ pub struct ServiceConfig {
     /// Returns the free bytes of the store's disk. A block is staged only if it fits. Without this function a full
     /// disk shows as a failed write, which ends the engine until the store is reopened.
     pub disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
+    /// The node's own store: it takes every block before the block becomes visible.
+    pub sink: Option<Arc<dyn BlockSink>>,
 }
 
 impl core::fmt::Debug for ServiceConfig {
@@ -86,7 +96,7 @@ impl core::fmt::Debug for ServiceConfig {
 impl Default for ServiceConfig {
     fn default() -> Self {
         let (limits, policy, pool) = (Limits::default(), TxPolicy::default(), PoolConfig::default());
-        Self { limits, policy, pool, recovered_bytes: 256 << 20, disk_room: None }
+        Self { limits, policy, pool, recovered_bytes: 256 << 20, disk_room: None, sink: None }
     }
 }
 
@@ -109,6 +119,13 @@ impl ServiceConfig {
     #[must_use]
     pub const fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets the node's own store of blocks.
+    #[must_use]
+    pub fn with_sink(mut self, sink: Arc<dyn BlockSink>) -> Self {
+        self.sink = Some(sink);
         self
     }
 
@@ -136,12 +153,19 @@ impl Service {
     /// The store's durability must be `Block` for commits to survive power loss, as the API promises.
     ///
     /// # Errors
-    /// If there is no genesis, the store's note is not a service's, or the system starts no thread.
+    /// If there is no genesis, the store's note is not a service's, the chain is not on proof of stake or lacks a contract
+    /// that its blocks call, or the system starts no thread.
     pub fn open(engine: Engine, config: ServiceConfig) -> Result<Self, Error> {
         let (mut service, driver, inbox) = Self::assemble(engine, config)?;
         let thread = std::thread::Builder::new()
             .name("phalanx-service".into())
-            .spawn(move || driver.run(&inbox))
+            .spawn(move || {
+                let shared = Arc::clone(&driver.shared);
+                let ran = catch_unwind(AssertUnwindSafe(|| driver.run(&inbox)));
+                if let Err(panic) = ran {
+                    shared.halt(format!("its driver panicked: {}", message(&*panic)));
+                }
+            })
             .map_err(|source| Error::Threads { threads: 1, source })?;
         service.thread = Some(thread);
         Ok(service)
@@ -152,30 +176,36 @@ impl Service {
         let height = engine.state().height();
         let height = height.ok_or(Error::Genesis { what: "the store holds no chain yet; commit a genesis first" })?;
         engine.checkout(engine.committed())?;
-        if engine.chain.chain_id() != engine.cfg.chain_id {
-            return Err(Error::Genesis { what: "the engine's chain and its configuration have different chain ids" });
-        }
         let note = Note::read(engine.note())?;
-        let rows = rows(&engine, height, &note)?;
-        let chain = engine.cfg.chain_id;
+        let finalised = note.finalised;
+        let rows = rows(&engine, height, note)?;
+        let chain = engine.rules.chain.chain_id();
+        let tip = &rows.tip().value;
+        let fees = tip.fees;
+        check_contracts(&engine, &fees, height)?;
         let window = engine.state.store.history() as u64 + 1;
-        let desk = Desk::open(chain, config.limits, rows, note.finalised).with_rows(window);
+        let desk = Desk::open(chain, config.limits, rows, finalised).with_rows(window);
         let restored = Mutex::new(Restored::of(&engine));
-        let pool_config = PoolConfig { spec: engine.cfg.spec, ..config.pool };
         let cache = Arc::new(RecoveryCache::new(config.recovered_bytes, engine.salt));
         let shared = Arc::new(Shared {
             desk: Mutex::new(desk),
             waker: Mutex::new(None),
             restored,
-            pool: Mutex::new(Pool::new(pool_config)),
-            recovery: Recovery::new(engine.chain.clone(), engine.cfg.spec).with_cache(cache),
+            pool: Mutex::new(Pool::new(config.pool)),
+            recovery: Recovery::new(engine.rules.chain.clone(), engine.cfg.spec).with_cache(cache),
+            spec: Mutex::new(engine.cfg.spec),
+            rules: engine.rules.clone(),
+            has_blobs: engine.rules.follow_chain(),
+            halted: Mutex::new(None),
             codes: Arc::clone(&engine.state.codes),
             chain,
             policy: config.policy,
             urgent: AtomicBool::new(false),
         });
         let (orders, inbox) = unbounded();
-        let driver = Driver::new(engine, Arc::clone(&shared), orders.clone(), config.disk_room);
+        let driver = Driver::new(engine, Arc::clone(&shared), orders.clone(), config.disk_room, config.sink);
+        driver.follow(Vec::new());
+        driver.tell_sink();
         Ok((Self { shared, orders, thread: None }, driver, inbox))
     }
 
@@ -205,8 +235,9 @@ impl Service {
 
     /// Applies a request that may give the driver work.
     fn ask<R>(&self, act: impl FnOnce(&mut Desk<Kept>) -> Result<R, Failure>) -> Result<R, Failure> {
+        self.shared.check()?;
         let result = self.shared.with(act)?;
-        self.orders.send(Order::Look).map_err(|_| stopped())?;
+        self.orders.send(Order::Look).map_err(|_| self.shared.stopped())?;
         Ok(result)
     }
 
@@ -216,11 +247,14 @@ impl Service {
         let found = match at {
             api::ViewAt::Committed => Some(&desk.rows().tip().value),
             api::ViewAt::Exec(id) => desk.value(id).or_else(|| Some(&desk.rows().find(id)?.value)),
+            api::ViewAt::Height(height) => desk.rows().at(height).map(|row| &row.value),
         };
+        let oldest = desk.rows().iter().next().map_or(0, |row| row.committed.height);
         match (found, at) {
             (Some(kept), _) => Ok(kept.clone()),
             (None, api::ViewAt::Exec(id)) => Err(Failure::Retry(RetryCause::NotReady(id))),
-            (None, api::ViewAt::Committed) => Err(stopped()),
+            (None, api::ViewAt::Height(height)) if height < oldest => Err(Failure::Pruned { oldest }),
+            (None, _) => Err(Failure::Retry(RetryCause::NotReady(desk.rows().tip().committed.exec))),
         }
     }
 }
@@ -232,32 +266,65 @@ impl Drop for Service {
     }
 }
 
+/// Message of a panic.
+fn message(panic: &(dyn core::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
+}
+
+/// Checks that whole blocks can be executed on the committed one.
+fn check_contracts(engine: &Engine, fees: &codec::Fees, height: u64) -> Result<(), Error> {
+    if !engine.rules.follow_chain() {
+        return Ok(());
+    }
+    let env = api::BlockEnv { height: height + 1, timestamp_ms: fees.timestamp * 1000, ..api::BlockEnv::default() };
+    let spec = engine.rules.plain(&execute::environment(&env)).spec;
+    if !spec.is_enabled_in(SpecId::MERGE) {
+        let what = "the chain is not on proof of stake at its next block, and a service executes no other";
+        return Err(Error::Configuration { what: what.into() });
+    }
+    for (_, address) in engine.rules.chain.request_calls(spec) {
+        let code = engine.state.basic_ref(*address)?.map_or(KECCAK256_EMPTY, |info| info.code_hash);
+        if code == KECCAK256_EMPTY {
+            let what = format!("every block calls {address}, and there is no contract: put it into the genesis");
+            return Err(Error::Configuration { what });
+        }
+    }
+    Ok(())
+}
+
 /// Committed blocks that a rewind can reach.
-fn rows(engine: &Engine, height: u64, note: &Note) -> Result<Rows<Kept>, Error> {
+fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
     let store = &engine.state.store;
     let names = engine.state.names()?;
+    let window = height.saturating_sub(store.history() as u64)..=height;
+    let (mut tags, mut known) = (BTreeMap::new(), BTreeMap::new());
+    for at in window.clone() {
+        let Some(mut tag) = store.payload_at(at)?.and_then(|payload| Tag::read(&payload)) else { continue };
+        known.extend(core::mem::take(&mut tag.rows).into_iter().map(|row| (row.height, row)));
+        tags.insert(at, tag);
+    }
+    known.extend(note.committed.into_iter().map(|row| (row.height, row)));
     let mut rows: Option<Rows<Kept>> = None;
-    for at in height.saturating_sub(store.history() as u64)..=height {
+    for at in window {
         let Some(block) = store.block_at(at) else { continue };
         // A block that no rewind reaches has no view either.
         let Ok(view) = store.snapshot(block) else { continue };
         let root = B256::new(view.read()?.root());
-        let committed = match note.committed.iter().find(|row| row.height == at && row.state_root == root) {
-            Some(row) => row.clone(),
+        let mut tag = tags.remove(&at);
+        let committed = match known.remove(&at).filter(|row| row.state_root == root) {
+            Some(row) => row,
             // Committed before there was a service.
             None => Committed { height: at, exec: unnamed(at, root), state_root: root, meta: CommitMeta::default() },
         };
+        // A tag of another service's block tells nothing about this one.
+        tag = tag.filter(|tag| tag.outcome.id == committed.exec);
         let mut ancestors: Ancestors = names.range(..at).map(|(height, name)| (*height, *name)).collect();
         ancestors.insert(at, committed.exec.0);
-        let value = Kept {
-            view,
-            ancestors: Arc::new(ancestors),
-            outcome: None,
-            info: None,
-            facts: Arc::default(),
-            log_bytes: 0,
-            memory: 0,
-        };
+        let mut value = Kept::restored(view, Arc::new(ancestors), tag);
+        if value.outcome.is_none() {
+            value.covered = at;
+        }
         let row = Row { committed, value };
         match &mut rows {
             Some(rows) => rows.push(row),
@@ -316,7 +383,9 @@ impl api::Engine for Service {
     }
 
     fn rewind(&self, ticket: Ticket, to: ExecId) -> Result<(), Failure> {
+        self.shared.check()?;
         let (reply, answer) = bounded(1);
+        let stopped = || self.shared.stopped();
         self.orders.send(Order::Rewind { ticket, to, reply }).map_err(|_| stopped())?;
         answer.recv().map_err(|_| stopped())?
     }

@@ -1,21 +1,22 @@
 //! Proofs of the committed state and of its transactions, for clients that trust a certificate and nothing else.
 
-use super::{
-    Service,
-    reads::{read, shown, stored},
-};
+use super::{Service, failure::unread, kept::Kept};
 use crate::{
-    state::encoding::{StoredAccount, decode_account, decode_slot, slot_key},
+    chain::transactions_root,
+    state::{
+        SnapshotError, StateSnapshot,
+        encoding::{StoredAccount, decode_account, decode_slot, slot_key},
+    },
     trie,
 };
 use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::{Decodable2718 as _, Encodable2718 as _};
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use alloy_rlp::{Decodable as _, RlpDecodable, RlpEncodable};
-use phalanx_engine_api::{AccountView, Failure, FatalCause, Proof, ProofQuery, Prove, RetryCause, TxStatus, ViewAt};
+use phalanx_engine_api::{AccountView, Failure, Proof, ProofQuery, Prove, RetryCause, TxStatus, ViewAt};
 use phalanx_merkle::{Params, verify_keys};
 
-/// A transaction's receipt and the path to it.
+/// A transaction's receipt, or the transaction, and the path to it.
 #[derive(RlpEncodable, RlpDecodable)]
 struct ReceiptProof {
     receipt: Bytes,
@@ -23,51 +24,58 @@ struct ReceiptProof {
 }
 
 impl Prove for Service {
-    /// Proves for [`verify_account`], [`verify_slot`] and [`verify_transaction`].
+    /// Proves for [`verify_account`], [`verify_code`], [`verify_slot`], [`verify_transaction`] and [`verify_inclusion`].
     ///
     /// Takes a millisecond or two for state; for a transaction, time linear in its block.
     fn prove(&self, query: ProofQuery) -> Result<Proof, Failure> {
-        match query {
-            ProofQuery::Account(address) => self.prove_state(&address, None),
-            ProofQuery::Slot(address, slot) => self.prove_state(&address, Some(slot)),
-            ProofQuery::Transaction { height, index } => self.prove_transaction(height, index),
-        }
+        self.prove_at(ViewAt::Committed, query)
     }
 }
 
 impl Service {
-    fn prove_state(&self, address: &Address, slot: Option<B256>) -> Result<Proof, Failure> {
-        let kept = self.kept(ViewAt::Committed)?;
-        let reader = read(&kept.view)?;
-        let mut bytes = Vec::new();
-        let mut names = vec![address.to_vec()];
-        if let Some(slot) = slot {
-            // The keys of slots hold the account's incarnation.
-            let incarnation = stored(&reader, address)?.map_or(0, |account| account.incarnation);
-            bytes.extend_from_slice(&incarnation.to_be_bytes());
-            names.push(slot_key(address, &U256::from_be_bytes(slot.0), incarnation).as_slice().to_vec());
+    /// Proves like [`Prove::prove`], with statements about state after the block `at`.
+    ///
+    /// # Errors
+    /// `Retry` if the block is not executed or is being written, `Pruned` if it has left the history.
+    pub fn prove_at(&self, at: ViewAt, query: ProofQuery) -> Result<Proof, Failure> {
+        let of = |prove: &dyn Fn(&StateSnapshot) -> Result<Bytes, SnapshotError>| {
+            let state = self.snapshot(at)?;
+            let bytes = prove(&state).map_err(unread)?;
+            Ok(Proof { root: state.root(), bytes })
+        };
+        match query {
+            ProofQuery::Account(address) => of(&|state| state.prove_account(&address)),
+            ProofQuery::Slot(address, slot) => of(&|state| state.prove_slot(&address, &slot.into())),
+            ProofQuery::Transaction { height, index } => self.prove_transaction(height, index),
+            ProofQuery::Inclusion { height, index } => self.prove_inclusion(height, index),
         }
-        let proof = reader.prove_keys(&names).map_err(|error| match error {
-            // The last block is being written.
-            phalanx_merkle::Error::NotWritten => Failure::Retry(RetryCause::Busy),
-            error => Failure::Fatal(FatalCause::Io(error.to_string())),
-        })?;
-        bytes.extend_from_slice(&proof);
-        Ok(Proof { root: B256::new(reader.root()), bytes: bytes.into() })
+    }
+
+    /// A committed block; a height that has left the history is pruned.
+    fn committed_block(&self, height: u64) -> Result<Kept, Failure> {
+        self.kept(ViewAt::Height(height))
     }
 
     fn prove_transaction(&self, height: u64, index: u32) -> Result<Proof, Failure> {
-        let desk = self.shared.desk.lock();
-        let missing = Failure::Retry(RetryCause::NotReady(desk.rows().tip().committed.exec));
-        let kept = desk.rows().at(height).map(|row| row.value.clone());
-        drop(desk);
-        let Some((info, outcome)) = kept.and_then(|kept| kept.info.zip(kept.outcome)) else { return Err(missing) };
-        let place = receipt_of(&outcome.txs, index).ok_or(missing)?;
+        let kept = self.committed_block(height)?;
+        let missing = || Failure::Retry(RetryCause::NotReady(self.shared.desk.lock().rows().tip().committed.exec));
+        let (info, outcome) = kept.info.zip(kept.outcome).ok_or_else(missing)?;
+        let place = receipt_of(&outcome.txs, index).ok_or_else(missing)?;
         let receipts = info.receipts();
         let encode = |at: usize, out: &mut Vec<u8>| receipts[at].encode_2718(out);
         let nodes = trie::ordered_proof(receipts.len(), place, encode);
         let receipt = receipts.get(place).map(|receipt| receipt.encoded_2718().into()).unwrap_or_default();
         Ok(Proof { root: outcome.receipts_root, bytes: alloy_rlp::encode(ReceiptProof { receipt, nodes }).into() })
+    }
+
+    fn prove_inclusion(&self, height: u64, index: u32) -> Result<Proof, Failure> {
+        let kept = self.committed_block(height)?;
+        let missing = || Failure::Retry(RetryCause::NotReady(self.shared.desk.lock().rows().tip().committed.exec));
+        let txs = kept.payload.as_ref().map(|payload| payload.txs()).ok_or_else(missing)?;
+        let tx = txs.get(index as usize).cloned().ok_or_else(missing)?;
+        let nodes = trie::ordered_proof(txs.len(), index as usize, |at, out| out.extend_from_slice(&txs[at]));
+        let bytes = alloy_rlp::encode(ReceiptProof { receipt: tx, nodes }).into();
+        Ok(Proof { root: transactions_root(txs), bytes })
     }
 }
 
@@ -94,7 +102,40 @@ pub fn verify_account(
     proof: &[u8],
 ) -> Result<Option<AccountView>, ProofMismatch> {
     let [account] = proven(params, root, [address.as_slice()], proof)?;
-    Ok(decoded(account)?.as_ref().and_then(shown))
+    Ok(decoded(account)?.filter(|account| account.exists).map(|account| AccountView {
+        balance: account.balance,
+        nonce: account.nonce,
+        code_hash: account.code_hash.unwrap_or(KECCAK256_EMPTY),
+    }))
+}
+
+/// Verifies the code of an account by a proof of the account from [`Prove::prove`] under a state root.
+///
+/// # Errors
+/// [`ProofMismatch`] if the proof does not show that the account has this code.
+pub fn verify_code(
+    params: &Params,
+    root: B256,
+    address: Address,
+    code: &[u8],
+    proof: &[u8],
+) -> Result<(), ProofMismatch> {
+    let account = verify_account(params, root, address, proof)?.ok_or(ProofMismatch)?;
+    if account.code_hash == keccak256(code) { Ok(()) } else { Err(ProofMismatch) }
+}
+
+/// Verifies a transaction's place in its block by a proof from [`Prove::prove`] under a transactions root. Returns its
+/// encoding.
+///
+/// # Errors
+/// [`ProofMismatch`] if the proof does not show it.
+pub fn verify_inclusion(transactions_root: B256, index: usize, proof: &[u8]) -> Result<Bytes, ProofMismatch> {
+    let mut rest = proof;
+    let ReceiptProof { receipt: tx, nodes } = ReceiptProof::decode(&mut rest).map_err(|_| ProofMismatch)?;
+    if !rest.is_empty() || !trie::verify_ordered(transactions_root, index, &tx, &nodes) {
+        return Err(ProofMismatch);
+    }
+    Ok(tx)
 }
 
 /// Verifies a word of storage by a proof from [`Prove::prove`] under a state root; zero if it is not stored.

@@ -2,7 +2,7 @@
 
 use super::codec::Tag;
 use crate::engine::Engine;
-use phalanx_engine_api::{ExecId, Outcome};
+use phalanx_engine_api::ExecId;
 use phalanx_merkle::{BlockId, Store};
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct Block {
     pub(super) block: BlockId,
     pub(super) parent: BlockId,
     height: u64,
-    pub(super) outcome: Outcome,
+    pub(super) tag: Tag,
 }
 
 impl Restored {
@@ -30,9 +30,10 @@ impl Restored {
         let mut restored = Self::default();
         for held in engine.forks() {
             match Tag::read(&held.payload) {
-                Some(Tag { outcome }) => {
-                    let block = Block { block: held.block, parent: held.parent, height: held.height, outcome };
-                    restored.blocks.insert(block.outcome.id, block);
+                Some(tag) => {
+                    let id = tag.outcome.id;
+                    let block = Block { block: held.block, parent: held.parent, height: held.height, tag };
+                    restored.blocks.insert(id, block);
                 }
                 // The tag is another program's.
                 None => restored.dropped.push(held.block),

@@ -3,7 +3,6 @@
 use super::{
     Service, ServiceConfig,
     driver::{Completion, Driver, Order},
-    failure::stopped,
 };
 use crate::{engine::Engine, model::Error};
 use crossbeam_channel::Receiver;
@@ -57,6 +56,7 @@ impl SteppedService {
 
     /// Performs a job, its write included. Until it is completed, only later jobs of the engine see its effect.
     pub fn perform(&self, job: Job) -> Performed {
+        let service = &self.service;
         let Stepper { driver, inbox } = &mut *self.stepper.lock();
         let mut done = driver.perform(job);
         while done.is_none() {
@@ -64,10 +64,10 @@ impl SteppedService {
             done = match inbox.recv() {
                 Ok(Order::Written(job, result)) => Some(driver.written(job, result)),
                 Ok(_) => None,
-                Err(_) => Some(Completion::Failed(job, stopped())),
+                Err(_) => Some(Completion::Failed(job, service.shared.stopped())),
             };
         }
-        Performed(done.unwrap_or(Completion::Failed(job, stopped())))
+        Performed(done.unwrap_or(Completion::Failed(job, service.shared.stopped())))
     }
 
     /// Reports the end of a job.

@@ -1,11 +1,13 @@
 //! Encodes the changes of a block as the store's delta.
 
 use super::{
-    AccountChange, AccountIndexDelta, BARE_STORAGE, Changes, CodeId, GenesisAccount, Origin, State, Value,
+    AccountChange, AccountIndexDelta, BARE_STORAGE, Changes, CodeId, GenesisAccount, IDENTITY, Identity, Origin, State,
+    Value,
     encoding::{StoredAccount, encode_account, encode_name, encode_slot, name_key, slot_key},
     genesis::genesis_code,
 };
 use crate::model::Error;
+use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
 use phalanx_merkle::{Delta, Prepared};
 use phalanx_paralyze::StateKey;
@@ -84,6 +86,18 @@ impl State {
     /// Stores a block's name for 256 blocks.
     pub(crate) fn put_name(changes: &mut Changes, height: u64, name: B256) {
         changes.delta.put(&name_key(height), &encode_name(height, &name));
+    }
+
+    /// Stores the hash of a whole block's parent for 256 blocks.
+    pub(crate) fn put_parent(changes: &mut Changes, header: &Header) {
+        if let Some(parent) = header.number.checked_sub(1) {
+            Self::put_name(changes, parent, header.parent_hash);
+        }
+    }
+
+    /// Stores the chain's identity, with its genesis.
+    pub(crate) fn put_identity(changes: &mut Changes, (chain, genesis): Identity) {
+        changes.delta.put(IDENTITY, &encode_name(chain, &genesis));
     }
 
     /// Records that accounts without code and nonce may hold storage, if that is new.

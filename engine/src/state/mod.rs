@@ -8,18 +8,22 @@ mod changes;
 mod codes;
 mod database;
 mod delta;
+mod diff;
 pub(crate) mod encoding;
 mod genesis;
 mod origin;
 mod value;
+mod view;
 mod writer;
 
 pub(crate) use account_rules::{AccountRules, AccountTransition};
 pub(crate) use changes::{AccountChange, AccountIndexDelta, AccountLayers, Changes};
 pub(crate) use codes::{CodeId, CodeRule, Codes, DEFAULT_CODE_CACHE, LocalCodes};
-pub use genesis::GenesisAccount;
+pub use diff::{ChangedAccount, StateDiff};
+pub use genesis::{GenesisAccount, genesis_digest};
 pub(crate) use origin::Origin;
 pub(crate) use value::Value;
+pub use view::{SnapshotError, StateSnapshot};
 pub(crate) use writer::Persister;
 pub use writer::{Done, WriteHandle};
 
@@ -42,6 +46,12 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Key that is present in a store if [`State::bare_storage`] holds.
 const BARE_STORAGE: &[u8] = b"bare storage";
 
+/// Key of the chain's identity.
+const IDENTITY: &[u8] = b"chain";
+
+/// Chain id and digest of the genesis.
+pub(crate) type Identity = (u64, B256);
+
 /// Number of keys that are looked up together when a block's values are loaded.
 const LOAD_WAVE: usize = 64;
 
@@ -54,7 +64,12 @@ type Contracts = AddressMap<B256>;
 pub struct State {
     pub(crate) store: Store,
     pub(crate) codes: Arc<Codes>,
+    /// Results of BLOCKHASH in the next block.
     pub(crate) ancestors: Arc<Ancestors>,
+    /// Hashes that the caller gave.
+    told: Arc<Ancestors>,
+    /// Hashes that the store knows in this state, under those that the caller gave; `None` until they are needed.
+    named: Option<Ancestors>,
     /// Name of this state among all states of all engines; replaced with every commit.
     pub(crate) tip: Arc<Tip>,
     /// True if accounts without code and nonce may hold storage. Only a block before Spurious Dragon or a genesis can
@@ -113,6 +128,8 @@ impl State {
             store,
             codes: Arc::new(Codes::new(rule, code_cache)),
             ancestors: Arc::default(),
+            told: Arc::default(),
+            named: None,
             tip: Tip::new(),
             contracts: Contracts::default(),
             incarnations: AddressMap::default(),
@@ -188,6 +205,8 @@ impl State {
 
     /// Puts the state on a fork, or back on the committed block.
     pub(crate) fn move_to(&mut self, above: Option<Above>) {
+        self.ancestors = Arc::clone(&self.told);
+        self.named = None;
         self.above = above;
         self.tip = Tip::new();
         self.bare_storage = self.reader().is_ok_and(|reader| reader.get(BARE_STORAGE).is_some());
@@ -393,6 +412,37 @@ impl State {
         Ok(())
     }
 
+    /// Sets the results of BLOCKHASH that the caller knows.
+    pub(crate) fn set_ancestors(&mut self, told: Arc<Ancestors>) {
+        self.ancestors = Arc::clone(&told);
+        (self.told, self.named) = (told, None);
+    }
+
+    /// Completes the results of BLOCKHASH for one child block: by the hash of its parent, and by the hashes that the
+    /// store knows. Hashes that the caller gave stay. A block that is not committed leaves nothing behind.
+    pub(crate) fn complete_ancestors(&mut self, parent: u64, hash: B256) -> Result<(), Error> {
+        if self.told.contains_key(&parent) {
+            self.ancestors = Arc::clone(&self.told);
+            return Ok(());
+        }
+        let mut ancestors = match &self.named {
+            Some(named) => named.clone(),
+            None => {
+                let mut named = self.names()?;
+                named.extend(self.told.iter().map(|(height, name)| (*height, *name)));
+                self.named.insert(named).clone()
+            }
+        };
+        ancestors.insert(parent, hash);
+        self.ancestors = Arc::new(ancestors);
+        Ok(())
+    }
+
+    /// Chain that the store was begun for, as [`Self::put_identity`] wrote it.
+    pub(crate) fn identity(&self) -> Result<Option<Identity>, StateError> {
+        identity_of(&self.reader()?)
+    }
+
     /// Names of the last blocks, as given to [`Self::put_name`].
     pub(crate) fn names(&self) -> Result<BTreeMap<u64, B256>, Error> {
         let (reader, mut names) = (self.reader()?, BTreeMap::new());
@@ -432,6 +482,13 @@ impl State {
             StateKey::Code(_) => Encoded::new(),
         }
     }
+}
+
+/// Chain that a state was begun for.
+fn identity_of(reader: &Reader<'_>) -> Result<Option<Identity>, StateError> {
+    let bytes = reader.get(IDENTITY);
+    readable(reader, bytes.is_some())?;
+    bytes.map(|bytes| decode_name(bytes).ok_or_else(|| StateError("the chain's identity".into()))).transpose()
 }
 
 /// Distinguishes an absent value from an unreadable one.

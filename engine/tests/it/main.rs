@@ -24,6 +24,7 @@ mod block_access_list;
 
 mod forks;
 mod lifecycle;
+mod node;
 mod service;
 
 mod chain;

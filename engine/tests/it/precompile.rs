@@ -92,3 +92,40 @@ fn a_precompile_with_state_is_executed_alike_by_every_executor() {
         }
     }
 }
+
+/// Counts its calls in a slot of its own.
+#[derive(Debug)]
+struct Counter;
+
+const COUNTER: Address = Address::repeat_byte(0xcc);
+
+impl Precompile for Counter {
+    fn address(&self) -> Address {
+        COUNTER
+    }
+
+    fn call(&self, call: &PrecompileCall<'_>, state: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused> {
+        let count = state.storage(COUNTER, U256::ZERO)? + U256::from(1);
+        state.set_storage(COUNTER, U256::ZERO, count)?;
+        Ok(PrecompileOutput::new(1_000, Bytes::new(), call.reservoir))
+    }
+}
+
+#[test]
+fn storage_of_a_precompile_without_an_account_stays() {
+    let genesis: Vec<GenesisAccount> = (1..=8).map(eoa).collect();
+    let txs: Vec<TxEnv> = (0..48u64).map(|i| call(1 + (i % 8) as u8, i / 8, COUNTER, 0)).collect();
+    let limits = BlockLimits { max_txs: 24, max_gas: u64::MAX };
+    let roots: Vec<_> = [Executor::Sequential, Executor::Dag, Executor::BlockStm]
+        .into_iter()
+        .map(|executor| {
+            let builder = builder().with_precompile(Arc::new(Counter)).with_executor(executor).with_threads(2);
+            let ran = run(builder, &genesis, &txs, Order::Given, limits, env);
+            let state = ran.engine.state();
+            assert_eq!(state.storage(&COUNTER, &U256::ZERO).expect("a word"), U256::from(48), "{executor:?}");
+            assert_eq!(state.account(&COUNTER).expect("readable"), Some((1, U256::ZERO)), "as a new contract");
+            state.root()
+        })
+        .collect();
+    assert!(roots.iter().all(|root| *root == roots[0]));
+}

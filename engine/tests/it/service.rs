@@ -359,7 +359,7 @@ fn send(service: &Service, txs: &[Bytes]) {
 
 fn request(parent: ExecId, height: u64, forced: Vec<Bytes>) -> BuildRequest {
     let env = *candidate(parent, height, vec![], TxPolicy::Strict).env();
-    BuildRequest { parent, env, budget: Budget::UNLIMITED, forced }
+    BuildRequest { parent, env, budget: Budget::UNLIMITED, forced, attributes: Bytes::new() }
 }
 
 #[test]

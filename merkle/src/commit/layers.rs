@@ -275,6 +275,11 @@ impl Overlay {
         Self { digester, hash, base_id, stack: Stack::default(), ids: Vec::new(), indices: Strata::default(), len }
     }
 
+    /// The layers, oldest first.
+    pub(crate) fn layers(&self) -> &[Arc<Layer>] {
+        &self.stack.layers
+    }
+
     /// Adds a layer, computed from this overlay. O(the layer).
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! A block's state that stays readable while the chain moves on.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use parking_lot::RwLock;
 
@@ -26,6 +26,12 @@ impl Snapshot {
         BlockId(self.id)
     }
 
+    /// Lowest height whose committed state can be read now; `None` before the first block.
+    pub fn oldest_height(&self) -> Option<u64> {
+        let core = self.core.read_recursive();
+        core.height().map(|tip| tip.saturating_sub(core.history.len() as u64))
+    }
+
     /// Reads the state.
     ///
     /// # Errors
@@ -44,7 +50,8 @@ impl Snapshot {
         Ok(Reader::new(core, at))
     }
 
-    /// Contract code with this hash, if a committed block put it. Reads the log: cache what is used often.
+    /// Contract code with this hash, if a committed block put it, or one between it and this block. Reads the log: cache
+    /// what is used often.
     ///
     /// # Errors
     /// [`Error::Poisoned`], or what the log reports.
@@ -52,6 +59,13 @@ impl Snapshot {
         let core = self.core.read_recursive();
         if let Some((_, code)) = core.fresh_codes.get(hash) {
             return Ok(Some(Arc::clone(code)));
+        }
+        for layer in self.overlay.iter().flat_map(|overlay| overlay.layers()) {
+            let unapplied = layer.unapplied.lock().unwrap_or_else(PoisonError::into_inner);
+            let codes = unapplied.as_ref().map_or(&[][..], |unapplied| &unapplied.effect.delta.codes);
+            if let Some((_, code)) = codes.iter().find(|(found, _)| found == hash) {
+                return Ok(Some(Arc::clone(code)));
+            }
         }
         let shared = Arc::clone(&core.shared);
         drop(core);

@@ -58,7 +58,7 @@ pub(super) fn write(block: &DecidedBlock, place: &Place) -> Option<(Vec<u8>, Lin
     }
     out.extend_from_slice(env.beneficiary.as_slice());
     out.extend_from_slice(&u32::try_from(payload.txs().len()).ok()?.to_be_bytes());
-    for bytes in payload.txs().iter().chain([proof]) {
+    for bytes in payload.txs().iter().chain([payload.attributes(), proof]) {
         put(&mut out, bytes)?;
     }
     out.push(u8::from(certificate.is_some()));
@@ -116,7 +116,8 @@ fn block(body: &[u8]) -> Option<DecidedBlock> {
     let beneficiary = Address::new(body.array()?);
     let env = BlockEnv { height, timestamp_ms, prevrandao, beneficiary, gas_limit, base_fee };
     let count = u32::from_be_bytes(body.array()?);
-    let payload = Payload::new((0..count).map(|_| body.bytes()).collect::<Option<_>>()?).into();
+    let txs = (0..count).map(|_| body.bytes()).collect::<Option<_>>()?;
+    let payload = Payload::with_attributes(txs, body.bytes()?).into();
     let proof = body.bytes()?;
     let certificate = match body.array()? {
         [0] => None,

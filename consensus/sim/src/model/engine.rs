@@ -1,7 +1,7 @@
 //! The model behind the engine's trait.
 
 use super::{Costs, Disk, Work, inner::Inner};
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use phalanx_engine_api::{
     AccountView, Candidate, CommitMeta, Committed, Engine, EngineEvent, EngineStatus, ExecId, Failure, Limits,
     Pressure, Priority, ReadState, StateView, Ticket, ViewAt, Waker,
@@ -161,6 +161,11 @@ impl StateView for Snapshot {
     fn storage(&self, _address: Address, _slot: B256) -> Result<B256, Failure> {
         // The model's accounts have no storage, and an unwritten word is zero.
         Ok(B256::ZERO)
+    }
+
+    fn code(&self, _hash: B256) -> Result<Option<Bytes>, Failure> {
+        // Nor have they code.
+        Ok(None)
     }
 }
 

@@ -140,6 +140,12 @@ impl Inner {
             ViewAt::Committed => Vec::new(),
             ViewAt::Exec(id) if id == tip.committed.exec => Vec::new(),
             ViewAt::Exec(id) => self.desk.path(id)?,
+            // The model sums up all rows, so it has only the newest state.
+            ViewAt::Height(height) if height == tip.committed.height => Vec::new(),
+            ViewAt::Height(height) if height < tip.committed.height => {
+                return Err(Failure::Pruned { oldest: tip.committed.height });
+            }
+            ViewAt::Height(_) => return Err(Failure::Retry(RetryCause::NotReady(tip.committed.exec))),
         };
         let mut accounts = BTreeMap::new();
         let mut apply = |state: &State| {

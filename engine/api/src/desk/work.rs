@@ -7,7 +7,7 @@ use super::{
 use crate::block::Outcome;
 use crate::event::{EngineEvent, Operation};
 use crate::failure::{Failure, InvalidCause};
-use crate::id::ExecId;
+use crate::id::{ExecId, Ticket};
 use crate::status::Committed;
 use core::cmp::Reverse;
 
@@ -208,6 +208,30 @@ impl<T> Desk<T> {
             // Nothing can build on it.
             let lost = self.descendants(id);
             self.retain(|id| !lost.contains(id));
+        }
+    }
+
+    /// Ends every open request with `why`: the engine has stopped. No job is completed any more.
+    pub fn halt(&mut self, why: &Failure) {
+        let (mut failed, before) = (Vec::new(), self.events.len());
+        for (id, block) in &mut self.blocks {
+            if !block.is_rooted() && block.turn != Turn::Failed {
+                block.turn = Turn::Failed;
+                failed.push((block.ticket, *id, Operation::Submit));
+            }
+            if let Staging::Queued(ticket) | Staging::Writing(ticket) = block.staging {
+                block.staging = Staging::No;
+                failed.push((ticket, *id, Operation::Stage));
+            }
+        }
+        for (ticket, id, operation) in failed {
+            self.events.push_back(EngineEvent::Failed { ticket, id, operation, why: why.clone() });
+        }
+        self.fail_commit(why.clone());
+        if self.events.len() == before {
+            // No request is open, and its caller must hear of it all the same.
+            let (ticket, id, operation) = (Ticket::default(), self.rows.tip().committed.exec, Operation::Commit);
+            self.events.push_back(EngineEvent::Failed { ticket, id, operation, why: why.clone() });
         }
     }
 

@@ -12,6 +12,7 @@ use crate::{
         Executed, Ran, Sealing,
         access_list::{Around, produce},
     },
+    state::State,
 };
 use alloy_consensus::Header;
 use alloy_primitives::Bytes;
@@ -51,7 +52,10 @@ impl<'e> BuildJob<'e> {
             None => None,
         };
         let Run { order, outcomes, after, left: _, stats } = run;
-        let changes = after.into_changes().map_err(BlockError::Engine)?;
+        let mut changes = after.into_changes().map_err(BlockError::Engine)?;
+        if let Target::Whole(template) = target {
+            State::put_parent(&mut changes, &template.header);
+        }
         let ran = Ran { order, outcomes, changes, left: Vec::new(), stats };
         Ok(Closed { ran, requests, access_list })
     }
@@ -70,9 +74,16 @@ impl<'e> BuildJob<'e> {
         let (sources, frames) = self.origins(&order);
         let resources = self.resources;
         let (state, cfg, observer) = (resources.state, resources.cfg, resources.observer);
+        let is_whole = matches!(self.target, Target::Whole(_));
         let executed = observe(observer, Stage::Seal, || {
-            let sealing =
-                Sealing { frames, sources, requests, access_list, ..Sealing::new(state, cfg.spec, &self.env) };
+            let sealing = Sealing {
+                is_whole,
+                frames,
+                sources,
+                requests,
+                access_list,
+                ..Sealing::new(state, cfg.spec, &self.env)
+            };
             resources.workers.install(|| Executed::sealed(ran, Txs::Offered(&txs), sealing, observer))
         });
         let dropped: Vec<Dropped> = self

@@ -45,7 +45,7 @@ fn only_unpredicted_sets_are_sent_and_no_transaction_escapes() {
     let transfers = Case { blocks: Vec::new(), ..case }.block((0..20u64).map(|nonce| call(1, nonce, at(0xd0), 1)));
     let mut engine = transfers.engine(&Way::sequential());
     let nothing = engine.exceptions(&transfers.blocks[0].payload()).expect("a valid block");
-    assert_eq!(nothing, [1, 0, 0]);
+    assert_eq!(nothing, [2, 0, 0]);
     let told = stats(&transfers, Hints::Exceptions(&nothing));
     assert_eq!((told.escapes, told.fallback), (0, false));
 }

@@ -109,7 +109,10 @@ fn osaka_caps_the_gas_of_a_transaction() {
     };
     assert_eq!(chain.validate_tx(SpecId::OSAKA, &with(1 << 24)), Ok(()));
     let gas_limit = (1 << 24) + 1;
-    assert_eq!(chain.validate_tx(SpecId::OSAKA, &with(gas_limit)), Err(TxRuleError::GasLimit { gas_limit }));
+    assert_eq!(
+        chain.validate_tx(SpecId::OSAKA, &with(gas_limit)),
+        Err(TxRuleError::GasLimit { gas_limit, max: 1 << 24 })
+    );
     assert_eq!(chain.validate_tx(SpecId::PRAGUE, &with(gas_limit)), Ok(()));
 }
 

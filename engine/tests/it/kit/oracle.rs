@@ -202,6 +202,10 @@ impl Oracle {
     pub(crate) fn begin(&mut self, header: &Header) {
         let spec = self.rules.spec(header);
         self.header = header.clone();
+        // The header names the parent of its block.
+        if let Some(parent) = header.number.checked_sub(1) {
+            self.state.ancestors.entry(parent).or_insert(header.parent_hash);
+        }
         self.state.clears_empty = spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
         self.state.delegates = spec.is_enabled_in(SpecId::PRAGUE);
         (self.results, self.left) = (Vec::new(), header.gas_limit);

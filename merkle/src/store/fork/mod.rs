@@ -111,6 +111,11 @@ impl Store {
         Some(fork.overlay.own()?.memory() + fork.payload.capacity())
     }
 
+    /// Returns true if the block is a fork, and is staged or being staged.
+    pub fn is_staged(&self, block: BlockId) -> bool {
+        self.forks.get(&block.0).is_some_and(|fork| fork.staged)
+    }
+
     /// Hands the keys that a fork writes to `visit`, with their values; `None` for deleted keys. Some values may be
     /// unchanged.
     ///

@@ -1,0 +1,49 @@
+//! Begins a chain from `genesis.json`, or checks that the store holds it.
+
+use super::Engine;
+use crate::{
+    model::Error,
+    state::{GenesisAccount, genesis_digest},
+};
+use alloy_consensus::Header;
+use alloy_genesis::Genesis;
+use alloy_primitives::B256;
+
+impl Engine {
+    /// Commits the genesis of geth's or reth's `genesis.json` if the store is empty; else checks that the store was begun
+    /// with it. Returns its header. The chain must be that of the file: see
+    /// [`ChainSpec::from_genesis`](crate::chain::ChainSpec::from_genesis) and [`super::EngineBuilder::with_chain`].
+    ///
+    /// O(accounts), also for a store that holds the chain: the root of the genesis is computed again.
+    ///
+    /// # Errors
+    /// [`Error::OtherChain`] if the store, or the engine, is for another chain; the errors of [`Self::genesis`].
+    pub fn begin(&mut self, genesis: &Genesis) -> Result<Header, Error> {
+        let (chain, accounts) = (self.rules.chain.chain_id(), || GenesisAccount::of(genesis));
+        let name = |chain: u64, digest: B256| format!("chain {chain} with genesis {digest}");
+        let accounts_of: Vec<GenesisAccount> = accounts().collect();
+        let wanted = (genesis.config.chain_id, genesis_digest(&accounts_of));
+        let held = match self.state.height() {
+            Some(_) => self.state.identity()?.unwrap_or((chain, B256::ZERO)),
+            None => (chain, wanted.1),
+        };
+        if held != wanted {
+            return Err(Error::OtherChain { found: name(held.0, held.1), expected: name(wanted.0, wanted.1) });
+        }
+        let root = match self.state.height() {
+            Some(_) => {
+                let params = *self.state.store.params();
+                let store = phalanx_merkle::StoreConfig::new(phalanx_merkle::Backend::Mem).with_params(params);
+                let builder = Self::builder().with_chain(self.rules.chain.clone()).with_store(store);
+                builder.build()?.genesis(accounts_of)?
+            }
+            None => self.genesis(accounts_of)?,
+        };
+        Ok(self.rules.chain.genesis_header(genesis, root))
+    }
+
+    /// The chain of the engine's blocks, with the limits of its configuration.
+    pub const fn chain(&self) -> &crate::chain::ChainSpec {
+        &self.rules.chain
+    }
+}

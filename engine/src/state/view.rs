@@ -1,0 +1,212 @@
+//! The state after a block as a value: readable and provable from any thread while later blocks run.
+
+use super::{
+    Codes, StateError, account,
+    encoding::{StoredAccount, decode_name, decode_slot, name_key, slot_key},
+    readable,
+};
+use crate::model::Error;
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
+use phalanx_merkle::{Reader, Snapshot};
+use revm::{
+    DatabaseRef,
+    database_interface::DBErrorMarker,
+    state::{AccountInfo, Bytecode},
+};
+use std::sync::Arc;
+
+/// Reason for which a [`StateSnapshot`] gives no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The block has left the history. Its state is not kept any more.
+    #[error("the state at height {height} is pruned: the oldest is that at height {oldest}")]
+    Pruned {
+        /// Height of the block.
+        height: u64,
+        /// Lowest height whose state is kept.
+        oldest: u64,
+    },
+    /// The block was dropped or rewound.
+    #[error("the block at height {height} was dropped or rewound")]
+    Lost {
+        /// Height of the block.
+        height: u64,
+    },
+    /// The last block is being written, and the proof needs it: ask again.
+    #[error("the last block is being written: ask again")]
+    NotWritten,
+    /// Stored data cannot be read.
+    #[error("{0}")]
+    Corrupt(String),
+}
+
+impl DBErrorMarker for SnapshotError {}
+
+impl From<StateError> for SnapshotError {
+    fn from(error: StateError) -> Self {
+        Self::Corrupt(error.to_string())
+    }
+}
+
+/// The state after a block, committed or not. It does not change, and is read from any thread while other blocks run:
+/// a committed state for as long as a rewind can reach it, any other until its block is dropped.
+///
+/// A [`DatabaseRef`] with code: calls, traces and inspectors run on it. Cloning costs a few reference counts.
+#[derive(Clone, Debug)]
+pub struct StateSnapshot {
+    height: u64,
+    root: B256,
+    view: Snapshot,
+    codes: Arc<Codes>,
+}
+
+impl StateSnapshot {
+    pub(crate) fn new(view: Snapshot, codes: Arc<Codes>) -> Result<Self, Error> {
+        let reader = view.read()?;
+        let (height, root) = (reader.height().unwrap_or_default(), B256::new(reader.root()));
+        drop(reader);
+        Ok(Self { height, root, view, codes })
+    }
+
+    /// Height of the block.
+    #[must_use]
+    pub const fn height(&self) -> u64 {
+        self.height
+    }
+
+    /// Root of the state.
+    #[must_use]
+    pub const fn root(&self) -> B256 {
+        self.root
+    }
+
+    fn read(&self) -> Result<Reader<'_>, SnapshotError> {
+        self.view.read().map_err(|error| {
+            let height = self.height;
+            match (error, self.view.oldest_height()) {
+                (phalanx_merkle::Error::Gone { .. }, Some(oldest)) if height < oldest => {
+                    SnapshotError::Pruned { height, oldest }
+                }
+                (phalanx_merkle::Error::Gone { .. }, _) => SnapshotError::Lost { height },
+                (error, _) => SnapshotError::Corrupt(error.to_string()),
+            }
+        })
+    }
+
+    fn stored(&self, reader: &Reader<'_>, address: &Address) -> Result<Option<StoredAccount>, SnapshotError> {
+        let bytes = reader.get(address.as_slice());
+        readable(reader, bytes.is_some())?;
+        Ok(bytes.map(|bytes| account(address, bytes)).transpose()?)
+    }
+
+    /// Nonce, balance and code hash of an account; `None` if it does not exist. The code is not loaded.
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn account(&self, address: &Address) -> Result<Option<AccountInfo>, SnapshotError> {
+        let stored = self.stored(&self.read()?, address)?.filter(|account| account.exists);
+        Ok(stored.map(|account| AccountInfo {
+            balance: account.balance,
+            nonce: account.nonce,
+            code_hash: account.code_hash.unwrap_or(KECCAK256_EMPTY),
+            code: None,
+            account_id: None,
+        }))
+    }
+
+    /// Word of storage; zero if it is not stored.
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn storage(&self, address: &Address, slot: &U256) -> Result<U256, SnapshotError> {
+        let reader = self.read()?;
+        let incarnation = self.stored(&reader, address)?.map_or(0, |account| account.incarnation);
+        let bytes = reader.get(slot_key(address, slot, incarnation).as_slice());
+        readable(&reader, bytes.is_some())?;
+        let Some(bytes) = bytes else { return Ok(U256::ZERO) };
+        decode_slot(bytes).ok_or_else(|| StateError(format!("slot {slot} of {address}")).into())
+    }
+
+    /// Code with this hash; `None` if no contract has it.
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn code(&self, hash: &B256) -> Result<Option<Bytecode>, SnapshotError> {
+        if *hash == KECCAK256_EMPTY {
+            return Ok(Some(Bytecode::default()));
+        }
+        if let Some(code) = self.codes.code(hash) {
+            return Ok(Some(code));
+        }
+        // Code that was not met lately, or of a contract that is gone by now: the log has it.
+        let code = self.view.code(&hash.0).map_err(|error| SnapshotError::Corrupt(error.to_string()))?;
+        let Some(code) = code.filter(|code| keccak256(code) == *hash) else { return Ok(None) };
+        Ok(Some(self.codes.rule().code(Bytes::copy_from_slice(&code))))
+    }
+
+    /// Chain id of the state, and digest of its genesis: [`crate::genesis_digest`].
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn identity(&self) -> Result<Option<(u64, B256)>, SnapshotError> {
+        Ok(super::identity_of(&self.read()?)?)
+    }
+
+    /// Proves an account, or its absence, for [`crate::verify_account`] and [`crate::verify_code`].
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn prove_account(&self, address: &Address) -> Result<Bytes, SnapshotError> {
+        self.prove(&self.read()?, &[address.to_vec()], Vec::new())
+    }
+
+    /// Proves a word of storage, or its absence, for [`crate::verify_slot`].
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn prove_slot(&self, address: &Address, slot: &U256) -> Result<Bytes, SnapshotError> {
+        let reader = self.read()?;
+        // The keys of slots hold the account's incarnation.
+        let incarnation = self.stored(&reader, address)?.map_or(0, |account| account.incarnation);
+        let names = [address.to_vec(), slot_key(address, slot, incarnation).as_slice().to_vec()];
+        self.prove(&reader, &names, incarnation.to_be_bytes().to_vec())
+    }
+
+    fn prove(&self, reader: &Reader<'_>, names: &[Vec<u8>], mut head: Vec<u8>) -> Result<Bytes, SnapshotError> {
+        let proof = reader.prove_keys(names).map_err(|error| match error {
+            phalanx_merkle::Error::NotWritten => SnapshotError::NotWritten,
+            error => SnapshotError::Corrupt(error.to_string()),
+        })?;
+        head.extend_from_slice(&proof);
+        Ok(head.into())
+    }
+}
+
+impl DatabaseRef for StateSnapshot {
+    type Error = SnapshotError;
+
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, SnapshotError> {
+        let Some(mut info) = self.account(&address)? else { return Ok(None) };
+        info.code = Some(self.code_by_hash_ref(info.code_hash)?);
+        Ok(Some(info))
+    }
+
+    fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, SnapshotError> {
+        self.code(&code_hash)?.ok_or_else(|| StateError(format!("code {code_hash} is missing")).into())
+    }
+
+    fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, SnapshotError> {
+        self.storage(&address, &slot)
+    }
+
+    /// Hash of a block, if it is one of the last 256 and the chain's blocks are executed as a whole, or by a service.
+    fn block_hash_ref(&self, number: u64) -> Result<B256, SnapshotError> {
+        let reader = self.read()?;
+        let bytes = reader.get(&name_key(number));
+        readable(&reader, bytes.is_some())?;
+        let Some(bytes) = bytes else { return Ok(B256::ZERO) };
+        let (height, name) = decode_name(bytes).ok_or_else(|| StateError(format!("the name of block {number}")))?;
+        Ok(if height == number { name } else { B256::ZERO })
+    }
+}
