@@ -1,6 +1,6 @@
 //! Bounds on dry runs: a transaction that may turn out to be invalid does not run dry before the ones that decide it ran.
 //!
-//! An invalid transaction pays nothing, so a dry run of it is work for nobody. A transaction is sure if its sender's nonce
+//! An invalid transaction pays nothing, so a dry run of it is work without pay. A transaction is sure if its sender's nonce
 //! and balance, after all earlier transactions at their highest cost, permit it, and nothing else can change them: the sender
 //! has no code, and no other transaction holds its authorization. All others are doubtful. They are predicted to touch their
 //! sender alone, so that they wait for their predecessors, and escape for almost nothing if they are valid then.

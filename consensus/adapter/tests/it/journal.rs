@@ -191,7 +191,7 @@ fn a_flipped_bit_is_found_or_harmless() {
             let mut damaged = whole.clone();
             damaged[at] ^= 1 << bit;
             let refused = refuses(&format!("bit {bit} of byte {at}"), &damaged, whole);
-            let expected = at < 16 || at >= START;
+            let expected = !(16..START).contains(&at);
             assert!(refused == expected, "bit {bit} of byte {at} of {}: refused is {refused}", ends[4]);
         }
     }

@@ -78,7 +78,7 @@ fn passing_all_forks() -> Case {
         .with(people())
         .with([code(TARGET, Asm::new().count(3)), code(0xee, probe), code(0xed, older)])
         .with([GenesisAccount { code: Some(designator(at(TARGET))), nonce: 1, ..holder(0xdd, 1 << 60) }]);
-    for number in 0..FORKS.len() {
+    for (number, fork) in FORKS.into_iter().enumerate() {
         let nonce = number as u64;
         let mut txs = vec![
             create(BOB, nonce, deploys(Asm::new(), &designator(at(TARGET)))),
@@ -87,7 +87,7 @@ fn passing_all_forks() -> Case {
             pay(ALICE, 3 * nonce + 2, at(BOB).create(nonce.saturating_sub(1)), 1 << 40),
             tx(CAROL, nonce, at(0xdd)),
         ];
-        if FORKS[number] >= SpecId::PRAGUE {
+        if fork >= SpecId::PRAGUE {
             txs.push(delegating(tx(4, nonce - 11, at(5)), &[(5, nonce - 11, at(TARGET))]));
             // A delegating account sends transactions, however it came to its code.
             txs.push(TxEnv { gas_limit: 100_000, ..tx(0xdd, nonce - 10, at(TARGET)) });
@@ -112,9 +112,9 @@ fn a_chain_that_passes_all_forks_keeps_its_code_and_changes_its_kind() {
     assert_eq!(proof.slot(at(0xee), 0), word(1), "the call succeeds in the end");
     assert_eq!(proof.slot(at(BOB).create(0), 3), word(4), "two calls a block, in two blocks");
     assert_eq!(proof.slot(at(0xdd), 3), word(2));
-    for number in 0..FORKS.len() {
+    for (number, fork) in FORKS.into_iter().enumerate() {
         let called = proof.block(number).outcomes[4].is_success();
-        assert_eq!(called, FORKS[number] >= SpecId::PRAGUE, "{:?}", FORKS[number]);
+        assert_eq!(called, fork >= SpecId::PRAGUE, "{fork:?}");
     }
 
     // The same chain on stores that are reopened after every block, or in between.

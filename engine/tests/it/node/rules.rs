@@ -29,7 +29,7 @@ fn alloc() -> Vec<GenesisAccount> {
 /// Deploys 30,000 bytes of code: more than EIP-170 permits.
 const DEPLOYS_MUCH: [u8; 5] = [0x61, 0x75, 0x30, 0x5f, 0xf3];
 
-fn large_code(cfg: CfgEnv) -> CfgEnv {
+const fn large_code(cfg: CfgEnv) -> CfgEnv {
     let mut cfg = cfg.with_chain_id(CHAIN);
     (cfg.limit_contract_code_size, cfg.tx_gas_limit_cap) = (Some(1 << 20), Some(30_000_000));
     cfg
@@ -39,7 +39,7 @@ fn header(engine: &Engine, parent: &Header) -> Header {
     engine.chain().child_header(parent, &after(parent)).expect("a child")
 }
 
-fn whole<'a>(header: &'a Header, txs: &'a [phalanx::revm::context::TxEnv]) -> Payload<'a> {
+const fn whole<'a>(header: &'a Header, txs: &'a [phalanx::revm::context::TxEnv]) -> Payload<'a> {
     Payload { header, txs, ommers: &[], withdrawals: Some(&[]) }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn to(from: u64, nonce: u64, to: Address, value: u64) -> Self {
+    pub(crate) const fn to(from: u64, nonce: u64, to: Address, value: u64) -> Self {
         Self { from, nonce, to: TxKind::Call(to), value, data: Bytes::new() }
     }
 }

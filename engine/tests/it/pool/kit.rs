@@ -49,7 +49,7 @@ pub(super) fn tx(from: u8, nonce: u64, price: u128) -> TxEnv {
 }
 
 /// An authorization of account `from`.
-pub(super) fn authorization(from: u8) -> Either<SignedAuthorization, RecoveredAuthorization> {
+pub(super) const fn authorization(from: u8) -> Either<SignedAuthorization, RecoveredAuthorization> {
     let authorization = Authorization { chain_id: U256::ONE, address: who(200), nonce: 0 };
     Either::Right(RecoveredAuthorization::new_unchecked(authorization, RecoveredAuthority::Valid(who(from))))
 }
