@@ -36,16 +36,19 @@ pub trait StateView: Send + Sync {
     /// Reads an account; `None` if there is none.
     ///
     /// # Errors
+    /// `Pruned` if the block has left the history, `Superseded` if it was dropped, `Retry` while it is being written,
     /// `Fatal` if stored data cannot be read.
     fn account(&self, address: Address) -> Result<Option<AccountView>, Failure>;
     /// Reads a word of storage; zero if it was never written.
     ///
     /// # Errors
+    /// `Pruned` if the block has left the history, `Superseded` if it was dropped, `Retry` while it is being written,
     /// `Fatal` if stored data cannot be read.
     fn storage(&self, address: Address, slot: B256) -> Result<B256, Failure>;
     /// Reads code by its hash; `None` if no contract has it.
     ///
     /// # Errors
+    /// `Pruned` if the block has left the history, `Superseded` if it was dropped, `Retry` while it is being written,
     /// `Fatal` if stored data cannot be read.
     fn code(&self, hash: B256) -> Result<Option<Bytes>, Failure>;
 }

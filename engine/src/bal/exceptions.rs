@@ -13,7 +13,7 @@ use alloy_primitives::map::HashMap;
 use phalanx_access::{Access, AccessSets};
 use phalanx_paralyze::StateKey;
 use revm::primitives::{Address, U256};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 const VERSION: u8 = 2;
 
@@ -69,21 +69,28 @@ pub(crate) fn encode(sets: &AccessSets<StateKey>, is_exception: impl Fn(usize) -
 /// Transactions of `named` whose sets fit into `budget` bytes, in order. Small sets come first.
 fn within(sets: &AccessSets<StateKey>, mut named: Vec<usize>, budget: usize) -> Vec<usize> {
     let least = |tx: usize| 8 + sets.get(tx).len() * 5;
-    let all: usize = named.iter().map(|tx| least(*tx) + sets.get(*tx).len() * 53).sum();
+    let all: usize = named.iter().map(|tx| least(*tx) + sets.get(*tx).len() * 58).sum();
     if all <= budget {
         return named;
     }
     named.sort_by_key(|tx| sets.get(*tx).len());
-    let (mut known, mut used, mut chosen) = (std::collections::HashSet::new(), 0, Vec::new());
+    let (mut slots, mut addresses) = (HashSet::new(), HashSet::new());
+    let (mut used, mut chosen) = (0, Vec::new());
     for tx in named {
-        let fresh: Vec<_> = sets.get(tx).iter().map(|(key, _)| *key).filter(|key| !known.contains(key)).collect();
-        let bytes = |key: &StateKey| if matches!(key, StateKey::Slot(..)) { 34 } else { 22 };
-        let size = least(tx) + fresh.iter().map(bytes).sum::<usize>();
+        // Keys of one set are distinct.
+        let keys = || sets.get(tx).iter().map(|(key, _)| key);
+        let fresh_slots = keys().filter_map(|key| match key {
+            StateKey::Slot(_, slot) if !slots.contains(key) => Some(1 + slot.byte_len()),
+            _ => None,
+        });
+        let fresh: HashSet<Address> = keys().map(|key| *key.address()).filter(|key| !addresses.contains(key)).collect();
+        let size = least(tx) + fresh_slots.sum::<usize>() + 25 * fresh.len();
         if used + size > budget {
             break;
         }
         used += size;
-        known.extend(fresh);
+        addresses.extend(fresh);
+        slots.extend(keys().copied());
         chosen.push(tx);
     }
     chosen.sort_unstable();

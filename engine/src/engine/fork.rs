@@ -87,7 +87,8 @@ impl Engine {
     /// Takes a snapshot of the state after a block: readable from any thread while the engine goes on, with code.
     ///
     /// # Errors
-    /// [`Error::Pruned`] if the height has left the history; a store's error if there is no such block.
+    /// [`Error::Pruned`] below the history, [`Error::NoSuchHeight`] above the tip; a store's error if there is no such
+    /// block.
     pub fn snapshot(&self, at: SnapshotAt) -> Result<StateSnapshot, Error> {
         let store = &self.state.store;
         let block = match at {
