@@ -33,8 +33,8 @@ fn a_store_keeps_what_was_committed() {
         let (name, root) = made(kind, dir.path());
         let info = run(&format!("state info --db {name} --json")).json();
         assert_eq!((&info["height"], &info["state_root"]), (&30.into(), &root.clone().into()), "{info}");
-        // 300 accounts and the beneficiary.
-        assert_eq!(info["keys"], 301);
+        // 300 accounts, the beneficiary, and the identity of the chain.
+        assert_eq!(info["keys"], 302);
         assert!(info["bytes"].as_u64().is_some_and(|bytes| bytes > 100_000), "{info}");
         let text = run(&format!("state info --db {name}"));
         assert!(text.code == Some(0) && text.stdout.contains(&root), "{text:?}");

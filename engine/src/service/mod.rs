@@ -154,7 +154,7 @@ impl Service {
     ///
     /// # Errors
     /// If there is no genesis, the store's note is not a service's, the chain is not on proof of stake or lacks a contract
-    /// that its blocks call, or the system starts no thread.
+    /// that its blocks call, the last block of a chain with whole blocks is not a service's, or the system starts no thread.
     pub fn open(engine: Engine, config: ServiceConfig) -> Result<Self, Error> {
         let (mut service, driver, inbox) = Self::assemble(engine, config)?;
         let thread = std::thread::Builder::new()
@@ -182,6 +182,11 @@ impl Service {
         let chain = engine.rules.chain.chain_id();
         let tip = &rows.tip().value;
         let fees = tip.fees;
+        if height > 0 && tip.outcome.is_none() && engine.rules.follow_chain() {
+            let what = "the last block was not committed by a service: its time and its blob gas, from which the fees of the \
+                        next one follow, are unknown. Let a service commit every block after the genesis";
+            return Err(Error::Configuration { what: what.into() });
+        }
         check_contracts(&engine, &fees, height)?;
         let window = engine.state.store.history() as u64 + 1;
         let desk = Desk::open(chain, config.limits, rows, finalised).with_rows(window);
