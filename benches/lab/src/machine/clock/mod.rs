@@ -340,12 +340,15 @@ mod tests {
         assert_eq!(clock.bottleneck().map(|(stage, _)| stage), Some("seal"));
         clock.reset();
         assert_eq!(clock.spent(), [0; Stage::ALL.len()]);
-        // On a worker, whose driver sleeps.
-        workers.install(|| {
-            clock.enter(Stage::Merkle);
-            (0..20_000_000u64).for_each(|i| x = core::hint::black_box(x.wrapping_mul(i | 1)));
-            clock.leave(Stage::Merkle);
-        });
-        assert!(clock.spent()[index(Stage::Merkle)] > 0);
+        // On a worker, whose driver sleeps. The system counts another thread's time in ticks, and late on a loaded machine.
+        let mut spend = || {
+            workers.install(|| {
+                clock.enter(Stage::Merkle);
+                (0..20_000_000u64).for_each(|i| x = core::hint::black_box(x.wrapping_mul(i | 1)));
+                clock.leave(Stage::Merkle);
+            });
+            clock.spent()[index(Stage::Merkle)] > 0
+        };
+        assert!((0..20).any(|_| spend()));
     }
 }
