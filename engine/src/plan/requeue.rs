@@ -3,7 +3,7 @@
 //! An escaped transaction opens the next block, with a new prediction. A transaction that escapes too often is deferred
 //! to the serial tail, where it needs none.
 
-use phalanx_paralyze::{Batch, ParaLyze, Snapshot};
+use phalanx_paralyze::{Batch, ParaLyze, Snapshot, may_run_dry};
 use rayon::prelude::*;
 use revm::{
     context::{BlockEnv, TxEnv},
@@ -50,8 +50,9 @@ impl Requeue {
         escaped
     }
 
-    /// Predicts escaped transactions of `order` by simulation on `snapshot`, in the current rayon pool. A first escape
-    /// may be a template's fault, so the simulation teaches the templates, from runs of at most `max_taught` gas.
+    /// Predicts escaped transactions of `order` by simulation on `snapshot`, in the current rayon pool. Later ones of a sender
+    /// that may turn out to be invalid are predicted to touch their sender alone. A first escape may be a template's fault, so
+    /// the simulation teaches the templates, from runs of at most `max_taught` gas.
     pub(crate) fn predict_again<'t, S: Snapshot>(
         &mut self,
         paralyze: &mut ParaLyze,
@@ -61,15 +62,24 @@ impl Requeue {
         max_taught: u64,
         tx: impl Fn(u32) -> &'t TxEnv + Sync,
     ) {
-        let taken = order.iter().filter_map(|tx| Some((*tx, self.escaped.remove(tx)?)));
-        let mut escaped: Vec<(u32, Escaped)> = taken.collect();
+        let taken = order.iter().enumerate();
+        let taken = taken.filter_map(|(at, tx)| Some((at, (*tx, self.escaped.remove(tx)?))));
+        let (places, mut escaped): (Vec<usize>, Vec<(u32, Escaped)>) = taken.unzip();
+        if escaped.is_empty() {
+            return;
+        }
+        let txs: Vec<&TxEnv> = order.iter().map(|index| tx(*index)).collect();
+        let runs = may_run_dry(snapshot, &txs, &places);
         let simulating = &*paralyze;
-        escaped.par_iter_mut().for_each(|(index, escaped)| {
+        escaped.par_iter_mut().zip(&runs).for_each(|((index, escaped), runs)| {
             escaped.prediction.clear();
-            simulating.simulate(snapshot, env, tx(*index), &mut escaped.prediction);
+            match runs {
+                true => simulating.simulate(snapshot, env, tx(*index), &mut escaped.prediction),
+                false => simulating.doubt(tx(*index), &mut escaped.prediction),
+            }
         });
-        let once = escaped.iter().filter(|(_, escaped)| escaped.escapes == 1);
-        let truth: Vec<_> = once.map(|(index, escaped)| (tx(*index), escaped.prediction.sets().get(0))).collect();
+        let once = escaped.iter().zip(&runs).filter(|((_, escaped), runs)| escaped.escapes == 1 && **runs);
+        let truth: Vec<_> = once.map(|((index, escaped), _)| (tx(*index), escaped.prediction.sets().get(0))).collect();
         paralyze.learn_within(snapshot, env, &truth, max_taught);
         self.escaped.extend(escaped);
     }

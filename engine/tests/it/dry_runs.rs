@@ -122,6 +122,16 @@ fn what_an_earlier_transaction_of_its_sender_makes_invalid_does_not_run() {
         for threads in [1, 2] {
             let (placed, dropped, runs) = build(threads, &genesis, &txs);
             assert_eq!((placed, dropped.len(), runs), (40, 40, 0), "delegated: {delegated}, {threads} threads");
+            let (ran, runs) = plan(threads, &genesis, &txs);
+            assert_eq!((ran.succeeded(), runs), (40, 0), "planned, delegated: {delegated}, {threads} threads");
+            let (mut engine, meter) = engine(threads, &genesis);
+            let executed = engine.execute_given(&env(1), &txs, Invalid::Skip).expect("execution");
+            let block = executed.block();
+            assert_eq!(block.outcomes().iter().filter(|outcome| outcome.result().is_some()).count(), 40);
+            // A block's order is given, so delegated senders count as sure: up to a quarter of the gas limit runs dry.
+            let most = if delegated { 36_000_000 / 4 / HEAVY as usize } else { 0 };
+            let runs = meter.0.load(Ordering::Relaxed);
+            assert!(runs <= most, "given, delegated: {delegated}, {threads} threads: {runs} runs");
         }
     }
 }

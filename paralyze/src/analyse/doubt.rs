@@ -129,3 +129,28 @@ pub(super) fn doubt<S: Snapshot>(snapshot: &S, txs: &[&TxEnv], chunks: &mut [Chu
         }
     }
 }
+
+/// Returns true for each of `wanted`, ascending indices into `txs`, that may run dry on `snapshot`: it is the first of its
+/// sender, or surely valid whatever the order of the senders. O(transactions).
+pub fn may_run_dry<S: Snapshot>(snapshot: &S, txs: &[&TxEnv], wanted: &[usize]) -> Vec<bool> {
+    let senders = wanted.iter().map(|index| txs[*index].caller);
+    let mut forecasts: AddressMap<(Forecast, bool)> =
+        senders.map(|sender| (sender, (Forecast::of(snapshot, &sender, true), true))).collect();
+    for authority in txs.iter().flat_map(|tx| authorities(tx)) {
+        if let Some((forecast, _)) = forecasts.get_mut(&authority) {
+            forecast.is_sure = false;
+        }
+    }
+    let mut may = Vec::with_capacity(wanted.len());
+    let mut wanted = wanted.iter().peekable();
+    for (index, tx) in txs.iter().enumerate() {
+        let runs = forecasts.get_mut(&tx.caller).is_some_and(|(forecast, is_first)| {
+            let is_sure = forecast.follow(tx);
+            core::mem::take(is_first) || is_sure
+        });
+        if wanted.next_if_eq(&&index).is_some() {
+            may.push(runs);
+        }
+    }
+    may
+}

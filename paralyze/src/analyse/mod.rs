@@ -17,7 +17,7 @@ mod chunk;
 
 pub use chunk::BATCH_LEN;
 pub(crate) use chunk::{Chunk, Pending};
-pub use doubt::DryRuns;
+pub use doubt::{DryRuns, may_run_dry};
 pub use paralyze::{Layers, ParaLyze};
 
 #[cfg(test)]

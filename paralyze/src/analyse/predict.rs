@@ -154,6 +154,11 @@ impl ParaLyze {
         self.simulate_into(simulator, snapshot, env, tx, batch);
     }
 
+    /// Predicts one transaction to touch its sender alone, for a transaction that may not run dry.
+    pub fn doubt(&self, tx: &TxEnv, batch: &mut Batch) {
+        batch.push([(StateKey::Basic(tx.caller), Access::Write)], Source::Unknown, &self.salt);
+    }
+
     fn predict_all<S: Snapshot>(
         &self,
         snapshot: &S,
@@ -242,7 +247,7 @@ impl ParaLyze {
                     batch.push([], Source::Unknown, &self.salt);
                 }
                 Rest::Simulate if doubtful.get(index).is_some_and(|doubtful| *doubtful) => {
-                    batch.push([(StateKey::Basic(tx.caller), Access::Write)], Source::Unknown, &self.salt);
+                    self.doubt(tx, batch);
                 }
                 Rest::Simulate => self.simulate_into(&mut simulator, snapshot, env, tx, batch),
             }
