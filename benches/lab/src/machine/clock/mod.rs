@@ -328,19 +328,21 @@ mod tests {
         let (clock, workers) = (StageClock::new(), Workers::new(1).unwrap());
         clock.watch_threads([&workers]);
         assert!(clock.bottleneck().is_none());
-        clock.enter(Stage::Seal);
         let mut x = 1u64;
-        for i in 0..20_000_000u64 {
-            x = core::hint::black_box(x.wrapping_mul(i | 1));
-        }
-        clock.leave(Stage::Seal);
+        // The system counts processor time in ticks, and late on a loaded machine.
+        let spend = |x: &mut u64| {
+            clock.enter(Stage::Seal);
+            (0..20_000_000u64).for_each(|i| *x = core::hint::black_box(x.wrapping_mul(i | 1)));
+            clock.leave(Stage::Seal);
+            clock.spent()[index(Stage::Seal)] > 0
+        };
+        assert!((0..20).any(|_| spend(&mut x)));
         let spent = clock.spent();
-        assert!(spent[index(Stage::Seal)] > 0);
         assert_eq!(spent.iter().filter(|s| **s > 0).count(), 1);
         assert_eq!(clock.bottleneck().map(|(stage, _)| stage), Some("seal"));
         clock.reset();
         assert_eq!(clock.spent(), [0; Stage::ALL.len()]);
-        // On a worker, whose driver sleeps. The system counts another thread's time in ticks, and late on a loaded machine.
+        // On a worker, whose driver sleeps.
         let mut spend = || {
             workers.install(|| {
                 clock.enter(Stage::Merkle);
