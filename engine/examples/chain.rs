@@ -164,6 +164,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         parent = block.header;
     }
     let (_, balance) = importer.state().account(&BOB)?.ok_or("Bob has been paid")?;
-    println!("Bob has {balance} wei on both nodes: {}", producer.state().root() == importer.state().root());
+    assert_eq!(producer.state().root(), importer.state().root());
+    println!("Bob has {balance} wei on both nodes");
     Ok(())
 }

@@ -133,6 +133,7 @@ fn main() -> Result<(), Failed> {
         root = apply(&sequencer, height, height * 1000, txs)?;
     }
     let theirs = follower.join().map_err(|_| "the follower panicked")??;
-    println!("{BLOCKS} blocks, the same state on both nodes: {}", root == theirs);
+    assert_eq!(root, theirs);
+    println!("{BLOCKS} blocks, the same state on both nodes");
     Ok(())
 }

@@ -28,7 +28,7 @@ pub enum Fault {
     LostWrite,
     /// A result is kept though it saw a value that an earlier escape has changed.
     SettledDrift,
-    /// What the block did before its transactions wins over the transactions.
+    /// The block's changes before its transactions win over the transactions'.
     OlderValueWins,
     /// A fork does not know what its own block did to accounts.
     ForkIndex,

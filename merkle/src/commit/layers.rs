@@ -52,7 +52,7 @@ pub(crate) struct Layer {
     pub(crate) unapplied: Mutex<Option<Unapplied>>,
 }
 
-/// What applying a layer's block needs. It goes with the commit, so that no block holds the blocks below it for ever.
+/// Data that applying a layer's block needs. The commit drops it, so that no block holds the blocks below it for ever.
 #[derive(Debug)]
 pub(crate) struct Unapplied {
     pub(crate) effect: Effect,

@@ -82,15 +82,13 @@ fn most_cost(tx: &TxEnv) -> Option<U256> {
 pub(super) fn doubt<S: Snapshot>(snapshot: &S, txs: &[&TxEnv], chunks: &mut [Chunk], dry: &DryRuns<'_>) {
     let pending = chunks.iter().zip(txs.chunks(BATCH_LEN));
     let pending = pending.flat_map(|(chunk, txs)| chunk.pending.iter().map(|(index, _)| txs[*index].caller));
-    let mut senders: AddressMap<Option<Forecast>> = pending.map(|sender| (sender, None)).collect();
+    let mut senders: AddressMap<Forecast> = AddressMap::default();
+    for sender in pending {
+        senders.entry(sender).or_insert_with(|| Forecast::of(snapshot, &sender, dry.is_free));
+    }
     if senders.is_empty() {
         return;
     }
-    for (sender, forecast) in &mut senders {
-        *forecast = Some(Forecast::of(snapshot, sender, dry.is_free));
-    }
-    let mut senders: AddressMap<Forecast> =
-        senders.into_iter().filter_map(|(sender, forecast)| Some((sender, forecast?))).collect();
     let unsure = |senders: &mut AddressMap<Forecast>, tx: &TxEnv, others: bool, own: bool| {
         for authority in authorities(tx).filter(|authority| if *authority == tx.caller { own } else { others }) {
             if let Some(forecast) = senders.get_mut(&authority) {
@@ -133,9 +131,11 @@ pub(super) fn doubt<S: Snapshot>(snapshot: &S, txs: &[&TxEnv], chunks: &mut [Chu
 /// Returns true for each of `wanted`, ascending indices into `txs`, that may run dry on `snapshot`: it is the first of its
 /// sender, or surely valid whatever the order of the senders. O(transactions).
 pub fn may_run_dry<S: Snapshot>(snapshot: &S, txs: &[&TxEnv], wanted: &[usize]) -> Vec<bool> {
-    let senders = wanted.iter().map(|index| txs[*index].caller);
-    let mut forecasts: AddressMap<(Forecast, bool)> =
-        senders.map(|sender| (sender, (Forecast::of(snapshot, &sender, true), true))).collect();
+    let mut forecasts: AddressMap<(Forecast, bool)> = AddressMap::default();
+    for index in wanted {
+        let sender = txs[*index].caller;
+        forecasts.entry(sender).or_insert_with(|| (Forecast::of(snapshot, &sender, true), true));
+    }
     for authority in txs.iter().flat_map(|tx| authorities(tx)) {
         if let Some((forecast, _)) = forecasts.get_mut(&authority) {
             forecast.is_sure = false;

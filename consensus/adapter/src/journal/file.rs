@@ -235,7 +235,7 @@ impl Drop for FileJournal {
     }
 }
 
-/// What follows the whole records.
+/// Bytes behind the whole records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tail {
     Whole,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Maximum length of all answers to one peer within a period, in bytes.
 const MOST_BYTES: usize = 8 << 20;
 
-/// What a small message costs, in bytes.
+/// Share of a budget that a small message takes, in bytes.
 pub(crate) const SMALL: usize = 256;
 
 /// Bytes that went to each peer in its current period, in answer to its questions.

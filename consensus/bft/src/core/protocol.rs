@@ -88,7 +88,7 @@ impl ConfigError {
     /// Checks that `value` lies between `least` and `most`.
     ///
     /// # Errors
-    /// It does not.
+    /// The value lies outside.
     pub const fn within(name: &'static str, value: u64, least: u64, most: u64) -> Result<(), Self> {
         if least <= value && value <= most { Ok(()) } else { Err(Self { name, value, least, most }) }
     }

@@ -10,7 +10,7 @@ use crate::{
 use phalanx_bft::{Claim, Index, Lean, Protocol, Signed, Slot, Statement as _, To};
 use phalanx_pipeline::ConsensusEvent;
 
-/// What a state vote costs of a peer's budget, in bytes.
+/// Share of a peer's budget that a state vote takes, in bytes.
 const VOTE_BYTES: usize = 256;
 
 impl<P: Protocol> Host<P> {

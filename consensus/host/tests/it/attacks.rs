@@ -148,9 +148,8 @@ fn a_slow_node_reaches_the_top() {
     assert_eq!(cluster.height(3), 900, "{:?}", cluster.delivered);
 }
 
-/// The chain goes on although a primary proposes a batch from the future.
-#[test]
-fn a_proposal_from_the_future_does_not_stop_the_chain() {
+/// Cluster without its primary, which has proposed a batch from the future to all others.
+fn with_a_proposal_from_the_future() -> Cluster {
     let mut cluster = Cluster::new(Setup { silent: [0].into(), ..Setup::new(4) });
     cluster.run(10_000);
     let batch = Batch::new(u64::MAX, Address::ZERO, vec![model_tx(1, b"x")]);
@@ -159,22 +158,20 @@ fn a_proposal_from_the_future_does_not_stop_the_chain() {
         cluster.inject(to, 0, Frame::Protocol(proposal), 0);
     }
     cluster.run(20_000);
+    cluster
+}
+
+#[test]
+fn a_proposal_from_the_future_does_not_stop_the_chain() {
+    let mut cluster = with_a_proposal_from_the_future();
     (0..5).for_each(|number| cluster.submit(number * 10_000, number));
     cluster.run(600_000_000);
     assert!(cluster.height(1) > 2, "height {} after ten minutes\n{}", cluster.height(1), cluster.describe());
 }
 
-/// The same with one client.
 #[test]
 fn a_proposal_from_the_future_does_not_stop_a_chain_with_one_client() {
-    let mut cluster = Cluster::new(Setup { silent: [0].into(), ..Setup::new(4) });
-    cluster.run(10_000);
-    let batch = Batch::new(u64::MAX, Address::ZERO, vec![model_tx(1, b"x")]);
-    for to in 1..4 {
-        let proposal = pbft::Msg::PrePrepare(pbft::PrePrepare { view: 0, slot: 1, batch: batch.clone() });
-        cluster.inject(to, 0, Frame::Protocol(proposal), 0);
-    }
-    cluster.run(20_000);
+    let mut cluster = with_a_proposal_from_the_future();
     cluster.submit(10_000, 1);
     cluster.run(3_600_000_000);
     assert!(cluster.height(1) >= 1, "height {} after an hour\n{}", cluster.height(1), cluster.describe());

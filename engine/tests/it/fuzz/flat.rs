@@ -22,7 +22,7 @@ use rand_chacha::ChaCha8Rng;
 /// Growth after the first tenth that is noise of the allocator and of caches that fill, in bytes.
 const SLACK: usize = 48 << 20;
 
-/// What a store without pruning keeps in memory of a block: its place in the log, and those of its codes, in bytes.
+/// Memory of a block in a store that is not pruned, in bytes: its place in the log, and its codes' places.
 const INDEXED: usize = 600;
 
 /// Set in the process that is measured.

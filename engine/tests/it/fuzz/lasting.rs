@@ -54,7 +54,7 @@ type Ended = (Vec<Outcome>, BTreeMap<Address, GenesisAccount>, Bytes);
 /// Truth about one block.
 struct Truth {
     body: Body,
-    /// What a valid block leaves, or the reason why it is invalid.
+    /// Result of a valid block, or the reason why it is invalid.
     verdict: Result<Ended, String>,
     sets: Option<AccessSets<StateKey>>,
     exceptions: Vec<u8>,
@@ -330,7 +330,7 @@ fn hot_block(rng: &mut ChaCha8Rng, case: &Case, world: &World, mut oracle: Oracl
     body
 }
 
-/// What revm says about the next block.
+/// Next block, with revm's verdict on it.
 fn truth(
     rng: &mut ChaCha8Rng,
     case: &Case,
