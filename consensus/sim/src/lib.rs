@@ -12,6 +12,8 @@
 //! ([`model::ModelMachine`]), or that of another [`Machine`]; the world is then as deterministic as that engine.
 
 pub mod zaptos;
+pub mod resilientdb;
+pub mod load;
 mod world;
 mod node;
 mod shared;

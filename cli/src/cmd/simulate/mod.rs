@@ -1,6 +1,7 @@
 //! `simulate zaptos`: latency of the pipeline for clients, in virtual time. Two runs of one seed print the same bytes, unless
-//! the real engine's work is measured.
+//! the real engine's work is measured. `simulate resilientdb` has its own file.
 
+mod resilientdb;
 mod table;
 mod real;
 mod args;
@@ -28,12 +29,15 @@ use std::path::Path;
 pub(crate) enum SimulateCommand {
     /// Latency of the Zaptos pipeline, baseline beside optimistic (Figures 5 to 8 of the paper)
     Zaptos(ZaptosArgs),
+    /// Throughput of PBFT by the threads of its replicas ("Permissioned Blockchain Through the Looking Glass")
+    Resilientdb(resilientdb::ResilientdbArgs),
 }
 
 impl SimulateCommand {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         match self {
             Self::Zaptos(args) => run(args, &ui::open()?),
+            Self::Resilientdb(args) => args.run(),
         }
     }
 }

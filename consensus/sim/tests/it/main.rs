@@ -1,6 +1,7 @@
 //! Simulated worlds test the protocol, the pipeline and the model engine.
 
 mod exhaustive;
+mod load;
 mod model;
 mod safety;
 mod zaptos;

@@ -1,0 +1,287 @@
+//! `simulate resilientdb`: throughput and latency by the threads of replicas, in virtual time. Two runs print the same bytes.
+
+use crate::{exit, output, ui};
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use phalanx_lab::{
+    report::svg::{Bar, Line, Picture, Segment, lines, stacked},
+    result::SCHEMA,
+    ui::Ui,
+};
+use phalanx_sim::{
+    load::{Outcome, Utilisation, run},
+    resilientdb::{Comparison, Figure, Point, Rule},
+};
+use serde_json::{Value, json};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+/// A figure of the paper's evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FigureName {
+    /// PBFT in a deep pipeline, Zyzzyva on one thread
+    #[value(name = "1")]
+    One,
+    /// Upper bound without consensus
+    #[value(name = "7")]
+    Seven,
+    /// Threads and replicas
+    #[value(name = "8")]
+    Eight,
+    /// Utilisation of threads
+    #[value(name = "9")]
+    Nine,
+    /// Transactions per batch
+    #[value(name = "10")]
+    Ten,
+    /// Operations per transaction
+    #[value(name = "11")]
+    Eleven,
+    /// Length of proposals
+    #[value(name = "12")]
+    Twelve,
+    /// Signatures
+    #[value(name = "13")]
+    Thirteen,
+    /// Memory or SQLite
+    #[value(name = "14")]
+    Fourteen,
+    /// Clients
+    #[value(name = "15")]
+    Fifteen,
+    /// Cores
+    #[value(name = "16")]
+    Sixteen,
+    /// Failed backups
+    #[value(name = "17")]
+    Seventeen,
+    /// Out-of-order slots and decoupled execution, two numbers of the text
+    Text,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ResilientdbArgs {
+    /// Figure to sweep, at the paper's settings; repeatable
+    #[arg(long = "figure", value_enum, required = true)]
+    figures: Vec<FigureName>,
+    /// Write the result as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+    /// Folder for plots and a CSV file of their points
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+/// A swept figure.
+struct Swept {
+    figure: Figure,
+    points: Vec<Point>,
+    outcomes: Vec<Outcome>,
+}
+
+impl ResilientdbArgs {
+    /// Sweeps the figures and shows them.
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        let ui = ui::open()?;
+        let mut swept = Vec::new();
+        for name in &self.figures {
+            match sweep(Figure::ALL[*name as usize], &ui)? {
+                Some(figure) => swept.push(figure),
+                None => return Ok(exit::INTERRUPTED),
+            }
+        }
+        match &self.json {
+            Some(path) if path == Path::new("-") => output::json(path, &to_json(&swept))?,
+            path => {
+                output::print(&swept.iter().map(table).collect::<Vec<_>>().join("\n"))?;
+                path.as_ref().map_or(Ok(()), |path| output::json(path, &to_json(&swept)))?;
+            }
+        }
+        self.write_plots(&swept)?;
+        Ok(exit::OK)
+    }
+
+    fn write_plots(&self, swept: &[Swept]) -> anyhow::Result<()> {
+        let Some(dir) = &self.report else { return Ok(()) };
+        std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        let names = self.figures.iter().map(|name| crate::flags::word(*name));
+        let plots = names.zip(swept).flat_map(|(name, swept)| {
+            let plots =
+                [("throughput", plot(swept, false)), ("latency", plot(swept, true)), ("compared", beside(swept))];
+            plots.map(|(kind, plot)| (format!("figure-{name}-{kind}.svg"), plot.standalone()))
+        });
+        for (name, content) in plots.chain([("points.csv".to_owned(), csv(swept))]) {
+            let path = dir.join(name);
+            std::fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs all points of a figure; `None` if the user stopped it.
+fn sweep(figure: Figure, ui: &Ui) -> anyhow::Result<Option<Swept>> {
+    let points = figure.points();
+    let mut outcomes = Vec::new();
+    for point in &points {
+        if ui.stopped() {
+            return Ok(None);
+        }
+        ui.say(&format!("simulating {}, {} {}", figure.title().0, point.series, point.at));
+        outcomes.push(run(&point.setting).map_err(|what| anyhow::anyhow!("a setting is impossible: {what}"))?);
+    }
+    Ok(Some(Swept { figure, points, outcomes }))
+}
+
+/// Points of a figure, then the paper's numbers beside ours.
+fn table(swept: &Swept) -> String {
+    let (title, axis) = swept.figure.title();
+    let mut text = format!("{title}\n{:<20} {axis:>35} {:>9} {:>10} {:>7}", "", "tx/s", "latency ms", "little");
+    let _ = writeln!(text, "   busy: {:>6} {:>6} {:>6} {:>6} {:>6}", "input", "batch", "worker", "exec", "backup");
+    for (point, outcome) in swept.points.iter().zip(&swept.outcomes) {
+        let Utilisation { input, batch, worker, execute, .. } = outcome.primary;
+        let _ = writeln!(
+            text,
+            "{:<20} {:>35} {:>9.0} {:>10.1} {:>7.3}         {:>5.0}% {:>5.0}% {:>5.0}% {:>5.0}% {:>5.0}%",
+            point.series,
+            point.at,
+            outcome.tps,
+            outcome.latency_s * 1000.0,
+            outcome.little,
+            input * 100.0,
+            batch * 100.0,
+            worker * 100.0,
+            execute * 100.0,
+            outcome.backup.worker * 100.0,
+        );
+    }
+    let _ = writeln!(text, "{:<56} {:>12} {:>12}", "", "paper", "ours");
+    for comparison in swept.figure.compare(&swept.outcomes) {
+        let Comparison { what, paper, ours, rule, reason } = comparison;
+        let verdict = match rule {
+            Rule::Fitted => "  fitted",
+            Rule::Input => "  input",
+            _ if comparison.agrees() => "",
+            _ => "  outside",
+        };
+        let colon = if reason.is_empty() { "" } else { ": " };
+        let sign = match rule {
+            Rule::AtLeast => "≥ ",
+            Rule::AtMost => "≤ ",
+            _ => "",
+        };
+        let paper = format!("{sign}{paper:.3}");
+        let _ = writeln!(text, "{what:<56} {paper:>12} {ours:>12.3}{verdict}{colon}{reason}");
+    }
+    text
+}
+
+/// Throughput or latency over the axis, a line per series.
+fn plot(swept: &Swept, latency: bool) -> Picture {
+    let mut groups: Vec<String> = Vec::new();
+    let mut drawn: Vec<Line> = Vec::new();
+    for (point, outcome) in swept.points.iter().zip(&swept.outcomes) {
+        let group = groups.iter().position(|known| *known == point.series).unwrap_or_else(|| {
+            groups.push(point.series.clone());
+            let (label, group) = (point.series.clone(), groups.len() - 1);
+            drawn.push(Line { label, group, points: Vec::new() });
+            group
+        });
+        let value = if latency { outcome.latency_s * 1000.0 } else { outcome.tps };
+        drawn[group].points.push((point.at, value));
+    }
+    let (title, axis) = swept.figure.title();
+    let y = if latency { "mean latency, ms" } else { "transactions per second" };
+    lines(title, y, axis, &groups, &drawn)
+}
+
+/// Our numbers over the paper's, a bar each, below a bar of the paper's.
+fn beside(swept: &Swept) -> Picture {
+    let bars: Vec<Bar> = swept
+        .figure
+        .compare(&swept.outcomes)
+        .into_iter()
+        .flat_map(|Comparison { what, paper, ours, .. }| {
+            let bar = |name: &'static str, value: f64, colour| Bar {
+                label: format!("{what}, {name}"),
+                total: format!("{value:.3}"),
+                segments: vec![Segment { name, value: value / paper, colour }],
+            };
+            [bar("paper", paper, 8), bar("ours", ours, 0)]
+        })
+        .collect();
+    stacked(swept.figure.title().0, "our numbers beside the paper's", "share of the paper's number", &bars)
+}
+
+fn csv(swept: &[Swept]) -> String {
+    let mut text = "figure,series,at,tps,latency_ms,little,primary_batch,primary_worker,backup_worker\n".to_owned();
+    for swept in swept {
+        for (point, outcome) in swept.points.iter().zip(&swept.outcomes) {
+            let Outcome { tps, latency_s, little, primary, backup, .. } = outcome;
+            let (figure, series) = (swept.figure.title().0, &point.series);
+            let _ = writeln!(
+                text,
+                "\"{figure}\",\"{series}\",{},{tps:.0},{:.3},{little:.4},{:.3},{:.3},{:.3}",
+                point.at,
+                latency_s * 1000.0,
+                primary.batch,
+                primary.worker,
+                backup.worker,
+            );
+        }
+    }
+    text
+}
+
+fn to_json(swept: &[Swept]) -> Value {
+    let threads = |of: &Utilisation| {
+        json!({
+            "input": of.input, "batch": of.batch, "worker": of.worker, "execute": of.execute, "checkpoint": of.checkpoint,
+            "output": of.output, "all": of.all,
+        })
+    };
+    let figures: Vec<Value> = swept
+        .iter()
+        .map(|swept| {
+            let points = swept.points.iter().zip(&swept.outcomes).map(|(point, outcome)| {
+                json!({
+                    "series": point.series, "at": point.at, "tps": outcome.tps, "latency_ms": outcome.latency_s * 1000.0,
+                    "little": outcome.little, "messages": outcome.messages, "virtual_seconds": outcome.seconds,
+                    "primary": threads(&outcome.primary), "backup": threads(&outcome.backup),
+                    "trace_hash": format!("0x{:016x}", outcome.trace),
+                })
+            });
+            let compared = swept.figure.compare(&swept.outcomes).into_iter().map(|c| {
+                json!({
+                    "what": c.what, "paper": c.paper, "ours": c.ours, "rule": format!("{:?}", c.rule), "agrees": c.agrees(),
+                    "reason": c.reason,
+                })
+            });
+            json!({
+                "figure": swept.figure.title().0, "points": points.collect::<Vec<_>>(),
+                "compared": compared.collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    json!({ "schema": SCHEMA, "figures": figures })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_has_a_table_plots_and_the_papers_numbers() {
+        assert_eq!(FigureName::value_variants().len(), Figure::ALL.len());
+        let ui = ui::open().expect("a terminal or none");
+        let swept = sweep(Figure::Seven, &ui).expect("possible").expect("not stopped");
+        assert!(table(&swept).contains("500000.000"));
+        assert!(plot(&swept, true).standalone().contains("<svg"));
+        assert!(beside(&swept).standalone().contains("without execution, tx/s, paper"));
+        assert_eq!(csv(core::slice::from_ref(&swept)).lines().count(), 3);
+        let value = to_json(&[swept]);
+        assert_eq!(value["figures"][0]["points"].as_array().map(Vec::len), Some(2));
+        assert_eq!(value["figures"][0]["compared"][0]["agrees"], true);
+    }
+}

@@ -1,0 +1,7 @@
+//! The evaluation of *Permissioned Blockchain Through the Looking Glass*: its sweeps, and its numbers beside ours.
+
+mod paper;
+mod figures;
+
+pub use figures::{Figure, Point};
+pub use paper::{Comparison, Rule};
