@@ -406,9 +406,9 @@ fn a_view_change_orders_no_transaction_twice() {
         let mut cluster = Cluster::new(Setup { persist: 300, batch_txs: 2, ..Setup::new(4) });
         (0..200).for_each(|number| cluster.submit(number * 100, number));
         cluster.run(at);
-        cluster.cut = [0, 1].into();
+        cluster.separate([0, 1].into(), false);
         cluster.run(at + 150_000);
-        cluster.cut = [0].into();
+        cluster.separate([0].into(), false);
         cluster.run(2_000_000);
         let (mut seen, mut height) = (std::collections::BTreeMap::<Bytes, u64>::new(), 1);
         while let Some(block) = cluster.host(1).block(height).unwrap() {

@@ -95,7 +95,11 @@ pub(crate) struct Cluster {
     next: u64,
     machines: Vec<Machine>,
     rng: ChaCha8Rng,
-    pub(crate) cut: BTreeSet<usize>,
+    cut: BTreeSet<usize>,
+    /// Frames between the sides of a cut that holds them, with senders and receivers; `None` if they are lost.
+    held: Option<Vec<(usize, usize, Frame<pbft::Msg>)>>,
+    /// Hash over all deliveries: equal seeds, equal traces.
+    pub(crate) trace: u64,
     /// Outcome of each committed height, and the time at which each node committed it first.
     pub(crate) committed: BTreeMap<u64, B256>,
     pub(crate) times: BTreeMap<(usize, u64), Micros>,
@@ -128,6 +132,8 @@ impl Cluster {
             machines: (0..setup.n).map(|_| machine()).collect(),
             rng: ChaCha8Rng::seed_from_u64(setup.seed),
             cut: BTreeSet::new(),
+            held: None,
+            trace: 0,
             committed: BTreeMap::new(),
             times: BTreeMap::new(),
             halted: BTreeSet::new(),
@@ -138,6 +144,30 @@ impl Cluster {
         };
         (0..cluster.setup.n).for_each(|node| cluster.start(node));
         cluster
+    }
+
+    /// Separates a group from all others, or joins all if it is empty. Frames between the sides are held or lost.
+    pub(crate) fn separate(&mut self, group: BTreeSet<usize>, holds: bool) {
+        self.cut = group;
+        let held = core::mem::replace(&mut self.held, holds.then(Vec::new));
+        for (from, to, frame) in held.into_iter().flatten() {
+            self.transmit(from, to, frame);
+        }
+    }
+
+    /// Sends a frame over one link.
+    fn transmit(&mut self, from: usize, to: usize, frame: Frame<pbft::Msg>) {
+        if self.cut.contains(&to) != self.cut.contains(&from) {
+            if let Some(held) = &mut self.held {
+                held.push((from, to, frame));
+            }
+            return;
+        }
+        if self.rng.random_ratio(self.setup.lost, 1000) {
+            return;
+        }
+        let jitter = if self.setup.jitter == 0 { 0 } else { self.rng.random_range(0..self.setup.jitter) };
+        self.push(self.setup.delay + jitter, Event::Deliver(to, Index(from as u16), Box::new(frame)));
     }
 
     fn push(&mut self, after: Micros, event: Event) {
@@ -219,6 +249,10 @@ impl Cluster {
         match event {
             Event::Deliver(to, from, frame) => {
                 let bytes = alloy_rlp::encode(&*frame);
+                let hash = alloy_primitives::keccak256(&bytes);
+                let label = u64::from_be_bytes(hash[..8].try_into().expect("a hash has 32 bytes"));
+                self.trace =
+                    (self.trace.rotate_left(7) ^ label ^ (to as u64) << 8 ^ u64::from(from.0)).wrapping_add(now);
                 let decoded: Frame<pbft::Msg> =
                     alloy_rlp::Decodable::decode(&mut bytes.as_slice()).expect("frames decode");
                 assert_eq!(decoded, *frame);
@@ -349,15 +383,7 @@ impl Cluster {
                     To::All => (0..self.machines.len()).filter(|to| *to != node).collect(),
                     To::One(to) => vec![usize::from(to.0)],
                 };
-                for to in all {
-                    let apart = self.cut.contains(&to) != self.cut.contains(&node);
-                    if apart || self.rng.random_ratio(self.setup.lost, 1000) {
-                        continue;
-                    }
-                    let jitter = if self.setup.jitter == 0 { 0 } else { self.rng.random_range(0..self.setup.jitter) };
-                    let event = Event::Deliver(to, Index(node as u16), Box::new(frame.clone()));
-                    self.push(self.setup.delay + jitter, event);
-                }
+                all.into_iter().for_each(|to| self.transmit(node, to, frame.clone()));
             }
             Action::Timer(timer, after) => {
                 let number = self.next;
@@ -450,6 +476,6 @@ impl Cluster {
 
     pub(crate) fn heal(&mut self) {
         (self.setup.lost, self.setup.jitter) = (0, self.setup.jitter.min(self.setup.delay));
-        self.cut.clear();
+        self.separate(BTreeSet::new(), false);
     }
 }

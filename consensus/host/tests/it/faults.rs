@@ -1,43 +1,54 @@
 //! Crashes, loss, cuts and wrong results: one outcome per height, and alive again once the network is.
 
 use crate::cluster::{Cluster, Setup};
+use phalanx_bft::Protocol;
 use phalanx_sim::model::Costs;
+use std::collections::BTreeSet;
+
+/// A cluster after random crashes, cuts that hold or lose, and losses, all drawn from the seed; then healed and at rest.
+fn world(seed: u64) -> Cluster {
+    let n = if seed % 4 == 3 { 7 } else { 4 };
+    let costs = Costs { execute_us: 200, stage_us: 300, flip_us: 50, ..Costs::default() };
+    let (persist, lost) = (seed % 3 * 150, (seed % 2 * 50) as u32);
+    let setup = Setup { persist, lost, jitter: 1_500, costs, interval: 4, timeout: 30_000, seed, ..Setup::new(n) };
+    let setup = Setup { compacts: seed % 2 == 0, ..setup };
+    let mut cluster = Cluster::new(setup);
+    (0..30).for_each(|number| cluster.submit(number * 4_000, number));
+    for _ in 0..8 {
+        match cluster.random(4) {
+            0 => {
+                let (group, holds) = ((0..cluster.random(n as u64) as usize).collect(), cluster.random(2) == 0);
+                cluster.separate(group, holds);
+            }
+            1 => cluster.separate(BTreeSet::new(), false),
+            2 => (0..n).for_each(|node| cluster.crash(node, 5_000)),
+            _ => {
+                let (node, downtime) = (cluster.random(n as u64) as usize, cluster.random(60_000));
+                cluster.crash(node, 100 + downtime);
+            }
+        }
+        let pause = cluster.random(40_000);
+        cluster.run(cluster.now + pause);
+    }
+    cluster.heal();
+    // A client repeats what was not answered.
+    (100..104).for_each(|number| cluster.submit(200_000, number));
+    for _ in 0..600 {
+        cluster.run(cluster.now + 100_000);
+        let height = cluster.lowest();
+        if height > 0 && (0..n).all(|node| cluster.height(node) == height) && cluster.now > 2_000_000 {
+            break;
+        }
+    }
+    cluster
+}
 
 #[test]
 fn random_crashes_cuts_and_losses_leave_one_outcome_per_height() {
     let worlds: u64 = std::env::var("PHALANX_WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     for seed in 0..worlds {
-        let n = if seed % 4 == 3 { 7 } else { 4 };
-        let costs = Costs { execute_us: 200, stage_us: 300, flip_us: 50, ..Costs::default() };
-        let (persist, lost) = (seed % 3 * 150, (seed % 2 * 50) as u32);
-        let setup = Setup { persist, lost, jitter: 1_500, costs, interval: 4, timeout: 30_000, seed, ..Setup::new(n) };
-        let setup = Setup { compacts: seed % 2 == 0, ..setup };
-        let mut cluster = Cluster::new(setup);
-        (0..30).for_each(|number| cluster.submit(number * 4_000, number));
-        for _ in 0..8 {
-            match cluster.random(4) {
-                0 => cluster.cut = (0..cluster.random(n as u64) as usize).collect(),
-                1 => cluster.cut.clear(),
-                2 => (0..n).for_each(|node| cluster.crash(node, 5_000)),
-                _ => {
-                    let (node, downtime) = (cluster.random(n as u64) as usize, cluster.random(60_000));
-                    cluster.crash(node, 100 + downtime);
-                }
-            }
-            let pause = cluster.random(40_000);
-            cluster.run(cluster.now + pause);
-        }
-        cluster.heal();
-        // A client repeats what was not answered.
-        (100..104).for_each(|number| cluster.submit(200_000, number));
-        let mut height = 0;
-        for _ in 0..600 {
-            cluster.run(cluster.now + 100_000);
-            height = cluster.lowest();
-            if height > 0 && (0..n).all(|node| cluster.height(node) == height) && cluster.now > 2_000_000 {
-                break;
-            }
-        }
+        let cluster = world(seed);
+        let (n, height) = (cluster.setup.n, cluster.lowest());
         assert!(
             height > 0 && cluster.halted.is_empty(),
             "seed {seed}: height {height}, halted {:?}\n{}",
@@ -51,6 +62,29 @@ fn random_crashes_cuts_and_losses_leave_one_outcome_per_height() {
         );
         assert!((0..n).all(|node| cluster.root(node) == cluster.root(0)), "seed {seed}: roots differ");
     }
+}
+
+#[test]
+fn equal_seeds_have_equal_histories() {
+    let traces: BTreeSet<u64> = (0..8).map(|seed| world(seed).trace).collect();
+    assert_eq!(traces.len(), 8, "other seeds, other histories");
+    assert_eq!((0..8).map(|seed| world(seed).trace).collect::<BTreeSet<_>>(), traces);
+}
+
+/// What a cut holds arrives when it ends: nothing has to be repeated, and no view is left.
+#[test]
+fn a_cut_that_holds_loses_nothing() {
+    let mut cluster = Cluster::new(Setup { timeout: 5_000_000, resend: 60_000_000, ..Setup::new(4) });
+    (0..20).for_each(|number| cluster.submit(number * 1_000, number));
+    cluster.run(5_000);
+    cluster.separate([0, 1].into(), true);
+    cluster.run(1_000_000);
+    let before = cluster.lowest();
+    assert!(before < 20, "two of four decide nothing");
+    cluster.separate(BTreeSet::new(), false);
+    cluster.run(1_100_000);
+    assert_eq!(cluster.lowest(), 20, "{}", cluster.describe());
+    assert_eq!(cluster.host(0).protocol().map(Protocol::view), Some(0));
 }
 
 #[test]
