@@ -11,7 +11,7 @@ fn world(seed: u64) -> Cluster {
     let costs = Costs { execute_us: 200, stage_us: 300, flip_us: 50, ..Costs::default() };
     let (persist, lost) = (seed % 3 * 150, (seed % 2 * 50) as u32);
     let setup = Setup { persist, lost, jitter: 1_500, costs, interval: 4, timeout: 30_000, seed, ..Setup::new(n) };
-    let setup = Setup { compacts: seed % 2 == 0, ..setup };
+    let setup = Setup { compacts: seed.is_multiple_of(2), ..setup };
     let mut cluster = Cluster::new(setup);
     (0..30).for_each(|number| cluster.submit(number * 4_000, number));
     for _ in 0..8 {

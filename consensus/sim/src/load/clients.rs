@@ -100,7 +100,7 @@ impl Population {
     }
 
     /// Begins the measured time.
-    pub(super) fn begin(&mut self, now: u64) {
+    pub(super) const fn begin(&mut self, now: u64) {
         (self.began, self.changed) = (now, now);
         (self.area, self.answered, self.waited_ns) = (0, 0, 0);
     }

@@ -152,7 +152,7 @@ fn by(series: &str, values: &[u64], setting: impl Fn(u64) -> Setting) -> Vec<Poi
 }
 
 /// More time for many replicas: fewer batches per second need more of it until queues keep their length.
-fn steady(setting: Setting) -> Setting {
+const fn steady(setting: Setting) -> Setting {
     if setting.n < 32 { setting } else { Setting { warm_up_ms: 4_000, ..setting } }
 }
 
