@@ -62,7 +62,7 @@ mod snapshot;
 
 mod key;
 
-pub use analyse::{BATCH_LEN, DryRuns, Layers, ParaLyze, may_run_dry};
+pub use analyse::{BATCH_LEN, Brief, DryRuns, Layers, ParaLyze, SenderFilter, may_run_dry};
 pub use authorities::authorities;
 pub use batch::{Batch, Source};
 pub use erc20::Erc20Layout;

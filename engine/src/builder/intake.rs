@@ -4,7 +4,7 @@
 use crate::model::Candidate;
 use phalanx_access::{Key as _, Salt};
 use phalanx_paraframer::{Framer, FramerConfig};
-use phalanx_paralyze::{Batch, DryRuns, ParaLyze, Snapshot, Source, StateKey};
+use phalanx_paralyze::{Batch, Brief, DryRuns, ParaLyze, SenderFilter, Snapshot, Source, StateKey};
 use revm::context::{BlockEnv, TxEnv};
 use std::collections::VecDeque;
 
@@ -15,6 +15,8 @@ pub(super) struct Intake {
     /// Offered candidates that are not analysed, and have no index yet.
     offered: VecDeque<Candidate>,
     candidates: Vec<Candidate>,
+    /// Short form of each candidate.
+    briefs: Vec<Brief>,
     /// Batch of predictions and index in it, by candidate; `None` for candidates without prediction.
     predicted: Vec<Option<(u32, u32)>>,
     batches: Vec<Batch>,
@@ -47,6 +49,7 @@ impl Intake {
             salt,
             offered: VecDeque::new(),
             candidates: Vec::new(),
+            briefs: Vec::new(),
             predicted: Vec::new(),
             batches: Vec::new(),
             frames: Vec::new(),
@@ -72,6 +75,7 @@ impl Intake {
 
     /// Adds a candidate that is neither predicted nor framed. Only while no candidate waits for the framer.
     pub(super) fn add(&mut self, candidate: Candidate) -> u32 {
+        self.briefs.push(Brief::of(candidate.tx.env()));
         self.candidates.push(candidate);
         self.predicted.push(None);
         self.pushed = self.candidates.len();
@@ -126,9 +130,10 @@ impl Intake {
         let (old, new) = self.candidates.split_at(start);
         let txs: Vec<&TxEnv> = new.iter().map(|candidate| candidate.tx.env()).collect();
         self.held_gas = txs.iter().fold(self.held_gas, |sum, tx| sum.saturating_add(tx.gas_limit));
-        let ready = &self.ready;
-        let earlier = || {
-            let mut earlier: Vec<u32> = ready.iter().chain(room.requeued).copied().collect();
+        let (ready, briefs) = (&self.ready, &self.briefs);
+        let earlier = |filter: &SenderFilter| {
+            let earlier = ready.iter().chain(room.requeued).copied();
+            let mut earlier: Vec<u32> = earlier.filter(|index| filter.passes(briefs[*index as usize])).collect();
             // A sender's own are in order by index.
             earlier.sort_unstable();
             earlier.into_iter().map(|index| old[index as usize].tx.env()).collect()
@@ -136,6 +141,7 @@ impl Intake {
         let dry = DryRuns { max_share: f64::INFINITY, max_gas: room.dry_gas, earlier: &earlier, is_free: true };
         let mut batch = Batch::new();
         paralyze.analyse_bounded(snapshot, env, &txs, &dry, &mut batch);
+        self.briefs.extend(paralyze.briefs());
         let ran = (0..txs.len()).filter(|index| batch.source(*index) == Source::Simulated);
         let ran = ran.fold(0u64, |sum, index| sum.saturating_add(txs[index].gas_limit));
         let number = self.batches.len() as u32;

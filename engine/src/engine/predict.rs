@@ -58,7 +58,7 @@ impl Engine {
                     let max_share = max_simulated();
                     // Gas limits may exceed the block's many times; what the block can use may not.
                     let max_gas = (env.gas_limit as f64 * max_share.min(1.0)) as u64;
-                    let dry = DryRuns { max_share, max_gas, earlier: &Vec::new, is_free: false };
+                    let dry = DryRuns { max_share, max_gas, earlier: &|_| Vec::new(), is_free: false };
                     paralyze.analyse_bounded(state, env, &txs, &dry, &mut batch)
                 });
                 if !is_predicted {

@@ -5,7 +5,7 @@ use crate::model::{Observer, Order, Stage, observe, observe_fork};
 use phalanx_access::{Key as _, Salt};
 use phalanx_memory::{BufferPool, Pooled, Reuse};
 use phalanx_paraframer::{BlockFormer, BlockLimits, Cause, Formed, Frame, Framer, FramerConfig};
-use phalanx_paralyze::{BATCH_LEN, Batch, DryRuns, ParaLyze, Source, StateKey};
+use phalanx_paralyze::{BATCH_LEN, Batch, Brief, DryRuns, ParaLyze, SenderFilter, Source, StateKey};
 use revm::context::{BlockEnv, TxEnv};
 use std::collections::VecDeque;
 
@@ -53,7 +53,14 @@ impl<'t> FormingQueue<'t> {
             rejected: Vec::new(),
             chunks: Vec::new(),
         };
-        let analysis = Analysis { txs, paralyze, next: 0, memory: BufferPool::new(KEPT_CHUNKS), lasts: false };
+        let analysis = Analysis {
+            txs,
+            paralyze,
+            next: 0,
+            memory: BufferPool::new(KEPT_CHUNKS),
+            lasts: false,
+            briefs: VecDeque::new(),
+        };
         Self { analysis, framing, ready: None }
     }
 
@@ -121,6 +128,8 @@ struct Analysis<'t> {
     paralyze: ParaLyze,
     /// Index of the first transaction that is not analysed.
     next: usize,
+    /// Short forms of the last ones before it, at most [`EARLIER`].
+    briefs: VecDeque<Brief>,
     memory: BufferPool<Predictions>,
     /// True if all predictions of the last chunk last.
     lasts: bool,
@@ -133,8 +142,11 @@ impl Analysis<'_> {
         if txs.is_empty() {
             return None;
         }
-        let before = &self.txs[self.next.saturating_sub(EARLIER)..self.next];
-        let earlier = || before.iter().collect();
+        let (before, briefs) = (&self.txs[self.next - self.briefs.len()..self.next], &self.briefs);
+        let earlier = |filter: &SenderFilter| {
+            let passed = before.iter().zip(briefs).filter(|(_, brief)| filter.passes(**brief));
+            passed.map(|(tx, _)| tx).collect()
+        };
         self.next = end;
         let mut chunk = self.memory.take();
         observe(ctx.observer, Stage::Analyse, || {
@@ -144,6 +156,8 @@ impl Analysis<'_> {
                 ctx.workers.install(analyse);
             });
         });
+        self.briefs.extend(self.paralyze.briefs());
+        self.briefs.drain(..self.briefs.len().saturating_sub(EARLIER));
         self.lasts = chunk.0.iter().all(|batch| (0..batch.len()).all(|index| lasts(batch.source(index))));
         Some(chunk)
     }

@@ -1,5 +1,6 @@
 //! A chunk of a batch that one thread predicts, and the rule found for each of its transactions.
 
+use super::brief::Brief;
 use crate::{
     batch::Batch,
     erc20,
@@ -18,6 +19,8 @@ pub const BATCH_LEN: usize = 512;
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) batch: Batch,
+    /// Short forms of the chunk's transactions.
+    pub(super) briefs: Vec<Brief>,
     /// Transactions that no rule predicts, by index in the chunk; `batch` holds a placeholder for each.
     pub(crate) pending: Vec<(usize, Pending)>,
     /// True for pending transactions that do not run dry; empty where none was pending at first.

@@ -5,7 +5,10 @@
 //! has no code, and no other transaction holds its authorization. All others are doubtful. They are predicted to touch their
 //! sender alone, so that they wait for their predecessors, and escape for almost nothing if they are valid then.
 
-use super::chunk::{BATCH_LEN, Chunk};
+use super::{
+    brief::SenderFilter,
+    chunk::{BATCH_LEN, Chunk},
+};
 use crate::{authorities::authorities, snapshot::Snapshot};
 use alloy_primitives::{U256, map::AddressMap};
 use revm::context::TxEnv;
@@ -18,9 +21,9 @@ pub struct DryRuns<'a> {
     /// Maximum sum of the gas limits of simulated transactions; the others are predicted like doubtful ones. Runs that are
     /// followed for learning may use an eighth of it, at four times the cost.
     pub max_gas: u64,
-    /// Returns the transactions that run before those of the batch and have not run on the snapshot; the ones that have are
-    /// passed over. Called where transactions would run dry.
-    pub earlier: &'a (dyn Fn() -> Vec<&'a TxEnv> + Sync),
+    /// Returns the transactions that the filter passes of those that run before the batch and have not run on the snapshot,
+    /// in their order; the ones that have run are passed over. Called where transactions would run dry.
+    pub earlier: &'a (dyn Fn(&SenderFilter) -> Vec<&'a TxEnv> + Sync),
     /// True if the order of different senders may change, and accounts that delegate (EIP-7702) are doubtful senders: any
     /// transaction may empty them.
     pub is_free: bool,
@@ -78,7 +81,7 @@ fn most_cost(tx: &TxEnv) -> Option<U256> {
 }
 
 /// Marks the doubtful ones among pending transactions, and those beyond the bound on gas. O(transactions), nothing where none
-/// is pending.
+/// is pending. Transactions that concern no pending sender are told by their short forms and not read.
 pub(super) fn doubt<S: Snapshot>(snapshot: &S, txs: &[&TxEnv], chunks: &mut [Chunk], dry: &DryRuns<'_>) {
     let pending = chunks.iter().zip(txs.chunks(BATCH_LEN));
     let pending = pending.flat_map(|(chunk, txs)| chunk.pending.iter().map(|(index, _)| txs[*index].caller));
@@ -96,10 +99,17 @@ pub(super) fn doubt<S: Snapshot>(snapshot: &S, txs: &[&TxEnv], chunks: &mut [Chu
             }
         }
     };
-    let earlier = (dry.earlier)();
-    let has_authorizations = |tx: &&&TxEnv| !tx.authorization_list.is_empty();
+    let filter = SenderFilter::new(senders.keys());
+    let earlier = (dry.earlier)(&filter);
+    let has_authorizations = |tx: &&TxEnv| !tx.authorization_list.is_empty();
     if dry.is_free {
-        earlier.iter().chain(txs).filter(has_authorizations).for_each(|tx| unsure(&mut senders, tx, true, false));
+        let own = chunks.iter().zip(txs.chunks(BATCH_LEN)).flat_map(|(chunk, txs)| passed(&filter, chunk, txs));
+        earlier
+            .iter()
+            .copied()
+            .chain(own.map(|(_, tx)| tx))
+            .filter(has_authorizations)
+            .for_each(|tx| unsure(&mut senders, tx, true, false));
     }
     for tx in earlier {
         if let Some(forecast) = senders.get_mut(&tx.caller)
@@ -111,10 +121,10 @@ pub(super) fn doubt<S: Snapshot>(snapshot: &S, txs: &[&TxEnv], chunks: &mut [Chu
     }
     let mut left = dry.max_gas;
     for (chunk, txs) in chunks.iter_mut().zip(txs.chunks(BATCH_LEN)) {
-        let Chunk { pending, doubtful, .. } = chunk;
+        let mut doubtful = core::mem::take(&mut chunk.doubtful);
         doubtful.resize(txs.len(), false);
-        let mut pending = pending.iter().map(|(index, _)| *index).peekable();
-        for (index, tx) in txs.iter().enumerate() {
+        let mut pending = chunk.pending.iter().map(|(index, _)| *index).peekable();
+        for (index, tx) in passed(&filter, chunk, txs) {
             let is_sure = senders.get_mut(&tx.caller).is_none_or(|forecast| forecast.follow(tx));
             if !tx.authorization_list.is_empty() {
                 unsure(&mut senders, tx, true, true);
@@ -125,7 +135,14 @@ pub(super) fn doubt<S: Snapshot>(snapshot: &S, txs: &[&TxEnv], chunks: &mut [Chu
                 doubtful[index] = rest.is_none();
             }
         }
+        chunk.doubtful = doubtful;
     }
+}
+
+/// Transactions of a chunk that the filter passes, with their indices in it.
+fn passed<'a>(filter: &SenderFilter, chunk: &Chunk, txs: &[&'a TxEnv]) -> impl Iterator<Item = (usize, &'a TxEnv)> {
+    let briefs = chunk.briefs.iter().zip(txs).enumerate();
+    briefs.filter(|(_, (brief, _))| filter.passes(**brief)).map(|(index, (_, tx))| (index, *tx))
 }
 
 /// Returns true for each of `wanted`, ascending indices into `txs`, that may run dry on `snapshot`: it is the first of its

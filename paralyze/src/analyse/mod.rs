@@ -15,6 +15,9 @@ mod doubt;
 
 mod chunk;
 
+mod brief;
+
+pub use brief::{Brief, SenderFilter};
 pub use chunk::BATCH_LEN;
 pub(crate) use chunk::{Chunk, Pending};
 pub use doubt::{DryRuns, may_run_dry};

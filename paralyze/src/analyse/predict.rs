@@ -1,6 +1,7 @@
 //! Predicts a batch: by rules and templates, then after learning, then by simulation. Chunks run in parallel.
 
 use super::{
+    brief::Brief,
     chunk::{BATCH_LEN, Chunk, Pending, Rest, Rule},
     doubt::{DryRuns, doubt},
     paralyze::ParaLyze,
@@ -101,6 +102,11 @@ impl ParaLyze {
         is_affordable
     }
 
+    /// Short forms of the transactions of the last analysis, in its order.
+    pub fn briefs(&self) -> impl Iterator<Item = Brief> {
+        self.chunks.iter().flat_map(|chunk| &chunk.briefs).copied()
+    }
+
     /// Counts a batch that is not predicted: templates at rest are tried again in time, and [`Self::study`] takes turns.
     pub const fn pass(&mut self) {
         self.templates.tick();
@@ -118,7 +124,12 @@ impl ParaLyze {
     ) -> bool {
         self.templates.tick();
         chunks.iter_mut().for_each(|chunk| chunk.doubtful.clear());
-        self.predict_all(snapshot, env, txs, chunks, Rest::SetAside, |_| true);
+        let first = |chunk: &mut Chunk, txs: &[&TxEnv]| {
+            chunk.briefs.clear();
+            chunk.briefs.extend(txs.iter().map(|tx| Brief::of(tx)));
+            self.predict(snapshot, env, txs, chunk, Rest::SetAside);
+        };
+        for_each_chunk(txs, chunks, first);
         if let Some(dry) = dry {
             doubt(snapshot, txs, chunks, dry);
         }
@@ -132,7 +143,7 @@ impl ParaLyze {
         }
         let is_affordable = self.teach(snapshot, env, txs, chunks, max_share, max_gas);
         if is_affordable {
-            self.predict_all(snapshot, env, txs, chunks, Rest::Simulate, |chunk| !chunk.pending.is_empty());
+            self.predict_rest(snapshot, env, txs, chunks, Rest::Simulate);
         }
         is_affordable
     }
@@ -145,7 +156,7 @@ impl ParaLyze {
         txs: &[&TxEnv],
         chunks: &mut [Chunk],
     ) {
-        self.predict_all(snapshot, env, txs, chunks, Rest::SetAside, |chunk| !chunk.pending.is_empty());
+        self.predict_rest(snapshot, env, txs, chunks, Rest::SetAside);
     }
 
     /// Predicts one transaction by simulation alone, for a transaction that escaped its prediction.
@@ -159,30 +170,25 @@ impl ParaLyze {
         batch.push([(StateKey::Basic(tx.caller), Access::Write)], Source::Unknown, &self.salt);
     }
 
-    fn predict_all<S: Snapshot>(
+    /// Predicts the chunks with pending transactions.
+    fn predict_rest<S: Snapshot>(
         &self,
         snapshot: &S,
         env: &BlockEnv,
         txs: &[&TxEnv],
         chunks: &mut [Chunk],
         rest: Rest,
-        which: impl Fn(&Chunk) -> bool + Sync,
     ) {
-        let predict = |(chunk, txs): (&mut Chunk, &[&TxEnv])| {
-            if which(chunk) {
+        for_each_chunk(txs, chunks, |chunk, txs| {
+            if !chunk.pending.is_empty() {
                 self.predict(snapshot, env, txs, chunk, rest);
             }
-        };
-        if chunks.len() > 1 {
-            chunks.par_iter_mut().zip(txs.par_chunks(BATCH_LEN)).with_max_len(1).for_each(predict);
-        } else {
-            chunks.iter_mut().zip(txs.chunks(BATCH_LEN)).for_each(predict);
-        }
+        });
     }
 
     /// Predicts a chunk.
     fn predict<S: Snapshot>(&self, snapshot: &S, env: &BlockEnv, txs: &[&TxEnv], chunk: &mut Chunk, rest: Rest) {
-        let Chunk { batch, pending, doubtful, rules, slots, predicted } = chunk;
+        let Chunk { batch, pending, doubtful, rules, slots, predicted, .. } = chunk;
         batch.clear();
         pending.clear();
         slots.clear();
@@ -273,5 +279,15 @@ impl ParaLyze {
                 batch.close(Source::Unknown, &self.salt);
             }
         }
+    }
+}
+
+/// Calls `run` with each chunk and its transactions, in parallel if there are several.
+fn for_each_chunk(txs: &[&TxEnv], chunks: &mut [Chunk], run: impl Fn(&mut Chunk, &[&TxEnv]) + Sync) {
+    if chunks.len() > 1 {
+        let chunks = chunks.par_iter_mut().zip(txs.par_chunks(BATCH_LEN)).with_max_len(1);
+        chunks.for_each(|(chunk, txs)| run(chunk, txs));
+    } else {
+        chunks.iter_mut().zip(txs.chunks(BATCH_LEN)).for_each(|(chunk, txs)| run(chunk, txs));
     }
 }
