@@ -69,7 +69,12 @@ impl<'t> Assembly<'t> {
         }
     }
 
-    /// Releases the last block's transactions, which have been executed by now.
+    /// Index up to which all transactions are in blocks before the last one, and so have run.
+    pub(super) const fn first_in_flight(&self) -> usize {
+        self.first_chunk * CHUNK
+    }
+
+    /// Releases the last block's transactions, which are handed to execution by now.
     pub(super) fn release(&mut self) {
         for tx in core::mem::take(&mut self.handed) {
             self.forget(tx);

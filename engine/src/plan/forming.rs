@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 /// Number of transactions analysed at a time.
 pub(super) const CHUNK: usize = 16 * BATCH_LEN;
 
-/// Number of earlier transactions among which those of a sender are searched that have not run yet.
-const EARLIER: usize = 4 * CHUNK;
+/// Maximum number of earlier transactions among which those of a sender are searched that have not run yet.
+const MAX_EARLIER: usize = 64 * CHUNK;
 
 /// Maximum number of chunks whose memory is kept.
 const KEPT_CHUNKS: usize = 64;
@@ -62,6 +62,11 @@ impl<'t> FormingQueue<'t> {
             briefs: VecDeque::new(),
         };
         Self { analysis, framing, ready: None }
+    }
+
+    /// Notes that the transactions before this index have run.
+    pub(super) fn note_in_flight(&mut self, first: usize) {
+        self.analysis.forget_before(first);
     }
 
     pub(super) const fn paralyze(&mut self) -> &mut ParaLyze {
@@ -128,7 +133,7 @@ struct Analysis<'t> {
     paralyze: ParaLyze,
     /// Index of the first transaction that is not analysed.
     next: usize,
-    /// Short forms of the last ones before it, at most [`EARLIER`].
+    /// Short forms of the last ones before it, as far as they may be in flight.
     briefs: VecDeque<Brief>,
     memory: BufferPool<Predictions>,
     /// True if all predictions of the last chunk last.
@@ -136,6 +141,12 @@ struct Analysis<'t> {
 }
 
 impl Analysis<'_> {
+    /// Drops the short forms of transactions before this index.
+    fn forget_before(&mut self, index: usize) {
+        let first = self.next - self.briefs.len();
+        self.briefs.drain(..index.saturating_sub(first).min(self.briefs.len()));
+    }
+
     fn next(&mut self, ctx: PlanContext<'_>, env: &BlockEnv) -> Option<Chunk> {
         let end = self.txs.len().min(self.next + CHUNK);
         let txs: Vec<&TxEnv> = self.txs[self.next..end].iter().collect();
@@ -157,7 +168,7 @@ impl Analysis<'_> {
             });
         });
         self.briefs.extend(self.paralyze.briefs());
-        self.briefs.drain(..self.briefs.len().saturating_sub(EARLIER));
+        self.forget_before(self.next.saturating_sub(MAX_EARLIER));
         self.lasts = chunk.0.iter().all(|batch| (0..batch.len()).all(|index| lasts(batch.source(index))));
         Some(chunk)
     }

@@ -51,6 +51,7 @@ impl<'t> Planner<'t> {
     /// occupies them, and one thread plans: a waiting worker could steal the framing.
     pub(crate) fn plan(&mut self, ctx: PlanContext<'_>, env: &BlockEnv, beside: bool) -> Option<Block> {
         let Self { forming, assembly } = self;
+        forming.note_in_flight(assembly.first_in_flight());
         assembly.release();
         let is_full = assembly.is_full();
         if !is_full {
