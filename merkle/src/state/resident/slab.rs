@@ -313,8 +313,26 @@ impl RecordSlab {
     pub(super) fn prefetch_entry(&self, id: u32, key_len: usize) {
         let record = self.record(id);
         prefetch(record);
-        if key_len > FIRST_LINE {
+        if Self::may_be_outside(key_len) {
             prefetch(&record.next);
+        }
+    }
+
+    /// Returns true if a key of this length reaches into the second line and may have its value outside, as slots do.
+    #[inline]
+    pub(super) const fn may_be_outside(key_len: usize) -> bool {
+        key_len > FIRST_LINE
+    }
+
+    /// Prefetches the value of a record that is in the cache, if the value is outside.
+    #[inline]
+    pub(super) fn prefetch_outside(&self, id: u32) {
+        let record = self.record(id);
+        let place = record.place() as usize;
+        match record.kind {
+            Kind::Inline | Kind::Sentinel => {}
+            Kind::Tail => prefetch(&self.tails[place / CHUNK][place % CHUNK]),
+            Kind::Spilled => self.spill.get(place).into_iter().for_each(prefetch),
         }
     }
 

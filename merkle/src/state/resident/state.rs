@@ -222,10 +222,26 @@ impl Resident {
         self.index.find(digest, |id| same(self.slab.key(id), key))
     }
 
-    /// Looks up many keys with overlapping cache misses, and hands out the results in order: a lookup prefetches the
-    /// index, later the record.
+    /// Looks up many keys with overlapping cache misses, and hands out the results in order.
     #[inline]
     pub(crate) fn find_many<'k>(
+        &self,
+        lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
+        found: impl FnMut(Option<u32>),
+    ) {
+        let is_long = |lookup| matches!(lookup, Lookup::Key(key) if RecordSlab::may_be_outside(key.len()));
+        // A fourth step would cost every lookup.
+        if lookups.clone().any(is_long) {
+            self.find_in_steps::<true>(lookups, found);
+        } else {
+            self.find_in_steps::<false>(lookups, found);
+        }
+    }
+
+    /// [`Self::find_many`] in three steps: the index, the record, the key. With `LONG` the value outside the record is
+    /// a fourth.
+    #[inline]
+    fn find_in_steps<'k, const LONG: bool>(
         &self,
         lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
         mut found: impl FnMut(Option<u32>),
@@ -233,26 +249,36 @@ impl Resident {
         const DIGESTS: usize = 2 * IN_FLIGHT;
         // Digests of the lookups in flight, by number.
         let mut digests = [0; DIGESTS];
+        // Likely ids of the next lookups whose values may be outside their records.
+        let mut long = [None; IN_FLIGHT];
         let begin = |digest: &mut u64, lookup: Lookup<'_>| {
             if let Lookup::Key(key) = lookup {
                 *digest = self.digest(key);
                 self.index.prefetch(*digest);
             }
         };
-        let follow = |digest: u64, lookup: Lookup<'_>| match lookup {
+        let follow = |digest: u64, lookup: Lookup<'_>, long: &mut Option<u32>| match lookup {
             Lookup::Key(key) => {
-                if let Some(id) = self.index.candidate(digest) {
+                let id = self.index.candidate(digest);
+                if let Some(id) = id {
                     self.slab.prefetch_entry(id, key.len());
+                }
+                if LONG {
+                    *long = id.filter(|_| RecordSlab::may_be_outside(key.len()));
                 }
             }
             Lookup::At(locator) => self.prefetch_located(locator),
         };
         let (mut new, mut followed) = (lookups.clone(), lookups.clone());
         digests.iter_mut().zip(new.by_ref()).for_each(|(digest, lookup)| begin(digest, lookup));
-        digests.iter().zip(followed.by_ref().take(IN_FLIGHT)).for_each(|(digest, lookup)| follow(*digest, lookup));
+        let firsts = digests.iter().zip(&mut long).zip(followed.by_ref().take(IN_FLIGHT));
+        firsts.for_each(|((digest, long), lookup)| follow(*digest, lookup, long));
         for (at, lookup) in lookups.enumerate() {
+            if LONG && let Some(id) = long[(at + IN_FLIGHT / 2) % IN_FLIGHT].take() {
+                self.slab.prefetch_outside(id);
+            }
             if let Some(lookup) = followed.next() {
-                follow(digests[(at + IN_FLIGHT) % DIGESTS], lookup);
+                follow(digests[(at + IN_FLIGHT) % DIGESTS], lookup, &mut long[at % IN_FLIGHT]);
             }
             let digest = &mut digests[at % DIGESTS];
             found(match lookup {
