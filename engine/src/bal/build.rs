@@ -16,12 +16,14 @@ use revm::primitives::map::HashMap;
 struct Track<V, K = V> {
     /// Value before the block, in the form that is compared.
     base: K,
+    /// Last step that set the value, and the value before that step.
+    step: Option<(u64, K)>,
     changes: Vec<(u64, K, V)>,
 }
 
 impl<V, K: PartialEq + Clone> Track<V, K> {
     const fn new(base: K) -> Self {
-        Self { base, changes: Vec::new() }
+        Self { base, step: None, changes: Vec::new() }
     }
 
     /// Present value.
@@ -31,10 +33,18 @@ impl<V, K: PartialEq + Clone> Track<V, K> {
 
     /// Sets the value at a step. A step that sets it repeatedly counts with its last value.
     fn set(&mut self, index: u64, key: K, value: V) {
-        if self.changes.last().is_some_and(|(at, ..)| *at == index) {
-            self.changes.pop();
-        }
-        if *self.now() != key {
+        let before = self.now().clone();
+        self.set_from(index, before, key, value);
+    }
+
+    /// Sets the value at a step that began with `before`: the value may be lost between two steps that set it.
+    fn set_from(&mut self, index: u64, before: K, key: K, value: V) {
+        let (_, before) = match self.step.take().filter(|(at, _)| *at == index) {
+            Some(step) => self.step.insert(step),
+            None => self.step.insert((index, before)),
+        };
+        self.changes.pop_if(|(at, ..)| *at == index);
+        if *before != key {
             self.changes.push((index, key, value));
         }
     }
@@ -88,7 +98,9 @@ impl<F: Fn(&Address) -> Result<Value, StateError>> Builder<F> {
                 Event::Read(slot) => _ = traces.slots.entry(slot).or_default(),
                 Event::Write { slot, before, after } => {
                     let track = traces.slots.entry(slot).or_default();
-                    track.get_or_insert_with(|| Track::new(before)).set(index, after, ());
+                    let track = track.get_or_insert_with(|| Track::new(before));
+                    // Before Cancun a step that destroys an account clears slots that it does not access.
+                    track.set_from(index, before, after, ());
                 }
             }
         }

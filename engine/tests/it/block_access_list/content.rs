@@ -1,13 +1,15 @@
 //! Contents of a block access list, rule by rule of EIP-7928.
 
 use super::{encode, execute, list};
-use crate::kit::{Asm, Body, COINBASE, Case, Hint, Way, call, contract, eoa};
+use crate::kit::{Asm, Body, COINBASE, Case, Hint, Way, call, contract, deploys, eoa};
 use alloy_eips::{eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS, eip4895::Withdrawal};
 use phalanx::{
     BlockError,
     eip7928::AccountChanges,
     revm::{
-        bytecode::opcode::{BALANCE, CALL, EXTCODEHASH, EXTCODESIZE, POP, PUSH1, REVERT, SELFDESTRUCT, STATICCALL},
+        bytecode::opcode::{
+            BALANCE, CALL, CREATE2, EXTCODEHASH, EXTCODESIZE, POP, PUSH1, REVERT, SELFDESTRUCT, STATICCALL,
+        },
         context::{
             TxEnv,
             either::Either,
@@ -145,6 +147,22 @@ fn accounts_created_and_destroyed_in_one_transaction_leave_accesses() {
     let expected = AccountChanges { storage_reads: vec![word(1)], ..AccountChanges::new(created.address) };
     assert_eq!(created, expected);
     assert_eq!(balances(&listed(&case, at(0xd6)).expect("listed")), [(1, word(9))]);
+}
+
+#[test]
+fn a_slot_that_went_with_its_account_is_written_again_with_the_same_value() {
+    let init = deploys(Asm::new().set(0, 5), &Asm::new().addr(at(0xd6)).op(SELFDESTRUCT).build());
+    let factory = contract(0xfa, &Asm::new().create_from_input(CREATE2).op(POP).build());
+    let created = at(0xfa).create2(B256::ZERO, keccak256(&init));
+    let create = |from| TxEnv { data: init.clone(), ..call(from, 0, at(0xfa), 0) };
+    for fork in ["London", "Paris", "Shanghai"] {
+        let txs = [create(1), call(2, 0, created, 0), create(3)];
+        let case = Case::new(fork).with((1..=9).map(eoa)).with([factory.clone()]).block(txs);
+        let account = listed(&case, created).expect("listed");
+        let changes = account.storage_changes.iter().flat_map(|slot| &slot.changes);
+        let changes: Vec<_> = changes.map(|c| (c.block_access_index.get(), c.new_value)).collect();
+        assert_eq!(changes, [(1, word(5)), (3, word(5))], "{fork}");
+    }
 }
 
 #[test]
