@@ -68,7 +68,11 @@ loom: (ci "loom")
 fuzz-nightly seconds='600':
     PHALANX_FUZZ_SECONDS={{ seconds }} .ci/step fuzz
     .ci/step faults
-    PHALANX_FLAT_BLOCKS=100000 cargo test --release -p phalanx --test it fuzz::flat -- --nocapture
+    {{ just_executable() }} flat
+
+# Memory of engines with 1, 2, 8 and 32 threads over so many blocks, honest and hostile.
+flat blocks='100000':
+    PHALANX_FLAT_BLOCKS={{ blocks }} cargo test --release -p phalanx --test it fuzz::flat -- --nocapture
 
 # Licences, sources and forbidden dependencies.
 deny: (ci "deny")

@@ -29,6 +29,8 @@ pub struct EngineBuilder {
     chain: Option<ChainSpec>,
     genesis: Option<B256>,
     access_lists: bool,
+    /// Commits between two prunings; zero for none.
+    pruning: u64,
     options: ExecOptions,
     learning: bool,
     code_cache: usize,
@@ -151,6 +153,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Makes the engine [prune](Engine::prune) its log after every so many commits, so that an engine that runs for long keeps
+    /// its size, in memory and on disk. What the history of the store covers stays. Default: 0, never.
+    #[must_use]
+    pub const fn with_pruning(mut self, commits: u64) -> Self {
+        self.pruning = commits;
+        self
+    }
+
     /// Sets the executor of blocks.
     #[must_use]
     pub const fn with_executor(mut self, executor: Executor) -> Self {
@@ -224,6 +234,8 @@ impl EngineBuilder {
             executor: self.executor,
             rules,
             committed_number: None,
+            pruning: self.pruning,
+            unpruned: 0,
             genesis: self.genesis,
             observer: self.observer,
             store_stage,
@@ -265,6 +277,7 @@ impl Engine {
             chain: None,
             genesis: None,
             access_lists: false,
+            pruning: 0,
             options: ExecOptions { fast_path: true, traces: Traces::On, force_parallel: false, schedule_seed: None },
             learning: true,
             code_cache: DEFAULT_CODE_CACHE,

@@ -158,7 +158,8 @@ impl Engine {
         }
         self.forks.prune(&self.state);
         self.committed_number = None;
-        self.persister.submit_then(pending, done)
+        self.persister.submit_then(pending, done)?;
+        self.prune_in_turn()
     }
 
     /// Drops a fork and all forks on it; returns their number. If the engine stood on one of them, the committed block

@@ -66,6 +66,10 @@ pub struct Engine {
     pub(crate) rules: Rules,
     /// Number of the committed block, if it was executed as a whole since the engine was opened.
     committed_number: Option<u64>,
+    /// Commits between two prunings of the log; zero for none.
+    pruning: u64,
+    /// Commits since the last pruning.
+    unpruned: u64,
     /// Digest that the genesis must have.
     genesis: Option<B256>,
     /// Predictor for given orders; it keeps what it learns from block to block.
@@ -225,7 +229,27 @@ impl Engine {
         self.committed_number = block.number_of_whole();
         self.forks.prune(&self.state);
         let write = self.persister.submit(pending)?;
+        self.prune_in_turn()?;
         Ok(Committed { block, state_root, write })
+    }
+
+    /// Drops the beginning of the log that neither the state nor a rewind needs, and returns the number of dropped blocks. It
+    /// waits until the disk has all written blocks. [`EngineBuilder::with_pruning`] does it by itself.
+    ///
+    /// # Errors
+    /// The store is poisoned, or the disk failed.
+    pub fn prune(&mut self) -> Result<u64, Error> {
+        self.unpruned = 0;
+        Ok(self.state.store.prune()?)
+    }
+
+    /// Counts a commit, and prunes the log after so many.
+    fn prune_in_turn(&mut self) -> Result<(), Error> {
+        self.unpruned += 1;
+        if self.pruning != 0 && self.unpruned >= self.pruning {
+            self.prune()?;
+        }
+        Ok(())
     }
 
     fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {

@@ -22,8 +22,11 @@ use rand_chacha::ChaCha8Rng;
 /// Growth after the first tenth that is noise of the allocator and of caches that fill, in bytes.
 const SLACK: usize = 48 << 20;
 
-/// Memory of a block in a store that is not pruned, in bytes: its place in the log, and its codes' places.
-const INDEXED: usize = 600;
+/// Memory of the place of a code in the store, in bytes: a store keeps all codes that blocks committed.
+const CODE_PLACE: usize = 96;
+
+/// Commits between two prunings.
+const PRUNING: u64 = 64;
 
 /// Set in the process that is measured.
 const CHILD: &str = "PHALANX_FLAT_CHILD";
@@ -160,6 +163,7 @@ fn run() {
                 .with_executor(executor)
                 .with_threads(threads)
                 .with_access_lists(threads == 1)
+                .with_pruning(PRUNING)
                 .build()
                 .expect("an engine");
             engine.genesis(case.genesis.iter().cloned()).expect("a sound genesis");
@@ -191,6 +195,7 @@ fn run() {
     }
     let end = resident();
     println!("{blocks} blocks on four engines: {} MB after a tenth, {} MB at the end", warm >> 20, end >> 20);
-    let indexed = blocks as usize * engines.len() * INDEXED;
-    assert!(end < warm + SLACK + indexed, "{} MB after a tenth, {} MB at the end", warm >> 20, end >> 20);
+    let places = chain.authorized as usize * engines.len() * CODE_PLACE;
+    println!("{} codes of delegations, whose places take at most {} MB", chain.authorized, places >> 20);
+    assert!(end < warm + SLACK + places, "{} MB after a tenth, {} MB at the end", warm >> 20, end >> 20);
 }
