@@ -4,6 +4,7 @@ mod command;
 mod fixtures;
 mod reference;
 
+mod adversary;
 mod building;
 mod compare;
 mod conformance;

@@ -89,7 +89,7 @@ fn unsound(run: &Timed) -> Option<String> {
 }
 
 /// The first difference between two executions of a block.
-fn differ(ours: &BlockTrace, truth: &BlockTrace) -> Option<String> {
+pub(crate) fn differ(ours: &BlockTrace, truth: &BlockTrace) -> Option<String> {
     if ours.order != truth.order {
         return Some("another order of transactions".into());
     }

@@ -3,6 +3,7 @@
 mod compare;
 mod sweep;
 mod scale;
+mod adversary;
 mod build;
 pub(crate) mod run;
 mod schedule;
@@ -25,6 +26,8 @@ pub(crate) enum BenchCommand {
     Scale(Box<scale::ScaleArgs>),
     /// Compare two results, or variants that run in turns: ratios with intervals
     Compare(Box<compare::CompareArgs>),
+    /// Measure what hostile transactions cost, as factors of sequential execution; exits with 3 above a stated bound
+    Adversary(adversary::AdversaryArgs),
     /// Measure the state store alone: updates of random keys, a root and a write per block
     Store(store::StoreArgs),
 }
@@ -38,6 +41,7 @@ impl BenchCommand {
             Self::Sweep(args) => args.run(),
             Self::Scale(args) => args.run(),
             Self::Compare(args) => args.run(),
+            Self::Adversary(args) => args.run(),
             Self::Store(args) => args.run(),
         }
     }
