@@ -20,8 +20,10 @@ mod node;
 mod handshake;
 mod solo;
 mod journal;
+mod codec;
 mod consensus;
 
+pub use codec::TooLong;
 pub use consensus::{Consensus, Decided, DecidedBlock, Standing};
 pub use handshake::{Handshake, handshake};
 pub use journal::{FileJournal, Journal, JournalError, MemoryJournal, Torn};
