@@ -53,8 +53,9 @@ mod metrics;
 
 pub use log::Pending;
 pub use phalanx_merkle_proof::{
-    Change, Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, Sentinels, Shape,
-    verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
+    Change, Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, ProvenFate,
+    Sentinels, Shape, prove_fate, verify_exclusion, verify_fate, verify_inclusion, verify_keys, verify_range,
+    verify_transition, verify_version,
 };
 pub use recovery::{Ignored, Opened};
 pub use store::{Background, Fork, Prepared, Reader, Snapshot, Store};

@@ -6,7 +6,7 @@
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_adapter::DecidedBlock;
 use phalanx_bft::{Batch, NULL, Slot, View};
-use phalanx_engine_api::{BlockEnv, BlockId, ExecId, Outcome, Payload, TxPolicy};
+use phalanx_engine_api::{BlockEnv, BlockId, BlockResult, ExecId, Outcome, Payload, TxPolicy};
 use phalanx_pipeline::BlockMeta;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -178,30 +178,19 @@ fn make(rules: &BlockRules, slot: Slot, parent: Tip, batch: Option<Batch>) -> Bl
     Block { meta, env, batch, payload, exec, order_voted: None, outcome: None }
 }
 
-/// Outcome of a block as bytes, from which its digest can be checked.
+/// Result of a block as bytes, from which its digest can be checked.
 pub(crate) fn encode_outcome(outcome: &Outcome) -> Bytes {
-    let mut bytes = Vec::with_capacity(104 + outcome.txs.len());
-    for hash in [outcome.id.0, outcome.state_root, outcome.receipts_root] {
-        bytes.extend_from_slice(hash.as_slice());
-    }
-    bytes.extend_from_slice(&outcome.gas_used.to_be_bytes());
-    bytes.extend(outcome.txs.iter().map(|status| *status as u8));
-    bytes.into()
+    let BlockResult { execution, state_root, receipts_root, transactions_root, gas_used } = outcome.result();
+    let hashes = [execution, state_root, receipts_root, transactions_root];
+    Bytes::from([hashes.as_flattened(), &gas_used.to_be_bytes()].concat())
 }
 
 /// Execution and digest of an outcome in the encoding of [`encode_outcome`].
 pub(crate) fn decode_outcome(bytes: &[u8]) -> Option<(ExecId, B256)> {
-    use phalanx_engine_api::TxStatus::{Reverted, Skipped, Succeeded};
-    let (hashes, rest) = bytes.split_at_checked(96)?;
-    let (gas, statuses) = rest.split_first_chunk()?;
-    let txs = statuses.iter().map(|status| [Succeeded, Reverted, Skipped].into_iter().find(|s| *s as u8 == *status));
-    let hash = |at: usize| B256::from_slice(&hashes[at * 32..at * 32 + 32]);
-    let outcome = Outcome {
-        id: ExecId(hash(0)),
-        state_root: hash(1),
-        receipts_root: hash(2),
-        gas_used: u64::from_be_bytes(*gas),
-        txs: txs.collect::<Option<Vec<_>>>()?.into(),
-    };
-    Some((outcome.id, outcome.digest()))
+    let (hashes, gas) = bytes.split_first_chunk::<128>()?;
+    let hash = |at: usize| B256::from_slice(&hashes[at * 32..at * 32 + 32]).0;
+    let (execution, state_root, receipts_root, transactions_root) = (hash(0), hash(1), hash(2), hash(3));
+    let gas_used = u64::from_be_bytes(gas.try_into().ok()?);
+    let result = BlockResult { execution, state_root, receipts_root, transactions_root, gas_used };
+    Some((ExecId(B256::new(execution)), B256::new(result.digest())))
 }

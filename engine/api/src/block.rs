@@ -2,7 +2,8 @@
 
 use crate::env::{BlockEnv, TxPolicy};
 use crate::id::ExecId;
-use alloy_primitives::{B256, Bytes, Keccak256};
+use alloy_primitives::{B256, Bytes, Keccak256, keccak256};
+use phalanx_merkle_proof::{BlockResult, Fate};
 use std::sync::Arc;
 
 /// Transactions in their final order, as bytes.
@@ -131,15 +132,23 @@ impl Candidate {
     }
 }
 
-/// Result of one transaction.
+/// Result of one transaction. Its number is part of what votes sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TxStatus {
     /// Executed; the changes hold.
-    Succeeded,
+    Succeeded = 0,
     /// Executed; the changes do not hold.
-    Reverted,
+    Reverted = 1,
     /// Invalid, left out ([`TxPolicy::SkipInvalid`]).
-    Skipped,
+    Skipped = 2,
+}
+
+impl TxStatus {
+    /// Status with this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        [Self::Succeeded, Self::Reverted, Self::Skipped].into_iter().find(|status| *status as u8 == number)
+    }
 }
 
 /// The result of an execution: a function of the candidate and its parent's state alone.
@@ -151,6 +160,8 @@ pub struct Outcome {
     pub state_root: B256,
     /// Commitment to the receipts of the block.
     pub receipts_root: B256,
+    /// Commitment to the hash, status and place of every transaction: [`transactions_root`].
+    pub transactions_root: B256,
     /// Gas of all executed transactions.
     pub gas_used: u64,
     /// One status per transaction, in order.
@@ -158,22 +169,44 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The part that is voted on.
+    #[must_use]
+    pub const fn result(&self) -> BlockResult {
+        BlockResult {
+            execution: self.id.0.0,
+            state_root: self.state_root.0,
+            receipts_root: self.receipts_root.0,
+            transactions_root: self.transactions_root.0,
+            gas_used: self.gas_used,
+        }
+    }
+
     /// Digest that a state vote signs, together with chain, epoch, height and [`crate::BlockId`]. The whole outcome,
     /// named by the execution: two empty siblings have equal states and different digests, so they never share a
-    /// certificate.
+    /// certificate. A client who trusts it needs a path of hashes to learn what became of one transaction
+    /// ([`ProofQuery::Fate`](crate::ProofQuery::Fate)).
     #[must_use]
     pub fn digest(&self) -> B256 {
-        let mut hash = Keccak256::new();
-        hash.update(b"phalanx-outcome-1");
-        hash.update(self.id.0);
-        hash.update(self.state_root);
-        hash.update(self.receipts_root);
-        hash.update(self.gas_used.to_be_bytes());
-        for status in self.txs.iter() {
-            hash.update([*status as u8]);
-        }
-        hash.finalize()
+        B256::new(self.result().digest())
     }
+}
+
+/// Hash of a transaction as it is named in [`transactions_root`]: Keccak-256 of its bytes, whatever they are.
+#[must_use]
+pub fn transaction_hash(tx: &[u8]) -> B256 {
+    keccak256(tx)
+}
+
+/// Commitment to the transactions of a block by their hashes, with their statuses. O(transactions).
+#[must_use]
+pub fn transactions_root(hashes: &[B256], statuses: &[TxStatus]) -> B256 {
+    B256::new(phalanx_merkle_proof::transactions_root(&fates(hashes, statuses)))
+}
+
+/// Leaves of [`transactions_root`].
+#[must_use]
+pub fn fates(hashes: &[B256], statuses: &[TxStatus]) -> Vec<Fate> {
+    hashes.iter().zip(statuses).map(|(hash, status)| (hash.0, *status as u8)).collect()
 }
 
 #[cfg(test)]
@@ -214,6 +247,7 @@ mod tests {
             id: ExecId(B256::with_last_byte(byte)),
             state_root: B256::ZERO,
             receipts_root: B256::ZERO,
+            transactions_root: B256::ZERO,
             gas_used: 0,
             txs: Arc::new([]),
         };

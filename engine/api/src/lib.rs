@@ -44,12 +44,13 @@ mod block;
 mod id;
 mod env;
 
-pub use block::{Candidate, Outcome, Payload, TxStatus};
+pub use block::{Candidate, Outcome, Payload, TxStatus, fates, transaction_hash, transactions_root};
 pub use build::{Build, BuildJob, BuildRequest, Built};
 pub use engine::{Engine, Priority, Waker};
 pub use env::{BlockEnv, TxPolicy};
 pub use event::{EngineEvent, Operation};
 pub use failure::{Failure, FatalCause, InvalidCause, RetryCause};
 pub use id::{BlockId, ExecId, Ticket};
+pub use phalanx_merkle_proof::BlockResult;
 pub use read::{AccountView, Proof, ProofQuery, Prove, ReadState, StateView, ViewAt};
 pub use status::{Budget, CommitMeta, Committed, EngineStatus, Limits, Pressure};

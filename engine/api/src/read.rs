@@ -76,6 +76,14 @@ pub enum ProofQuery {
         /// Position of the transaction.
         index: u32,
     },
+    /// Status and place of a transaction, skipped or not, under the digest of its block's outcome: the whole answer to a
+    /// client who trusts a certificate of that.
+    Fate {
+        /// Height of the block.
+        height: u64,
+        /// Position of the transaction.
+        index: u32,
+    },
     /// A transaction, under the transactions root of its block.
     Inclusion {
         /// Height of the block.
@@ -88,7 +96,7 @@ pub enum ProofQuery {
 /// Proof in the engine's own encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Root that the proof leads to: of the state, or of a block's receipts or transactions.
+    /// Root that the proof leads to: of the state, or of a block's receipts or transactions, or the digest of its outcome.
     pub root: B256,
     /// Encoded proof.
     pub bytes: Bytes,

@@ -9,9 +9,13 @@
 use crate::model::Error;
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{BlockId, CommitMeta, Committed, ExecId, Outcome, TxStatus};
+use std::sync::Arc;
 
 const NOTE: u8 = 3;
-const TAG: u8 = 4;
+const TAG: u8 = 5;
+
+/// Bytes of a transaction in a tag: its hash and its status.
+const FATE: usize = 32 + 1;
 
 /// Note of the chain's tip: the finalised height, and the committed blocks that no tag has.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub(super) struct Tag {
     /// Highest ancestor whose row is in this tag or in an ancestor's.
     pub(super) covered: u64,
     pub(super) rows: Vec<Committed>,
+    /// Hashes of all transactions, for proofs after a restart.
+    pub(super) hashes: Arc<[B256]>,
 }
 
 fn put_row(out: &mut Vec<u8>, Committed { height, exec, state_root, meta }: &Committed) {
@@ -88,16 +94,21 @@ impl Note {
 
 impl Tag {
     pub(super) fn write(&self) -> Vec<u8> {
-        let Self { outcome, fees, covered, rows } = self;
-        let Outcome { id, state_root, receipts_root, gas_used, txs } = outcome;
+        let Self { outcome, fees, covered, rows, hashes } = self;
+        let Outcome { id, state_root, receipts_root, transactions_root, gas_used, txs } = outcome;
         let Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used } = *fees;
         let mut out = vec![TAG];
-        [id.0, *state_root, *receipts_root].iter().for_each(|hash| out.extend_from_slice(hash.as_slice()));
+        [id.0, *state_root, *receipts_root, *transactions_root]
+            .iter()
+            .for_each(|hash| out.extend_from_slice(hash.as_slice()));
         for number in [*gas_used, timestamp, base_fee, excess_blob_gas, blob_gas_used, *covered, rows.len() as u64] {
             out.extend_from_slice(&number.to_be_bytes());
         }
         rows.iter().for_each(|row| put_row(&mut out, row));
-        out.extend(txs.iter().map(|status| *status as u8));
+        for (hash, status) in hashes.iter().zip(txs.iter()) {
+            out.extend_from_slice(hash.as_slice());
+            out.push(*status as u8);
+        }
         out
     }
 
@@ -106,14 +117,19 @@ impl Tag {
         let mut reader = Reader(bytes);
         (reader.byte()? == TAG).then_some(())?;
         let (id, state_root, receipts_root) = (ExecId(reader.hash()?), reader.hash()?, reader.hash()?);
+        let transactions_root = reader.hash()?;
         let (gas_used, timestamp, base_fee) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let (excess_blob_gas, blob_gas_used, covered) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let rows = (0..reader.u64()?).map(|_| reader.row()).collect::<Option<_>>()?;
-        let statuses = [TxStatus::Succeeded, TxStatus::Reverted, TxStatus::Skipped];
-        let status = |byte: &u8| statuses.into_iter().find(|status| *status as u8 == *byte);
-        let txs = reader.0.iter().map(status).collect::<Option<_>>()?;
-        let outcome = Outcome { id, state_root, receipts_root, gas_used, txs };
-        Some(Self { outcome, fees: Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used }, covered, rows })
+        let count = reader.0.len() / FATE;
+        let (mut hashes, mut txs) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        while !reader.0.is_empty() {
+            hashes.push(reader.hash()?);
+            txs.push(TxStatus::from_number(reader.byte()?)?);
+        }
+        let outcome = Outcome { id, state_root, receipts_root, transactions_root, gas_used, txs: txs.into() };
+        let fees = Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used };
+        Some(Self { outcome, fees, covered, rows, hashes: hashes.into() })
     }
 }
 
@@ -195,14 +211,18 @@ mod tests {
         let (id, hash) = (ExecId(B256::with_last_byte(1)), B256::with_last_byte(7));
         let txs = [TxStatus::Reverted, TxStatus::Succeeded, TxStatus::Skipped].into();
         let fees = Fees { timestamp: 2, base_fee: 3, excess_blob_gas: 4, blob_gas_used: 5 };
-        let outcome = Outcome { id, state_root: hash, receipts_root: hash, gas_used: 1, txs };
-        let tag = Tag { outcome, fees, covered: 6, rows: note.committed };
+        let outcome = Outcome { id, state_root: hash, receipts_root: hash, transactions_root: hash, gas_used: 1, txs };
+        let hashes = [hash, hash, id.0].into();
+        let tag = Tag { outcome, fees, covered: 6, rows: note.committed, hashes };
         let bytes = tag.write();
         assert_eq!(Tag::read(&bytes), Some(tag));
         assert_eq!(Tag::read(&[&bytes[..], &[3]].concat()), None);
-        (0..bytes.len() - 3).for_each(|cut| assert_eq!(Tag::read(&bytes[..cut]), None, "cut at {cut}"));
+        // A cut between two transactions is a shorter tag.
+        let end = bytes.len() - 3 * FATE;
+        let whole = |cut: usize| cut >= end && (cut - end).is_multiple_of(FATE);
+        (0..bytes.len()).for_each(|cut| assert_eq!(Tag::read(&bytes[..cut]).is_some(), whole(cut), "cut at {cut}"));
         let mut vast = bytes;
-        vast[145..153].fill(0xff);
+        vast[177..185].fill(0xff);
         assert_eq!(Tag::read(&vast), None, "more rows than there are bytes");
         assert_eq!(Tag::read(b"another program's"), None);
     }

@@ -195,12 +195,15 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
     let merkleized = engine.merkleize(executed)?;
     fill(&mut statuses, merkleized.block());
     let sealed = merkleized.outcome();
+    let hashes: Arc<[B256]> = candidate.payload().txs().iter().map(|tx| api::transaction_hash(tx)).collect();
+    let statuses: Arc<[TxStatus]> = statuses.into_iter().map(|status| status.unwrap_or(TxStatus::Skipped)).collect();
     let outcome = api::Outcome {
         id,
         state_root: sealed.state_root,
         receipts_root: sealed.receipts_root.unwrap_or_default(),
+        transactions_root: api::transactions_root(&hashes, &statuses),
         gas_used: sealed.gas_used,
-        txs: statuses.into_iter().map(|status| status.unwrap_or(TxStatus::Skipped)).collect(),
+        txs: statuses,
     };
     let header = frame.header.map(|mut header| {
         sealed.write_to(&mut header);
@@ -209,7 +212,7 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
     });
     let fees = Fees { blob_gas_used: sealed.blob_gas_used, ..frame.fees };
     let covered = rows.last().map_or(parent.covered, |row| row.height);
-    let tag = Tag { outcome: outcome.clone(), fees, covered, rows };
+    let tag = Tag { outcome: outcome.clone(), fees, covered, rows, hashes: Arc::clone(&hashes) };
     let log_bytes = merkleized.prepared.log_bytes() as u64;
     let (block, info) = engine.add_fork(merkleized, tag.write())?;
     let view = engine.state.store.snapshot(block)?;
@@ -218,7 +221,8 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
     let facts = Arc::new(Facts::of(&txs));
     let info = Some(Arc::new(info));
     let payload = Some(Arc::clone(candidate.payload()));
-    Ok(Kept { view, ancestors, outcome: Some(outcome), info, facts, header, payload, fees, covered, log_bytes, memory })
+    let outcome = Some(outcome);
+    Ok(Kept { view, ancestors, outcome, info, facts, header, payload, hashes, fees, covered, log_bytes, memory })
 }
 
 /// Decodes the transactions. Returns those that can be executed, and a status for every other.

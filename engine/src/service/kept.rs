@@ -24,6 +24,8 @@ pub(crate) struct Kept {
     pub(super) header: Option<Arc<Header>>,
     /// Transactions of the block, skipped ones included; `None` after a restart.
     pub(super) payload: Option<Arc<api::Payload>>,
+    /// Hashes of the block's transactions, skipped ones included.
+    pub(super) hashes: Arc<[B256]>,
     pub(super) fees: Fees,
     /// Highest ancestor whose row is in the tag of this block or of an ancestor.
     pub(super) covered: u64,
@@ -37,6 +39,7 @@ impl Kept {
     /// A block that was executed before a restart, by its tag.
     pub(super) fn restored(view: Snapshot, ancestors: Arc<Ancestors>, tag: Option<Tag>) -> Self {
         let (fees, covered) = tag.as_ref().map_or_else(Default::default, |tag| (tag.fees, tag.covered));
+        let hashes = tag.as_ref().map_or_else(Arc::default, |tag| Arc::clone(&tag.hashes));
         let (outcome, facts) = (tag.map(|tag| tag.outcome), Arc::default());
         Self {
             view,
@@ -46,6 +49,7 @@ impl Kept {
             facts,
             header: None,
             payload: None,
+            hashes,
             fees,
             covered,
             log_bytes: 0,

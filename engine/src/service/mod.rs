@@ -34,7 +34,10 @@ mod failure;
 
 pub use attributes::BlockAttributes;
 pub use build::SendError;
-pub use prove::{ProofMismatch, verify_account, verify_code, verify_inclusion, verify_slot, verify_transaction};
+pub use prove::{
+    ProofMismatch, ProvenTransaction, verify_account, verify_code, verify_fate, verify_inclusion, verify_slot,
+    verify_transaction,
+};
 pub use sink::{BlockSink, SinkBlock, SinkRefused};
 pub use stepped::{Performed, SteppedService};
 

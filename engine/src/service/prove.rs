@@ -13,8 +13,8 @@ use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::{Decodable2718 as _, Encodable2718 as _};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use alloy_rlp::{Decodable as _, RlpDecodable, RlpEncodable};
-use phalanx_engine_api::{AccountView, Failure, Proof, ProofQuery, Prove, RetryCause, TxStatus, ViewAt};
-use phalanx_merkle::{Params, verify_keys};
+use phalanx_engine_api::{AccountView, ExecId, Failure, Proof, ProofQuery, Prove, RetryCause, TxStatus, ViewAt, fates};
+use phalanx_merkle::{Params, prove_fate, verify_keys};
 
 /// A transaction's receipt, or the transaction, and the path to it.
 #[derive(RlpEncodable, RlpDecodable)]
@@ -48,6 +48,7 @@ impl Service {
             ProofQuery::Slot(address, slot) => of(&|state| state.prove_slot(&address, &slot.into())),
             ProofQuery::Transaction { height, index } => self.prove_transaction(height, index),
             ProofQuery::Inclusion { height, index } => self.prove_inclusion(height, index),
+            ProofQuery::Fate { height, index } => self.prove_fate(height, index),
         }
     }
 
@@ -66,6 +67,15 @@ impl Service {
         let nodes = trie::ordered_proof(receipts.len(), place, encode);
         let receipt = receipts.get(place).map(|receipt| receipt.encoded_2718().into()).unwrap_or_default();
         Ok(Proof { root: outcome.receipts_root, bytes: alloy_rlp::encode(ReceiptProof { receipt, nodes }).into() })
+    }
+
+    fn prove_fate(&self, height: u64, index: u32) -> Result<Proof, Failure> {
+        let kept = self.committed_block(height)?;
+        let missing = || Failure::Retry(RetryCause::NotReady(self.shared.desk.lock().rows().tip().committed.exec));
+        let outcome = kept.outcome.ok_or_else(missing)?;
+        let fates = fates(&kept.hashes, &outcome.txs);
+        let bytes = prove_fate(&outcome.result(), &fates, index).ok_or_else(missing)?;
+        Ok(Proof { root: outcome.digest(), bytes: bytes.into() })
     }
 
     fn prove_inclusion(&self, height: u64, index: u32) -> Result<Proof, Failure> {
@@ -172,6 +182,45 @@ pub fn verify_transaction(receipts_root: B256, place: usize, proof: &[u8]) -> Re
     }
     let receipt = ReceiptEnvelope::decode_2718(&mut &receipt[..]).map_err(|_| ProofMismatch)?;
     Ok(if receipt.status() { TxStatus::Succeeded } else { TxStatus::Reverted })
+}
+
+/// Proven end of a transaction, skipped or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProvenTransaction {
+    /// Status of the transaction.
+    pub status: TxStatus,
+    /// Position in the block.
+    pub place: u32,
+    /// Number of transactions of the block, skipped ones included.
+    pub count: u32,
+    /// Identity of the block's execution.
+    pub execution: ExecId,
+    /// Root of the state after the block: for proofs of state.
+    pub state_root: B256,
+    /// Root of the block's receipts: for [`verify_transaction`].
+    pub receipts_root: B256,
+    /// Gas of all executed transactions of the block.
+    pub gas_used: u64,
+}
+
+/// Verifies the end of the transaction with this hash by a proof from [`Prove::prove`], under the digest of its block's
+/// outcome ([`phalanx_engine_api::Outcome::digest`]), which state votes sign. `phalanx-merkle-proof` does the same
+/// without `std`.
+///
+/// # Errors
+/// [`ProofMismatch`] if the proof does not show it.
+pub fn verify_fate(digest: B256, tx: B256, proof: &[u8]) -> Result<ProvenTransaction, ProofMismatch> {
+    let proven = phalanx_merkle::verify_fate(&digest.0, &tx.0, proof).map_err(|_| ProofMismatch)?;
+    let phalanx_merkle::ProvenFate { status, place, count, block } = proven;
+    Ok(ProvenTransaction {
+        status: TxStatus::from_number(status).ok_or(ProofMismatch)?,
+        place,
+        count,
+        execution: ExecId(B256::new(block.execution)),
+        state_root: B256::new(block.state_root),
+        receipts_root: B256::new(block.receipts_root),
+        gas_used: block.gas_used,
+    })
 }
 
 /// Proven values of keys.

@@ -76,6 +76,7 @@ mod transition;
 mod witness;
 mod step;
 mod claims;
+mod outcome;
 mod proof;
 mod rules;
 mod shape;
@@ -83,6 +84,7 @@ mod hash;
 
 pub use claims::{verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_version};
 pub use hash::{EMPTY, Hash, HashFn};
+pub use outcome::{BlockResult, Fate, ProvenFate, prove_fate, transactions_root, verify_fate};
 pub use proof::{Bytes, ProofError, Proven, Source, prove, verify_positions};
 pub use rules::{Compaction, Entry, FORMAT, MAX_KEY_LEN, MAX_VALUE_LEN, Params, RING_END, Sentinels};
 pub use shape::{BITMAP_BYTES, LEFT_LEVELS, Shape, TWIG_LEAVES, TWIG_LEVEL, upper_levels};

@@ -20,7 +20,7 @@ pub const MAX_VALUE_LEN: usize = u16::MAX as usize;
 pub const RING_END: Hash = [0xff; 32];
 
 /// Domain bytes, one per kind of preimage: no digest of one kind passes for another.
-mod domain {
+pub(crate) mod domain {
     pub(super) const LEAF: u8 = 0;
     pub(super) const NODE: u8 = 1;
     pub(super) const BITS: u8 = 2;
@@ -28,6 +28,10 @@ mod domain {
     pub(super) const ROOT: u8 = 4;
     pub(super) const KEY: u8 = 5;
     pub(super) const PARAMS: u8 = 6;
+    pub(crate) const FATE: u8 = 7;
+    pub(crate) const FATES: u8 = 8;
+    pub(crate) const TRANSACTIONS: u8 = 9;
+    pub(crate) const OUTCOME: u8 = 10;
 }
 
 /// Genesis parameters, which fix the meaning of a root. Bound into every root, and never changed.

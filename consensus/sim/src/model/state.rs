@@ -1,7 +1,9 @@
 //! The model's virtual machine: a transaction is a name, its effect a counter and a hash chain.
 
 use alloy_primitives::{Address, B256, Bytes, Keccak256, keccak256};
-use phalanx_engine_api::{Candidate, ExecId, InvalidCause, Outcome, TxPolicy, TxStatus};
+use phalanx_engine_api::{
+    Candidate, ExecId, InvalidCause, Outcome, TxPolicy, TxStatus, transaction_hash, transactions_root,
+};
 use std::sync::Arc;
 
 /// First byte of a transaction that is invalid.
@@ -46,13 +48,14 @@ pub(super) struct State {
     pub(super) root: B256,
     pub(super) writes: Vec<(Address, u64)>,
     receipts_root: B256,
+    transactions_root: B256,
     txs: Arc<[TxStatus]>,
 }
 
 impl State {
     pub(super) fn genesis() -> Self {
         let root = keccak256(b"phalanx model genesis");
-        Self { root, writes: Vec::new(), receipts_root: B256::ZERO, txs: Arc::new([]) }
+        Self { root, writes: Vec::new(), receipts_root: B256::ZERO, transactions_root: B256::ZERO, txs: Arc::new([]) }
     }
 
     /// Executes serially. Equal blocks on equal states give equal results, which is all that consensus needs.
@@ -76,7 +79,9 @@ impl State {
             receipts.update(keccak256(tx));
             statuses.push(TxStatus::Succeeded);
         }
-        Ok(Self { root, writes, receipts_root: receipts.finalize(), txs: statuses.into() })
+        let hashes: Vec<_> = candidate.payload().txs().iter().map(|tx| transaction_hash(tx)).collect();
+        let transactions_root = transactions_root(&hashes, &statuses);
+        Ok(Self { root, writes, receipts_root: receipts.finalize(), transactions_root, txs: statuses.into() })
     }
 
     /// Outcome of the block that led to this state.
@@ -85,6 +90,7 @@ impl State {
             id,
             state_root: self.root,
             receipts_root: self.receipts_root,
+            transactions_root: self.transactions_root,
             gas_used: self.writes.iter().map(|(_, weight)| weight * 21_000).sum(),
             txs: self.txs.clone(),
         }

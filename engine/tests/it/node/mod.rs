@@ -1,5 +1,6 @@
 //! The engine as a node's foundation: one chain from its genesis on, with its own rules, headers, views and events.
 
+mod fates;
 mod headers;
 mod kills;
 mod rules;

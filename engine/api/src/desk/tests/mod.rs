@@ -28,7 +28,14 @@ fn block(parent: ExecId, height: u64, number: u64) -> Candidate {
 }
 
 fn outcome(id: ExecId) -> Outcome {
-    Outcome { id, state_root: id.0, receipts_root: B256::ZERO, gas_used: 0, txs: [].into() }
+    Outcome {
+        id,
+        state_root: id.0,
+        receipts_root: B256::ZERO,
+        transactions_root: B256::ZERO,
+        gas_used: 0,
+        txs: [].into(),
+    }
 }
 
 fn events<T>(desk: &mut Desk<T>) -> Vec<EngineEvent> {
