@@ -51,7 +51,7 @@ mod types;
 
 mod metrics;
 
-pub use log::Pending;
+pub use log::{Identity, Pending};
 pub use phalanx_merkle_proof::{
     Change, Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, Sentinels, Shape,
     verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
@@ -61,6 +61,6 @@ pub use store::{Background, Fork, Prepared, Reader, Snapshot, Store};
 #[doc(hidden)]
 pub use types::faults;
 pub use types::{
-    Backend, BlockId, CacheUse, Delta, Durability, Error, ForkJoin, ForkJoinObserver, Locator, Memory, MemoryUse,
-    StoreConfig, ThreadStart,
+    Access, Backend, BlockId, CacheUse, CodeRule, Delta, Durability, Error, ForkJoin, ForkJoinObserver, Locator, Lost, Memory,
+    MemoryUse, StoreConfig, Tail, ThreadStart, Torn,
 };

@@ -6,9 +6,9 @@ use phalanx_merkle_proof::Hash;
 
 use super::{
     index::LogIndex,
-    record::{BlockRecord, Kind, Records, TipRecord},
+    record::{BlockRecord, Kind, Marks, Records, TipRecord},
 };
-use crate::types::Error;
+use crate::types::{Error, Tail};
 
 /// Log records of a block.
 #[derive(Debug)]
@@ -41,14 +41,21 @@ pub(crate) trait Log: Debug + Send + Sync {
     /// Path of the log, for errors.
     fn path(&self) -> PathBuf;
 
+    /// Marks of the store's records.
+    fn marks(&self) -> &Marks;
+
+    /// Ends the opening of a log whose content was checked: keeps and cuts off torn ends, and makes it writable, unless it
+    /// was opened for reading. Nothing is changed before.
+    fn heal(self: Box<Self>) -> Result<(Box<dyn Log>, Tail), Error>;
+
     /// Returns true if entries can be read back.
     fn keeps_entries(&self) -> bool;
 
     /// Adds a block atomically: if the process dies, all of it or nothing.
     fn write(&self, batch: Batch) -> Result<(), Error>;
 
-    /// Makes a written block the tip.
-    fn set_tip(&self, tip: TipRecord) -> Result<(), Error>;
+    /// Makes a written block of this height the tip.
+    fn set_tip(&self, tip: TipRecord, height: u64) -> Result<(), Error>;
 
     /// Makes all writes durable.
     fn flush(&self) -> Result<(), Error>;

@@ -15,10 +15,10 @@ use phalanx_merkle_proof::{Hash, Params};
 use super::{background::Background, handle::Store};
 use crate::{
     log::{
-        Batch, BlockRecord, Disk, FRAME_HEADER, Kind, Records, check_params, encode_params, frame_body, frame_header,
-        open_log,
+        Batch, BlockRecord, Disk, FRAME_HEADER, Kind, Marks, Opening, Place, Records, check_params, encode_params,
+        frame_body, frame_header, open_log,
     },
-    types::{Backend, BlockId, Durability, Error, StoreConfig},
+    types::{Access, Backend, BlockId, Durability, Error, StoreConfig},
 };
 
 /// Bytes of a block's extents per group of log records.
@@ -95,7 +95,7 @@ impl Background {
             // Extents that are missing because the block was pruned are no damage.
             let record = log.block(*id)?.ok_or(Error::Gone { block: BlockId(*id) })?;
             extents?;
-            out.write_all(&record.encode().bytes).map_err(failed)?;
+            out.write_all(&record.encode(&Marks::PLAIN).bytes).map_err(failed)?;
         }
         Ok(ids.len() as u64)
     }
@@ -104,7 +104,10 @@ impl Background {
 /// Writes the records of a stream to a new log.
 fn read_into(backend: &Backend, params: &Params, disk: Disk, from: &mut dyn Read) -> Result<(), Error> {
     // The log is flushed once, at the end, and read as a whole right afterwards.
-    let log = open_log(backend, Durability::Async, false, params, None, disk)?;
+    let place = Place::find(backend, Access::Create, params)?;
+    let (access, durability) = (Access::Create, Durability::Async);
+    let opening = Opening { access, durability, past_cache: false, params, note: None, disk };
+    let (log, _) = open_log(place.as_ref(), opening)?.heal()?;
     let mut reader = Frames { from, frame: Vec::new() };
     reader.params(params)?;
     let mut batch = Unfinished::default();
@@ -117,7 +120,9 @@ fn read_into(backend: &Backend, params: &Params, disk: Disk, from: &mut dyn Read
             }
             Kind::Extent | Kind::Moved => batch.push(kind, body),
             Kind::Block => {
-                let record = BlockRecord::decode(body).filter(|record| record.id > last_id).ok_or_else(corrupt)?;
+                let record = BlockRecord::decode(body, &Marks::PLAIN)
+                    .filter(|record| record.id > last_id)
+                    .ok_or_else(corrupt)?;
                 let Unfinished { extents, codes } = std::mem::take(&mut batch);
                 let count = extents.iter().map(|records| records.len() as u64).sum();
                 last_id = record.id;
@@ -125,7 +130,7 @@ fn read_into(backend: &Backend, params: &Params, disk: Disk, from: &mut dyn Read
                 log.write(Batch { block, extents: Arc::new(extents), codes })?;
                 (seq, next_extent) = (seq + 1, next_extent + count);
             }
-            Kind::Params | Kind::Tip | Kind::Checkpoint => return Err(corrupt()),
+            Kind::Params | Kind::Tip | Kind::Checkpoint | Kind::CodeEnd => return Err(corrupt()),
         }
     }
     if !batch.extents.is_empty() || seq == 0 {
@@ -190,7 +195,7 @@ impl Frames<'_> {
         let header = self.frame.first_chunk::<FRAME_HEADER>().ok_or_else(corrupt)?;
         let (_, len) = frame_header(header).ok_or_else(corrupt)?;
         (&mut self.from).take(len as u64).read_to_end(&mut self.frame).map_err(failed)?;
-        frame_body(&self.frame).map(Some).ok_or_else(corrupt)
+        frame_body(&self.frame, &Marks::PLAIN).map(Some).ok_or_else(corrupt)
     }
 }
 

@@ -14,6 +14,27 @@ pub enum Error {
         /// The store.
         path: PathBuf,
     },
+    /// There is no store at the path, and none may be created there. Nothing was changed.
+    #[error("there is no store at {}: {found}", path.display())]
+    NoStore {
+        /// The path.
+        path: PathBuf,
+        /// Description of what is there instead.
+        found: &'static str,
+    },
+    /// The directory holds a store of another backend. Nothing was changed.
+    #[error("{} holds a store of the backend {found}, not {expected}", path.display())]
+    OtherBackend {
+        /// The store.
+        path: PathBuf,
+        /// Backend of the store.
+        found: &'static str,
+        /// Backend that the caller asked for.
+        expected: &'static str,
+    },
+    /// The store was opened with [`Access::Read`](crate::Access::Read).
+    #[error("the store was opened for reading only")]
+    ReadOnly,
     /// The store has another format version or other genesis parameters. Nothing was changed.
     #[error("{} has format and parameters {found}, expected {expected}: open it with the parameters and the version that made it", path.display())]
     Format {

@@ -6,3 +6,4 @@ mod state;
 mod segment;
 
 pub(crate) use file_log::FileLog;
+pub(super) use segment::{number_of, params_row};

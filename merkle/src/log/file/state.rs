@@ -1,7 +1,12 @@
 //! The state of a file log under its lock: segments, code, and the place of every record; scanned when the log is
 //! opened.
 
-use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    fs::File,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use phalanx_merkle_proof::Hash;
 
@@ -9,8 +14,10 @@ use super::segment::{Segment, corrupt};
 use crate::{
     log::disk::{Disk, at},
     log::frames::{Frames, find_later},
+    log::lock::Lock,
     log::places::{Places, opens_twig},
-    log::record::{BlockRecord, FRAME_HEADER, Kind, Records, TipRecord},
+    log::promise::{Promise, PromiseFile, Reached},
+    log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord},
     types::{Error, Step},
 };
 
@@ -25,8 +32,16 @@ pub(super) type At = (u32, u64);
 
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) _lock: Lock,
+    /// Absent if the log was opened for reading.
+    pub(super) _lock: Option<Lock>,
     pub(super) disk: Disk,
+    pub(super) marks: Marks,
+    /// Promise as opening found it.
+    pub(super) found_promise: Promise,
+    /// Absent until the log is writable.
+    pub(super) promise: Option<PromiseFile>,
+    /// Torn ends of files, until they are cut off.
+    pub(super) torn_ends: Vec<TornEnd>,
     /// By ascending number, without gaps; never empty.
     pub(super) segments: Vec<Segment>,
     /// Bytes of the last segment that `Durability::None` has not written yet.
@@ -35,12 +50,16 @@ pub(super) struct State {
     pub(super) torn: bool,
     pub(super) code: Arc<File>,
     pub(super) code_len: u64,
+    /// Length of code that the blocks of the log need.
+    pub(super) code_needed: u64,
     pub(super) codes: HashMap<Hash, u64>,
     pub(super) places: Places<At>,
     pub(super) records: HashMap<u64, At>,
     /// Block records found when opening, until they are taken.
     pub(super) found: Vec<BlockRecord>,
     pub(super) tip: Option<u64>,
+    /// Height of the tip.
+    pub(super) height: Option<u64>,
     /// Place of the record that made it the tip.
     pub(super) tip_at: At,
     pub(super) next_seq: u64,
@@ -49,15 +68,13 @@ pub(super) struct State {
     pub(super) note: Vec<u8>,
 }
 
-/// File that is exclusively locked while the log is open, or being opened.
+/// Torn end of a file.
 #[derive(Debug)]
-pub(super) struct Lock(pub(super) File);
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Closing unlocks as well, but not while a process that was just forked holds the descriptor.
-        let _ = self.0.unlock();
-    }
+pub(super) struct TornEnd {
+    pub(super) file: Arc<File>,
+    pub(super) path: PathBuf,
+    pub(super) from: u64,
+    pub(super) end: u64,
 }
 
 pub(super) const fn pack((number, offset): At) -> u64 {
@@ -73,6 +90,8 @@ pub(super) const fn unpack(place: u64) -> At {
 struct Unfinished {
     begin: Option<At>,
     twigs: Vec<(u64, At)>,
+    /// Length of code that the block needs.
+    code: u64,
 }
 
 impl State {
@@ -82,12 +101,15 @@ impl State {
 
     /// Indexes a segment from an offset on, up to the last complete record, and truncates the last segment there.
     pub(super) fn scan(&mut self, index: usize, from: Option<u64>) -> Result<(), Error> {
+        if self.segments[index].begun {
+            return Ok(());
+        }
         let Segment { number, path, file, len: begin, .. } = &self.segments[index];
         let (number, path, begin) = (*number, path.clone(), from.unwrap_or(*begin));
         self.disk.ask(Step::Read(&path))?;
         let end = file.metadata().map_err(at(&path))?.len();
-        let file = file.try_clone().map_err(at(&path))?;
-        let mut frames = Frames::new(&file, begin, end);
+        let file = Arc::clone(file);
+        let mut frames = Frames::new(&file, self.marks, begin, end);
         let (mut good, mut offset) = (begin, begin);
         let mut open = Unfinished::default();
         while let Some((kind, body)) = frames.next().map_err(at(&path))? {
@@ -100,17 +122,23 @@ impl State {
             }
             offset = frames.offset;
         }
+        let promised = unpack(self.found_promise.end);
+        if (number, good) < promised {
+            let Reached { height, .. } = self.found_promise.durable;
+            let until = height.map_or_else(String::new, |height| format!(", up to block {height}"));
+            let end = if promised.0 == number { format!("byte {}", promised.1) } else { "its end".into() };
+            return Err(corrupt(&path, format!("bad row at byte {offset}; it was durable to {end}{until}")));
+        }
         // The last record may be torn anywhere, and may have reached the disk before its extents. A record above it was
         // written only after it was complete.
-        if let Some(seq) = find_later(&file, offset, end, self.next_seq).map_err(at(&path))? {
+        if let Some(seq) = find_later(&file, self.marks, offset, end, self.next_seq).map_err(at(&path))? {
             return Err(corrupt(&path, format!("bad row at byte {offset} before row {seq}")));
         }
         if good < end {
             if index + 1 < self.segments.len() {
                 return Err(corrupt(&path, format!("bad row at byte {offset}, and segments follow")));
             }
-            self.disk.cut(&file, &path, good)?;
-            self.disk.sync(&file, &path)?;
+            self.torn_ends.push(TornEnd { file: Arc::clone(&file), path, from: good, end });
         }
         self.segments[index].len = good;
         let inside = self.records.iter().filter(|(_, place)| place.0 == number);
@@ -126,7 +154,7 @@ impl State {
                 open.twigs.extend(opens_twig(body).map(|twig| (twig, place)));
             }
             Kind::Block => {
-                let Some(record) = BlockRecord::decode(body) else { return false };
+                let Some(record) = BlockRecord::decode(body, &self.marks) else { return false };
                 // Nothing is known of what precedes the first record: it may be pruned.
                 let first = self.found.is_empty() && place.0 > 0;
                 let fits = record.seq == self.next_seq && record.first_extent == self.next_extent;
@@ -135,7 +163,8 @@ impl State {
                 }
                 let Some(next_extent) = record.first_extent.checked_add(record.extents) else { return false };
                 (self.next_extent, self.next_seq) = (next_extent, record.seq + 1);
-                let Unfinished { begin, twigs } = std::mem::take(open);
+                let Unfinished { begin, twigs, code } = std::mem::take(open);
+                self.code_needed = self.code_needed.max(code);
                 self.places.insert(record.id, begin.unwrap_or(place), twigs);
                 self.records.insert(record.id, place);
                 if record.committed {
@@ -145,22 +174,27 @@ impl State {
                 self.found.push(record);
             }
             Kind::Tip => {
-                let Some(record) = TipRecord::decode(body) else { return false };
+                let Some(record) = TipRecord::decode(body, &self.marks) else { return false };
                 if !(self.found.is_empty() && place.0 > 0) && record.seq != self.next_seq {
                     return false;
                 }
                 (self.next_seq, self.tip, self.note) = (record.seq + 1, Some(record.id), record.note);
                 self.tip_at = place;
             }
+            Kind::CodeEnd => {
+                let Some(needed) = body.try_into().ok().map(u64::from_be_bytes) else { return false };
+                open.code = open.code.max(needed);
+            }
             Kind::Params | Kind::Code | Kind::Checkpoint => return false,
         }
         true
     }
 
+    /// Indexes the file of code. Rows behind what the promise and the blocks need belong to no block.
     pub(super) fn scan_code(&mut self, path: &Path) -> Result<(), Error> {
         self.disk.ask(Step::Read(path))?;
         let end = self.code.metadata().map_err(at(path))?.len();
-        let mut frames = Frames::new(&self.code, 0, end);
+        let mut frames = Frames::new(&self.code, self.marks, 0, end);
         let mut offset = 0;
         while let Some((kind, body)) = frames.next().map_err(at(path))? {
             match body.first_chunk() {
@@ -170,11 +204,55 @@ impl State {
             offset = frames.offset;
         }
         drop(frames);
+        let needed = self.code_needed.max(self.found_promise.code);
+        if offset < needed {
+            return Err(corrupt(path, format!("bad row at byte {offset}; blocks need code up to byte {needed}")));
+        }
         if offset < end {
-            self.disk.cut(&self.code, path, offset)?;
+            let (file, path) = (Arc::clone(&self.code), path.to_path_buf());
+            self.torn_ends.push(TornEnd { file, path, from: offset, end });
         }
         self.code_len = offset;
         Ok(())
+    }
+
+    /// Compares what was found with the promise.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub(super) fn check_promise(&self, dir: &Path) -> Result<(), Error> {
+        let Promise { durable, end, first, .. } = self.found_promise;
+        let (Some(front), Some(back)) = (self.segments.first(), self.segments.last()) else {
+            return Err(corrupt(dir, "all segments are missing".into()));
+        };
+        if u64::from(front.number) > first {
+            return Err(corrupt(dir, format!("segment {first} is missing")));
+        }
+        let promised = unpack(end);
+        if (back.number, back.len) < promised || (back.begun && back.number == promised.0) {
+            return Err(corrupt(
+                &back.path,
+                format!("the log was durable to byte {} of segment {}", promised.1, promised.0),
+            ));
+        }
+        if self.next_seq < durable.next_seq {
+            let (found, promised) = (self.next_seq, durable.next_seq);
+            return Err(corrupt(dir, format!("the log ends before row {found}, and was durable to row {promised}")));
+        }
+        Ok(())
+    }
+
+    /// Records that all writes so far reached the kernel, or are durable.
+    pub(super) fn promise(&mut self, durable: bool) -> Result<(), Error> {
+        let reached = Reached { next_seq: self.next_seq, height: self.height };
+        let (end, code) = (pack((self.last().number, self.last().len)), self.code_len);
+        let promise = self.promise.as_mut().ok_or(Error::ReadOnly)?;
+        promise.put(|now| {
+            now.acked = reached;
+            if durable {
+                (now.durable, now.end, now.code) = (reached, end, code);
+            }
+        })
     }
 
     /// Appends to the last segment. After a failed append nothing more is written.
