@@ -57,6 +57,11 @@ bench name='':
 pgo:
     benches/pgo
 
+# Faults in every file of a store, this many per image, and blocks that imitate records, cut at 200 places.
+damage faults='2000':
+    PHALANX_DAMAGES={{ faults }} PHALANX_CUTS=200 PHALANX_DAMAGE_TABLE=1 \
+        cargo test --release -p phalanx-merkle --test it -- damage:: forge:: --nocapture
+
 # Compares instruction counts of the hot kernels with benches/instructions.json. `just count renew` writes that file.
 count mode='check':
     cargo bench --workspace --bench instructions -- {{ mode }}

@@ -83,7 +83,7 @@ pub use service::{
     SteppedService, verify_account, verify_code, verify_inclusion, verify_slot, verify_transaction,
 };
 pub use state::{
-    Ancestors, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError, StateSnapshot,
+    Ancestors, CODE_RULE, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError, StateSnapshot,
     WriteHandle, genesis_digest,
 };
 

@@ -61,6 +61,6 @@ pub use store::{Background, Fork, Prepared, Reader, Snapshot, Store};
 #[doc(hidden)]
 pub use types::faults;
 pub use types::{
-    Access, Backend, BlockId, CacheUse, CodeRule, Delta, Durability, Error, ForkJoin, ForkJoinObserver, Locator, Lost, Memory,
-    MemoryUse, StoreConfig, Tail, ThreadStart, Torn,
+    Access, Backend, BlockId, CacheUse, CodeRule, Delta, Durability, Error, ForkJoin, ForkJoinObserver, Locator, Lost,
+    Memory, MemoryUse, StoreConfig, Tail, ThreadStart, Torn,
 };

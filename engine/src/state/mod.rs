@@ -5,6 +5,7 @@
 
 mod account_rules;
 mod changes;
+mod code_rule;
 mod codes;
 mod database;
 mod delta;
@@ -18,6 +19,7 @@ mod writer;
 
 pub(crate) use account_rules::{AccountRules, AccountTransition};
 pub(crate) use changes::{AccountChange, AccountIndexDelta, AccountLayers, Changes};
+pub use code_rule::CODE_RULE;
 pub(crate) use codes::{CodeId, CodeRule, Codes, DEFAULT_CODE_CACHE, LocalCodes};
 pub use diff::{ChangedAccount, StateDiff};
 pub use genesis::{GenesisAccount, genesis_digest};

@@ -1,5 +1,5 @@
-//! The identity of a store: a small file that says what the directory holds. It comes into being last when a store is
-//! created, so a directory without it is an interrupted creation, a store of an earlier layout, or no store.
+//! The identity of a store: a small file that says what the directory holds. While a store is
+//! being created a copy is there under another name: until that is gone nothing was ever written to the store.
 //!
 //! ```text
 //! store = "PHXS" || layout || backend || params || secret || first 8 bytes of a digest of all before it
@@ -19,12 +19,11 @@ use super::{
 };
 use crate::types::{Access, Backend, Error};
 
-/// Name of the file, and its name while the store is being created.
+/// Name of the file.
 const NAME: &str = "store";
-const NEW_NAME: &str = "store.new";
 
-/// Name of the file while a store of an earlier layout gets one.
-const ADOPTED_NAME: &str = "store.adopted";
+/// Name of a copy that is there while the store is being created, or adopted from an earlier layout.
+const NEW_NAME: &str = "store.new";
 
 const MAGIC: [u8; 4] = *b"PHXS";
 
@@ -115,7 +114,7 @@ impl Stored {
         }
     }
 
-    /// Writes the file durably under a temporary name.
+    /// Writes the file durably.
     fn write(&self, dir: &Path, name: &str, disk: &Disk) -> Result<(), Error> {
         let path = dir.join(name);
         let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at(&path))?;
@@ -186,7 +185,8 @@ enum Found {
 
 impl Found {
     fn look(dir: &Path) -> Result<Self, Error> {
-        if let Some(stored) = Stored::read(&dir.join(NAME))? {
+        let begun = dir.join(NEW_NAME).exists();
+        if !begun && let Some(stored) = Stored::read(&dir.join(NAME))? {
             return Ok(Self::Whole(stored));
         }
         let entries = match std::fs::read_dir(dir) {
@@ -195,22 +195,23 @@ impl Found {
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(Self::Other),
             Err(error) => return Err(at(dir)(error)),
         };
-        let (mut any, mut files, mut tables, mut begun) = (false, false, false, false);
+        let (mut any, mut files, mut tables) = (false, false, false);
         for entry in entries {
             let name = entry.map_err(at(dir))?.file_name();
             let name = name.to_string_lossy();
             any = true;
             files |= super::file::number_of(&name).is_some() || name == "state.log";
             tables |= name == "CURRENT" || name.starts_with("MANIFEST-");
-            begun |= name == NEW_NAME;
         }
-        Ok(match (begun, files, tables) {
-            // A torn file says that the creation ended before anything else was made.
-            (true, ..) => Self::Begun(Stored::read(&dir.join(NEW_NAME)).unwrap_or_default()),
-            (false, true, _) => Self::Earlier(Kind::File),
-            (false, false, true) => Self::Earlier(Kind::Rocks),
-            (false, false, false) if any => Self::Other,
-            _ => Self::Nothing,
+        // A torn file says that nothing else was made yet.
+        let new = if begun { Stored::read(&dir.join(NEW_NAME)).unwrap_or_default() } else { None };
+        Ok(match new.filter(|stored| stored.secret != [0; 16]) {
+            Some(stored) => Self::Begun(Some(stored)),
+            None if files => Self::Earlier(Kind::File),
+            None if tables => Self::Earlier(Kind::Rocks),
+            None if begun => Self::Begun(None),
+            None if any => Self::Other,
+            None => Self::Nothing,
         })
     }
 
@@ -294,7 +295,7 @@ impl Place {
     /// # Errors
     /// [`Error::Locked`] if another process created it meanwhile.
     pub(super) fn begin(&self, disk: &Disk) -> Result<(), Error> {
-        if self.how != How::Open && self.dir.join(NAME).exists() {
+        if self.how != How::Open && matches!(Found::look(&self.dir)?, Found::Whole(_)) {
             return Err(Error::Locked { path: self.dir.clone() });
         }
         if self.how == How::Create { self.stored.write(&self.dir, NEW_NAME, disk) } else { Ok(()) }
@@ -302,15 +303,14 @@ impl Place {
 
     /// Ends the creation, or the adoption, of the store.
     pub(super) fn finish(&self, disk: &Disk) -> Result<(), Error> {
-        let written = match self.how {
-            How::Open => return Ok(()),
-            How::Create => NEW_NAME,
-            How::Adopt => {
-                self.stored.write(&self.dir, ADOPTED_NAME, disk)?;
-                ADOPTED_NAME
-            }
-        };
-        disk.rename(&self.dir.join(written), &self.dir.join(NAME))?;
+        if self.how == How::Open {
+            return Ok(());
+        }
+        if self.how == How::Adopt {
+            self.stored.write(&self.dir, NEW_NAME, disk)?;
+        }
+        self.stored.write(&self.dir, NAME, disk)?;
+        disk.remove(&self.dir.join(NEW_NAME))?;
         disk.sync_names(&self.dir)
     }
 }

@@ -70,6 +70,16 @@ impl Recovery {
         }
         let Found { chain, staged, next_id } = find(log)?;
         check(log, &chain)?;
+        // All that a checkpoint names is durable before it.
+        if let Ok(Some(Checkpoint { image, note, .. })) = &checkpoint
+            && log.marks().is_secret()
+            && note.next_seq > log.tip().1
+        {
+            let (checkpoint, ends) = (image.of.height, log.tip().1);
+            let what =
+                format!("the log ends before row {ends}, and is older than its checkpoint of block {checkpoint}");
+            return Err(Error::Corrupt { path: log.path(), what });
+        }
         let restored = checkpoint.and_then(|checkpoint| match checkpoint {
             Some(Checkpoint { image, .. }) => self.restore(log, &chain, image).map(Some),
             None => Ok(None),

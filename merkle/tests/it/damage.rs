@@ -132,7 +132,10 @@ impl Image {
                 return Outcome::AtOpening;
             }
         };
-        let Some(height) = store.height() else { return Outcome::Undetected };
+        let Some(height) = store.height() else {
+            let noticed = !store.tail().is_clean() && self.promised.is_none();
+            return if noticed { Outcome::Torn } else { Outcome::Undetected };
+        };
         if store.root() != oracle.root(height) {
             return Outcome::Undetected;
         }

@@ -55,10 +55,12 @@ struct State {
     hit: Option<String>,
     /// Bytes of each file that survive a power cut.
     synced: HashMap<PathBuf, u64>,
+    /// Content of files that are overwritten, as it was synced last.
+    written: HashMap<PathBuf, Vec<u8>>,
 }
 
 impl Plan {
-    fn cut_power(&self, synced: &HashMap<PathBuf, u64>) {
+    fn cut_power(&self, synced: &HashMap<PathBuf, u64>, written: &HashMap<PathBuf, Vec<u8>>) {
         copy_live(&self.dir, &self.image);
         let mut rng = ChaCha8Rng::seed_from_u64(self.at);
         for entry in std::fs::read_dir(&self.image).expect("the image") {
@@ -70,6 +72,15 @@ impl Plan {
             if rng.random_bool(0.3) {
                 file.set_len(len).expect("zeros");
             }
+        }
+        // What was overwritten since the last sync is there, or not, or up to some byte.
+        for (path, old) in written {
+            let path = self.image.join(path.file_name().expect("a name"));
+            let mut bytes = std::fs::read(&path).expect("the file");
+            let changed: Vec<usize> = (0..bytes.len()).filter(|at| old.get(*at) != Some(&bytes[*at])).collect();
+            let kept = rng.random_range(0..=changed.len());
+            changed[kept..].iter().for_each(|at| bytes[*at] = old[*at]);
+            std::fs::write(&path, bytes).expect("a write");
         }
     }
 }
@@ -96,15 +107,26 @@ impl Faults for Plan {
                     Verdict::Fail(io::Error::other("dead"))
                 }
                 How::PowerCut => {
-                    self.cut_power(&state.synced);
+                    self.cut_power(&state.synced, &state.written);
                     Verdict::Fail(io::Error::other("dead"))
                 }
             };
         }
-        if let Step::Sync(path) = step
-            && let Ok(meta) = path.metadata()
-        {
-            state.synced.insert(path.to_path_buf(), meta.len());
+        match step {
+            Step::Sync(path) => {
+                if let Ok(meta) = path.metadata() {
+                    state.synced.insert(path.to_path_buf(), meta.len());
+                }
+                if path.ends_with("promise") {
+                    state.written.insert(path.to_path_buf(), std::fs::read(path).expect("the file"));
+                }
+            }
+            Step::Rename(from, to) => {
+                if let Some(len) = state.synced.remove(from) {
+                    state.synced.insert(to.to_path_buf(), len);
+                }
+            }
+            _ => {}
         }
         Verdict::Go
     }

@@ -21,7 +21,9 @@ mod threads;
 mod upkeep;
 
 mod crash;
+mod damage;
 mod faults;
+mod forge;
 mod full;
 mod kill;
 mod sweep;

@@ -123,7 +123,15 @@ impl State {
             offset = frames.offset;
         }
         let promised = unpack(self.found_promise.end);
-        if (number, good) < promised {
+        if good
+            < if promised.0 == number {
+                promised.1
+            } else if promised.0 > number {
+                end
+            } else {
+                0
+            }
+        {
             let Reached { height, .. } = self.found_promise.durable;
             let until = height.map_or_else(String::new, |height| format!(", up to block {height}"));
             let end = if promised.0 == number { format!("byte {}", promised.1) } else { "its end".into() };

@@ -336,6 +336,10 @@ impl RocksLog {
                 promised - found
             )));
         }
+        // An open database always has a log.
+        if state.next_seq < acked.next_seq && !wal::is_there(&self.path)? {
+            return Err(self.damaged("the write-ahead log is missing".into()));
+        }
         // A process that ends loses nothing of a table. Those that the database does not know are lost with its own
         // records, which are always durable.
         if state.next_seq < acked.next_seq && same_boot(&state.found_promise) && self.has_unknown_tables()? {

@@ -233,11 +233,8 @@ fn collect(bytes: &[u8], marks: &Marks, seqs: &mut BTreeSet<u64>) {
     }
 }
 
-/// Checks the logs of the database in a directory, and the log of its own records. Changes nothing.
-///
-/// # Errors
-/// [`Error::Corrupt`], which names file and offset; [`Error::Io`].
-pub(super) fn check(dir: &Path, marks: &Marks, disk: &Disk) -> Result<Option<TornWal>, Error> {
+/// Paths of the logs in a directory, by number.
+fn logs(dir: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
     let mut logs = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(at(dir))? {
         let entry = entry.map_err(at(dir))?;
@@ -246,6 +243,23 @@ pub(super) fn check(dir: &Path, marks: &Marks, disk: &Disk) -> Result<Option<Tor
         logs.extend(number.map(|number| (number, entry.path())));
     }
     logs.sort_unstable();
+    Ok(logs)
+}
+
+/// Returns true if the directory has a log.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn is_there(dir: &Path) -> Result<bool, Error> {
+    logs(dir).map(|logs| !logs.is_empty())
+}
+
+/// Checks the logs of the database in a directory, and the log of its own records. Changes nothing.
+///
+/// # Errors
+/// [`Error::Corrupt`], which names file and offset; [`Error::Io`].
+pub(super) fn check(dir: &Path, marks: &Marks, disk: &Disk) -> Result<Option<TornWal>, Error> {
+    let logs = logs(dir)?;
     let mut torn: Option<TornWal> = None;
     for (_, path) in logs {
         disk.ask(Step::Read(&path))?;
