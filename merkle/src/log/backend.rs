@@ -2,13 +2,27 @@
 
 use std::{fmt::Debug, path::PathBuf, sync::Arc};
 
-use phalanx_merkle_proof::Hash;
+use phalanx_merkle_proof::{Hash, Params};
 
 use super::{
+    disk::Disk,
     index::LogIndex,
     record::{BlockRecord, Kind, Marks, Records, TipRecord},
 };
-use crate::types::{Error, Tail};
+use crate::types::{Access, Durability, Error, Tail};
+
+/// Way to open a log.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening<'a> {
+    pub(crate) access: Access,
+    pub(crate) durability: Durability,
+    /// True if so little of the log will be read that written data should bypass the page cache.
+    pub(crate) past_cache: bool,
+    pub(crate) params: &'a Params,
+    /// Index whose part of the log, if it fits the log, is not scanned.
+    pub(crate) note: Option<&'a LogIndex>,
+    pub(crate) disk: Disk,
+}
 
 /// Log records of a block.
 #[derive(Debug)]

@@ -17,12 +17,12 @@ mod places;
 mod index;
 mod record;
 
-pub(crate) use backend::{Batch, Log, Spot};
+pub(crate) use backend::{Batch, Log, Opening, Spot};
 pub(crate) use disk::{Disk, at};
 pub use identity::Identity;
 pub(crate) use identity::Place;
 pub(crate) use index::{IndexedBlock, LogIndex};
-pub(crate) use open::{Opening, open_log};
+pub(crate) use open::open_log;
 pub use pending::Pending;
 pub(crate) use pending::{Shared, Write};
 pub(crate) use record::{

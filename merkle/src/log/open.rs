@@ -1,22 +1,12 @@
 //! Opens the log of a backend.
 
-use phalanx_merkle_proof::Params;
-
-use super::{backend::Log, disk::Disk, file::FileLog, identity::Place, index::LogIndex, mem::MemLog};
-use crate::types::{Access, Durability, Error};
-
-/// Way to open a log.
-#[derive(Clone, Debug)]
-pub(crate) struct Opening<'a> {
-    pub(crate) access: Access,
-    pub(crate) durability: Durability,
-    /// True if so little of the log will be read that written data should bypass the page cache.
-    pub(crate) past_cache: bool,
-    pub(crate) params: &'a Params,
-    /// Index whose part of the log, if it fits the log, is not scanned.
-    pub(crate) note: Option<&'a LogIndex>,
-    pub(crate) disk: Disk,
-}
+use super::{
+    backend::{Log, Opening},
+    file::FileLog,
+    identity::Place,
+    mem::MemLog,
+};
+use crate::types::Error;
 
 /// Opens or creates the log at a place; without one, in memory. The caller checks its content and calls
 /// [`Log::heal`], before which a log that was there is not changed.

@@ -21,13 +21,13 @@ use super::{
     state::{At, State, TornEnd, pack, unpack},
 };
 use crate::{
+    log::backend::Opening,
     log::backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
     log::disk::{Disk, at},
     log::frames::{Frames, read_frame},
     log::identity::{How, Place},
     log::index::LogIndex,
     log::lock::{self, Lock},
-    log::open::Opening,
     log::places::{Places, opens_twig},
     log::promise::{self, Promise, PromiseFile, Reached},
     log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord, frame_body},

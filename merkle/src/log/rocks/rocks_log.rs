@@ -20,12 +20,12 @@ use super::{
 };
 use crate::metrics;
 use crate::{
+    log::backend::Opening,
     log::backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
     log::disk::{Disk, at},
     log::identity::{How, Place},
     log::index::{IndexedBlock, LogIndex},
     log::lock::{self, Lock},
-    log::open::Opening,
     log::places::{Places, opens_twig},
     log::promise::{self, Promise, PromiseFile, Reached, same_boot},
     log::record::{
