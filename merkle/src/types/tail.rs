@@ -29,7 +29,8 @@ pub struct Torn {
     pub offset: u64,
     /// Length of the torn part, in bytes.
     pub bytes: u64,
-    /// File that has the torn part now; `None` if the store was opened for reading, so that the part is still in place.
+    /// File that has the torn part now; `None` if the store was opened for reading, so that the part is still in place, or
+    /// if the disk had no room for a copy.
     pub kept: Option<PathBuf>,
 }
 

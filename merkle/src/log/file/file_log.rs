@@ -143,10 +143,9 @@ impl FileLog {
         let TornEnd { file, path, from, end } = end;
         let mut torn = Torn { file: path.clone(), offset: from, bytes: end - from, kept: None };
         if self.writes {
-            let kept = keep(&file, &path, from, end, &self.disk)?;
+            torn.kept = keep(&file, &path, from, end, &self.disk)?;
             self.disk.cut(&file, &path, from)?;
             self.disk.sync(&file, &path)?;
-            torn.kept = Some(kept);
         }
         Ok(torn)
     }

@@ -392,7 +392,7 @@ impl RocksLog {
         }
         let mut torn = Vec::new();
         if let Some(end) = self.torn.take() {
-            let kept = if self.lock.is_some() { Some(end.cut_off(&self.disk)?) } else { None };
+            let kept = if self.lock.is_some() { end.cut_off(&self.disk)? } else { None };
             torn.push(Torn { file: end.path, offset: end.from, bytes: end.end - end.from, kept });
         }
         let (found, reached) = {

@@ -37,11 +37,11 @@ pub(super) struct TornWal {
 }
 
 impl TornWal {
-    /// Keeps the torn end beside the log, cuts it off, and returns the path of the copy.
+    /// Keeps the torn end beside the log, if there is room, cuts it off, and returns the path of the copy.
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub(super) fn cut_off(&self, disk: &Disk) -> Result<PathBuf, Error> {
+    pub(super) fn cut_off(&self, disk: &Disk) -> Result<Option<PathBuf>, Error> {
         let file = std::fs::OpenOptions::new().read(true).write(true).open(&self.path).map_err(at(&self.path))?;
         let kept = keep(&file, &self.path, self.from, self.end, disk)?;
         disk.cut(&file, &self.path, self.from)?;
