@@ -1,7 +1,7 @@
-//! The terminal: bars for people, and Ctrl-C.
+//! The terminal: bars for people, and signals that end the process.
 
 use crate::exit;
-use phalanx_lab::ui::Ui;
+use phalanx_lab::{machine::temporary, ui::Ui};
 use std::{
     io::IsTerminal as _,
     sync::{
@@ -10,13 +10,14 @@ use std::{
     },
 };
 
-/// Watches for Ctrl-C. Bars are drawn only on a terminal, without `NO_COLOR` and `CI`.
+/// Watches for Ctrl-C, SIGTERM and SIGHUP, which all stop the command. Bars are drawn only on a terminal, without `NO_COLOR` and `CI`.
 pub(crate) fn open() -> anyhow::Result<Ui> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     ctrlc::set_handler(move || {
         if flag.swap(true, Relaxed) {
-            // The second Ctrl-C does not wait for results.
+            // The second signal does not wait for results.
+            temporary::remove_all();
             std::process::exit(exit::INTERRUPTED.into());
         }
     })?;

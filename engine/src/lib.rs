@@ -83,8 +83,8 @@ pub use service::{
     SteppedService, verify_account, verify_code, verify_inclusion, verify_slot, verify_transaction,
 };
 pub use state::{
-    Ancestors, CODE_RULE, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError, StateSnapshot,
-    WriteHandle, genesis_digest,
+    Ancestors, CODE_RULE, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError,
+    StateSnapshot, WriteHandle, contents, genesis_digest,
 };
 
 pub use phalanx_access as access;

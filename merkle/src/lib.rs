@@ -35,6 +35,8 @@
 
 mod store;
 
+pub mod snapshot;
+
 mod recovery;
 
 mod commit;
@@ -57,10 +59,12 @@ pub use phalanx_merkle_proof::{
     verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
 };
 pub use recovery::{Ignored, Opened};
-pub use store::{Background, Fork, Prepared, Reader, Snapshot, Store};
+pub use store::{
+    Background, Exporter, Fork, Prepared, Reader, Restore, Snapshot, Store, discard_import, interrupted_import,
+};
 #[doc(hidden)]
 pub use types::faults;
 pub use types::{
-    Access, Backend, BlockId, CacheUse, CodeRule, Delta, Durability, Error, ForkJoin, ForkJoinObserver, Locator, Lost,
-    Memory, MemoryUse, StoreConfig, Tail, ThreadStart, Torn,
+    Access, Backend, BlockId, CacheUse, CodeRule, Contents, Delta, Durability, Error, ForkJoin, ForkJoinObserver,
+    Locator, Lost, Memory, MemoryUse, StoreConfig, Tail, ThreadStart, Torn,
 };

@@ -7,6 +7,7 @@ use phalanx::Executor;
 use phalanx_lab::{
     bench::workload,
     config::{LoadConfig, RunConfig, Store, Word as _, WorkloadKind},
+    machine::temporary::Temporary,
     result::BenchResult,
     ui::Ui,
 };
@@ -45,7 +46,7 @@ impl DemoArgs {
 
     /// Runs both workloads on the DAG and on sequential revm.
     fn measure(&self, ui: &Ui) -> anyhow::Result<Vec<BenchResult>> {
-        let folder = tempfile::tempdir().context("making a temporary folder for the store")?;
+        let folder = Temporary::new().context("making a temporary folder for the store")?;
         let mut results = Vec::new();
         for (workload, txs) in TXS {
             let kind = workload.word();

@@ -14,7 +14,7 @@ use phalanx_lab::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufReader, BufWriter, Read, Write as _},
     path::{Path, PathBuf},
 };
@@ -34,14 +34,14 @@ pub(crate) enum StateCommand {
         #[command(flatten)]
         db: Db,
         /// Address (20 bytes), or address and slot (52 bytes), in hex
-        key: Hex,
+        key: StateKey,
     },
     /// Print a proof of a key's value or absence, as JSON
     Prove {
         #[command(flatten)]
         db: Db,
         /// Address (20 bytes), or address and slot (52 bytes), in hex
-        key: Hex,
+        key: StateKey,
     },
     /// Verify a proof without a store
     Verify {
@@ -92,6 +92,36 @@ pub(crate) enum StateCommand {
         #[arg(long)]
         root: Option<Hex>,
     },
+    /// Write the state as chunks that are proven one by one, the same on every node
+    Snapshot {
+        #[command(flatten)]
+        db: Db,
+        /// Height, one of the last blocks [default: the last]
+        #[arg(long)]
+        height: Option<u64>,
+        /// New folder for the manifest and the chunks
+        #[arg(value_name = "DIR")]
+        to: PathBuf,
+    },
+    /// Make a store of a snapshot's chunks; one that was interrupted goes on
+    Restore {
+        #[command(flatten)]
+        db: Db,
+        /// Folder with a manifest and chunks
+        #[arg(value_name = "DIR")]
+        from: PathBuf,
+        /// Trusted height
+        #[arg(long)]
+        height: u64,
+        /// Trusted root at that height, in hex
+        #[arg(long)]
+        root: Hex,
+    },
+    /// Remove what an interrupted import, restore or backup left
+    Discard {
+        #[command(flatten)]
+        db: Db,
+    },
 }
 
 /// Selects a store.
@@ -118,6 +148,27 @@ impl core::str::FromStr for Hex {
     }
 }
 
+/// Key of an account or a slot.
+#[derive(Clone, Debug)]
+pub(crate) struct StateKey(Vec<u8>);
+
+impl core::str::FromStr for StateKey {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let Hex(bytes) = word.parse()?;
+        Self::checked(bytes)
+    }
+}
+
+impl StateKey {
+    fn checked(bytes: Vec<u8>) -> Result<Self, String> {
+        let len = bytes.len();
+        let wanted = "an address has 20 bytes; a slot's key has 52, the address and the slot";
+        (phalanx::contents().is_key)(&bytes).then_some(Self(bytes)).ok_or(format!("{len} bytes, but {wanted}"))
+    }
+}
+
 impl StateCommand {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         match self {
@@ -130,6 +181,9 @@ impl StateCommand {
             Self::Backup { db, to } => backup(db, to),
             Self::Export { db, to } => export(db, to),
             Self::Import { db, from, root } => import(db, from, root.as_ref()),
+            Self::Snapshot { db, height, to } => snapshot(db, *height, to),
+            Self::Restore { db, from, height, root } => restore(db, from, *height, root),
+            Self::Discard { db } => discard(db),
         }
     }
 }
@@ -144,16 +198,27 @@ struct Proof {
 }
 
 fn config(db: &Db) -> anyhow::Result<StoreConfig> {
-    Ok(StoreConfig::new(db.db.backend()?).with_params(Params::with_hash(db.hasher)))
+    Ok(StoreConfig::new(db.db.backend()?).with_params(Params::with_hash(db.hasher)).with_contents(phalanx::contents()))
 }
 
 fn folder(db: &Store) -> anyhow::Result<&Path> {
     Ok(db.path().ok_or_else(|| Usage("a store in memory is empty".into()))?)
 }
 
+/// True if there is nothing at a path, or an empty folder.
+fn is_empty(path: &Path) -> bool {
+    fs::read_dir(path).map_or_else(|_| !path.exists(), |mut entries| entries.next().is_none())
+}
+
 /// Opens an existing store.
 fn open(db: &Db) -> anyhow::Result<merkle::Store> {
     let path = folder(&db.db)?;
+    if let Some(partial) = merkle::interrupted_import(path).filter(|_| is_empty(path)) {
+        let what = "an import, restore or backup into it was interrupted or still runs";
+        let repair = "repeat the command, or `phalanx state discard` it";
+        let (path, partial) = (path.display(), partial.display());
+        return Err(Usage(format!("{path} is no store yet: {what} ({partial}); {repair}")).into());
+    }
     if !path.exists() {
         return Err(Usage(format!("{} does not exist", path.display())).into());
     }
@@ -194,7 +259,7 @@ fn info(db: &Db, json: bool) -> anyhow::Result<u8> {
 }
 
 /// Prints the value of a key.
-fn get(db: &Db, key: &Hex) -> anyhow::Result<u8> {
+fn get(db: &Db, key: &StateKey) -> anyhow::Result<u8> {
     let store = open(db)?;
     let value = store.read().get(&key.0).map(hex::encode_prefixed);
     output::print(&format!("{}\n", value.as_deref().unwrap_or("absent")))?;
@@ -202,7 +267,7 @@ fn get(db: &Db, key: &Hex) -> anyhow::Result<u8> {
 }
 
 /// Prints a proof of a key's value or absence.
-fn prove(db: &Db, key: &Hex) -> anyhow::Result<u8> {
+fn prove(db: &Db, key: &StateKey) -> anyhow::Result<u8> {
     let store = open(db)?;
     let reader = store.read();
     let value = reader.get(&key.0).map(hex::encode_prefixed);
@@ -218,13 +283,14 @@ fn prove(db: &Db, key: &Hex) -> anyhow::Result<u8> {
 
 /// Verifies the output of [`prove`] against a root.
 fn verify(path: &Path, root: &Hex, hasher: HashFn) -> anyhow::Result<u8> {
-    let root: merkle::Hash = root.0[..].try_into().map_err(|_| Usage("a root has 32 bytes".into()))?;
+    let root = root_of(root)?;
     let mut text = String::new();
     input(path)?.read_to_string(&mut text).with_context(|| format!("reading {}", path.display()))?;
     let unreadable = |what: &str| Usage(format!("{} is no proof: {what}", path.display()));
     let claim: Proof = serde_json::from_str(&text).map_err(|error| unreadable(&error.to_string()))?;
     let bytes = |word: &str| hex::decode(word).map_err(|_| unreadable("not hex"));
-    let (key, proof, params) = (bytes(&claim.key)?, bytes(&claim.proof)?, Params::with_hash(hasher));
+    let StateKey(key) = StateKey::checked(bytes(&claim.key)?).map_err(|why| unreadable(&why))?;
+    let (proof, params) = (bytes(&claim.proof)?, Params::with_hash(hasher));
     let proven = match &claim.value {
         Some(value) => {
             let value = bytes(value)?;
@@ -245,6 +311,11 @@ fn verify(path: &Path, root: &Hex, hasher: HashFn) -> anyhow::Result<u8> {
             Ok(exit::DIVERGENCE)
         }
     }
+}
+
+/// Root on the command line.
+fn root_of(root: &Hex) -> Result<merkle::Hash, Usage> {
+    root.0[..].try_into().map_err(|_| Usage("a root has 32 bytes".into()))
 }
 
 /// Reads the whole store and compares it with its root.
@@ -294,13 +365,18 @@ fn backup(db: &Db, to: &Store) -> anyhow::Result<u8> {
 /// Writes the store as a stream.
 fn export(db: &Db, to: &Path) -> anyhow::Result<u8> {
     let store = open(db)?;
-    let mut out: Box<dyn io::Write> = if to == Path::new("-") {
-        Box::new(io::stdout().lock())
+    let writing = || format!("writing {}", to.display());
+    let blocks = if to == Path::new("-") {
+        let mut out = BufWriter::new(io::stdout().lock());
+        let blocks = store.export(&mut out).with_context(writing)?;
+        out.flush().with_context(writing)?;
+        blocks
     } else {
-        Box::new(BufWriter::new(File::create(to).with_context(|| format!("creating {}", to.display()))?))
+        let mut out = output::Beside::create(to)?;
+        let blocks = store.export(&mut out).with_context(writing)?;
+        out.finish()?;
+        blocks
     };
-    let blocks = store.export(&mut out)?;
-    out.flush().with_context(|| format!("writing {}", to.display()))?;
     eprintln!("exported {blocks} blocks, root {}", B256::new(store.root()));
     Ok(exit::OK)
 }
@@ -308,12 +384,9 @@ fn export(db: &Db, to: &Path) -> anyhow::Result<u8> {
 /// Makes a store from a stream.
 fn import(db: &Db, from: &Path, root: Option<&Hex>) -> anyhow::Result<u8> {
     folder(&db.db)?;
-    let store = merkle::Store::import(config(db)?, &mut input(from)?).context("importing")?;
+    let root = root.map(root_of).transpose()?;
+    let store = merkle::Store::import_root(config(db)?, &mut input(from)?, root.as_ref()).context("importing")?;
     let found = B256::new(store.root());
-    if root.is_some_and(|root| root.0 != found.0) {
-        eprintln!("phalanx: the stream leads to root {found}");
-        return Ok(exit::DIVERGENCE);
-    }
     output::print(&format!("imported {} keys, root {found}\n", store.len()))?;
     Ok(exit::OK)
 }
@@ -324,4 +397,99 @@ fn input(path: &Path) -> anyhow::Result<Box<dyn Read>> {
     }
     let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     Ok(Box::new(BufReader::new(file)))
+}
+
+/// Writes the snapshot of a height: a folder in the making until it is whole.
+fn snapshot(db: &Db, height: Option<u64>, to: &Path) -> anyhow::Result<u8> {
+    let store = open(db)?;
+    if to.exists() {
+        return Err(Usage(format!("{} exists: choose a new folder", to.display())).into());
+    }
+    let block = match height {
+        None => store.tip(),
+        Some(height) => {
+            let known = || Usage(format!("the store cannot go back to height {height}"));
+            store.block_at(height).ok_or_else(known)?
+        }
+    };
+    let exporter = store.exporter(block).context("reading the state")?;
+    let new = beside(to);
+    let writing = || format!("writing {}", new.display());
+    if new.exists() {
+        fs::remove_dir_all(&new).with_context(writing)?;
+    }
+    fs::create_dir_all(&new).with_context(writing)?;
+    let put = |name: &str, bytes: &[u8]| -> io::Result<()> {
+        let mut file = File::create(new.join(name))?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    let (manifest, mut total) = (exporter.manifest(), 0);
+    put(MANIFEST, &manifest.encode()).with_context(writing)?;
+    for number in 0..manifest.chunks() {
+        let chunk = exporter.chunk(number)?;
+        put(&chunk_name(number), &chunk).with_context(writing)?;
+        total += chunk.len();
+    }
+    File::open(&new).and_then(|folder| folder.sync_all()).with_context(writing)?;
+    fs::rename(&new, to).with_context(|| format!("renaming to {}", to.display()))?;
+    let (height, root, chunks) = (manifest.height, B256::new(manifest.root), manifest.chunks());
+    output::print(&format!("snapshot of height {height}, root {root}: {chunks} chunks, {total} bytes\n"))?;
+    Ok(exit::OK)
+}
+
+/// Name of the manifest in a snapshot's folder.
+const MANIFEST: &str = "manifest";
+
+/// Name of a chunk in a snapshot's folder.
+fn chunk_name(number: u64) -> String {
+    format!("{number:08}.chunk")
+}
+
+/// Name of a folder in the making.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    name.into()
+}
+
+/// Makes a store of a snapshot. Chunks that are missing or bad are named, and the rest is kept.
+fn restore(db: &Db, from: &Path, height: u64, root: &Hex) -> anyhow::Result<u8> {
+    folder(&db.db)?;
+    let read = |name: &str| fs::read(from.join(name)).with_context(|| format!("reading {}", from.join(name).display()));
+    let mut restore = merkle::Restore::begin(config(db)?, &read(MANIFEST)?, height, &root_of(root)?)?;
+    let missing: Vec<u64> = restore.missing().collect();
+    let (chunks, mut refused) = (restore.manifest().chunks(), 0);
+    for number in &missing {
+        let accepted = match read(&chunk_name(*number)) {
+            Ok(bytes) => restore.accept(*number, &bytes).map_err(anyhow::Error::from),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = accepted {
+            if error.downcast_ref::<merkle::Error>().is_some_and(|error| !matches!(error, merkle::Error::Snapshot(_))) {
+                return Err(error);
+            }
+            eprintln!("phalanx: chunk {number}: {}", exit::reason(&error));
+            refused += 1;
+        }
+    }
+    if refused > 0 {
+        eprintln!(
+            "phalanx: {refused} of {chunks} chunks are missing; the others are kept: get these anew, and repeat the command"
+        );
+        return Ok(exit::DIVERGENCE);
+    }
+    let store = restore.finish(Vec::new())?;
+    let (keys, root) = (store.len(), B256::new(store.root()));
+    output::print(&format!("restored {keys} keys at height {height}, root {root}\n"))?;
+    Ok(exit::OK)
+}
+
+/// Removes what an interrupted import left.
+fn discard(db: &Db) -> anyhow::Result<u8> {
+    let path = folder(&db.db)?;
+    let left = merkle::discard_import(path)?;
+    let what = if left { "removed what was left beside" } else { "nothing was left beside" };
+    output::print(&format!("{what} {}\n", path.display()))?;
+    Ok(exit::OK)
 }

@@ -8,6 +8,7 @@ mod building;
 mod compare;
 mod conformance;
 mod consensus;
+mod copies;
 mod contract;
 mod docs;
 mod insight;

@@ -68,6 +68,13 @@ pub(crate) trait Log: Debug + Send + Sync {
     /// Adds a block atomically: if the process dies, all of it or nothing.
     fn write(&self, batch: Batch) -> Result<(), Error>;
 
+    /// Adds extents to the next block that is written, before its others; they are numbered from `first_extent` on. They count
+    /// only with the block.
+    fn write_part(&self, extents: &Records, first_extent: u64) -> Result<(), Error>;
+
+    /// Adds code that the next block brings.
+    fn write_code(&self, hash: &Hash, code: &[u8]) -> Result<(), Error>;
+
     /// Makes a written block of this height the tip.
     fn set_tip(&self, tip: TipRecord, height: u64) -> Result<(), Error>;
 

@@ -11,7 +11,7 @@ use phalanx_merkle_proof::Hash;
 use super::{
     backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
     index::LogIndex,
-    record::{BlockRecord, Marks, TipRecord},
+    record::{BlockRecord, Marks, Records, TipRecord},
 };
 use crate::types::{Error, Tail};
 
@@ -54,6 +54,15 @@ impl Log for MemLog {
         let mut kept = self.kept();
         kept.blocks.insert(batch.block.id, batch.block);
         kept.codes.extend(batch.codes);
+        Ok(())
+    }
+
+    fn write_code(&self, hash: &Hash, code: &[u8]) -> Result<(), Error> {
+        self.kept().codes.insert(*hash, code.into());
+        Ok(())
+    }
+
+    fn write_part(&self, _extents: &Records, _first_extent: u64) -> Result<(), Error> {
         Ok(())
     }
 

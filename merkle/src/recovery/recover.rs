@@ -124,10 +124,12 @@ impl Recovery {
                 return Err(corrupt(format!("block {} begins beyond all positions", first.height)));
             }
             let begun = first.parent_id == 0;
+            // Sentinels come first, so a snapshot that begins behind them begins with them.
+            let known = begun || first.is_base() && first.first_sn == tree.shape().next_sn;
             if begun && (first.parent != tree.root() || first.height != 0 || first.first_sn != tree.shape().next_sn) {
                 return Err(corrupt("the first block does not continue the empty state".into()));
             }
-            if !begun {
+            if !known {
                 let shape = Shape { next_sn: first.first_sn, floor: first.first_sn, active: 0 };
                 tree = Tree::starting_at(self.params, shape);
                 if let State::Resident(state) = &mut state {

@@ -76,6 +76,7 @@ impl Store {
             history: window,
             memory,
             access,
+            contents,
             checkpoint_bytes,
             thread_start,
             fork_join,
@@ -102,8 +103,9 @@ impl Store {
         let (next_extent, next_seq) = (log.next_extent(), log.tip().1);
         let note = log.take_note();
         // A checkpoint indexes blocks without their payloads.
-        let payload_of =
-            |record: &BlockRecord| Ok(log.block(record.id)?.map(|record| record.payload).unwrap_or_default());
+        let payload_of = |record: &BlockRecord| {
+            Ok::<_, Error>(log.block(record.id)?.map(|record| record.payload).unwrap_or_default())
+        };
         let payload = chain.last().map(payload_of).transpose()?.unwrap_or_default();
         staged.iter_mut().try_for_each(|record| payload_of(record).map(|payload| record.payload = payload))?;
         let chain = chain.iter().map(Into::into).collect();
@@ -113,6 +115,7 @@ impl Store {
         }
         let core = Core {
             params,
+            contents,
             shared: Arc::clone(&shared),
             state,
             tree,

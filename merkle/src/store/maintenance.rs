@@ -68,7 +68,7 @@ impl Store {
 
 impl Background {
     /// Reads all full twigs in use from the log and compares them with the tree; reads every row of every block, and all
-    /// code. Returns the number of twigs.
+    /// code. With a rule of code in its [`Contents`](crate::Contents), [`Self::check_code`] follows. Returns the number of twigs.
     ///
     /// Holds a lock for one twig at a time, so that blocks are applied meanwhile.
     ///
@@ -90,6 +90,10 @@ impl Background {
         }
         self.check_rows(&shared)?;
         shared.log.codes(&mut |_, _| Ok(()))?;
+        let rule = self.read().core.contents.code;
+        if let Some(rule) = &rule {
+            self.check_code(rule)?;
+        }
         Ok(checked)
     }
 

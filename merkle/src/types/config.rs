@@ -8,6 +8,7 @@ use std::{
 use phalanx_merkle_proof::Params;
 
 use super::{
+    contents::Contents,
     faults::Faults,
     fork_join::{ForkJoin, ForkJoinObserver},
 };
@@ -39,6 +40,8 @@ pub struct StoreConfig {
     /// The distance grows where a checkpoint takes more than a quarter of it. A store that is closed without snapshots
     /// of it makes a last checkpoint if more than an eighth of these bytes followed the one before.
     pub checkpoint_bytes: u64,
+    /// Rules of what the application stores.
+    pub contents: Contents,
     /// Callback that runs first on every thread that the store starts.
     pub thread_start: ThreadStart,
     /// Observer of fork-join work.
@@ -83,10 +86,18 @@ impl StoreConfig {
             memory: Memory::Resident,
             access: Access::Create,
             checkpoint_bytes: 256 << 20,
+            contents: Contents::default(),
             thread_start: ThreadStart::default(),
             fork_join: ForkJoin::default(),
             faults: None,
         }
+    }
+
+    /// Sets the rules of what the application stores.
+    #[must_use]
+    pub const fn with_contents(mut self, contents: Contents) -> Self {
+        self.contents = contents;
+        self
     }
 
     /// Sets the bytes of log between two checkpoints.

@@ -2,7 +2,14 @@
 
 use std::{io, path::PathBuf};
 
-use super::block_id::BlockId;
+use phalanx_merkle_proof::Hash;
+
+use super::{block_id::BlockId, snapshot_error::SnapshotError};
+
+/// Hexadecimal digits of a hash.
+pub(crate) fn hex(hash: &Hash) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// Error of a store.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +42,14 @@ pub enum Error {
     /// The store was opened with [`Access::Read`](crate::Access::Read).
     #[error("the store was opened for reading only")]
     ReadOnly,
+    /// A copy is whole and in its place, and its names may not be durable yet; opening it failed. Open it again.
+    #[error("{} is whole and in its place, but cannot be opened now: {source}", path.display())]
+    Unopened {
+        /// The store.
+        path: PathBuf,
+        /// Reason.
+        source: Box<Self>,
+    },
     /// The store has another format version or other genesis parameters. Nothing was changed.
     #[error("{} has format and parameters {found}, expected {expected}: open it with the parameters and the version that made it", path.display())]
     Format {
@@ -121,12 +136,29 @@ pub enum Error {
         /// Maximum number of uncommitted blocks on top of each other.
         max: usize,
     },
+    /// The application cannot have a key of this length, so its absence says nothing.
+    #[error("there is no key of {len} bytes in this state")]
+    Key {
+        /// Length of the key, in bytes.
+        len: usize,
+    },
     /// The proof needs entries that are applied but not written yet.
     #[error("the entry is not written yet; write the pending blocks first")]
     NotWritten,
     /// An earlier write failed or was dropped, so memory is ahead of the log: reopen the store.
     #[error("an earlier write failed; reopen the store")]
     Poisoned,
+    /// A stream leads to another root than the expected one.
+    #[error("the stream leads to root 0x{}", hex(found))]
+    OtherRoot {
+        /// Root that the stream leads to.
+        found: Hash,
+        /// Root that the caller trusts.
+        expected: Hash,
+    },
+    /// A manifest or a chunk of a snapshot is refused: what sent it is at fault.
+    #[error("the snapshot is refused: {0}")]
+    Snapshot(#[from] SnapshotError),
     /// The file system reported an error.
     #[error("{}: {source}", path.display())]
     Io {

@@ -1,12 +1,14 @@
 //! The vocabulary of the store: names and values that every room uses, and no machinery.
 
 mod config;
+mod contents;
 mod delta;
 mod error;
 mod memory_use;
 mod fork_join;
 mod locator;
 mod written;
+mod snapshot_error;
 mod block_id;
 mod code_rule;
 mod tail;
@@ -20,9 +22,11 @@ pub use block_id::BlockId;
 pub(crate) use bytes::{copy, same};
 pub use code_rule::CodeRule;
 pub use config::{Access, Backend, Durability, Memory, StoreConfig, ThreadStart};
+pub use contents::Contents;
 pub use delta::Delta;
 pub(crate) use delta::{MAX_RUNS, Operation, RUN, Target};
 pub use error::Error;
+pub(crate) use error::hex;
 pub(crate) use faults::{Faults, Step, Verdict};
 pub use fork_join::{ForkJoin, ForkJoinObserver};
 pub(crate) use hash::prefix;
@@ -30,5 +34,6 @@ pub(crate) use limits::MAX_PAYLOAD_LEN;
 pub use locator::Locator;
 pub(crate) use locator::Lookup;
 pub use memory_use::{CacheUse, MemoryUse};
+pub use snapshot_error::SnapshotError;
 pub use tail::{Lost, Tail, Torn};
 pub(crate) use written::{Links, MAX_SN, Written};

@@ -26,4 +26,6 @@ mod faults;
 mod forge;
 mod full;
 mod kill;
+mod beside;
+mod snapshots;
 mod sweep;

@@ -18,7 +18,7 @@ use phalanx_merkle_proof::{Hash, Params};
 
 use super::{
     segment::{Segment, append, corrupt, existing, open_segments},
-    state::{At, State, TornEnd, pack, unpack},
+    state::{At, State, TornEnd, Unfinished, pack, unpack},
 };
 use crate::{
     log::backend::Opening,
@@ -110,6 +110,8 @@ impl FileLog {
             codes: HashMap::new(),
             places: Places::new(),
             records: HashMap::new(),
+            begun: None,
+            code_added: false,
             found: Vec::new(),
             tip: None,
             height: None,
@@ -156,6 +158,35 @@ impl FileLog {
 
     fn append(&self, state: &mut State, records: &Records) -> Result<(), Error> {
         state.append(records, self.durability == Durability::None)
+    }
+
+    fn append_code(&self, state: &mut State, hash: &Hash, code: &[u8]) -> Result<(), Error> {
+        let mut records = Records::default();
+        records.push_marked(Kind::Code, &self.marks, |out| {
+            out.extend_from_slice(hash);
+            out.extend_from_slice(code);
+        });
+        self.disk.append(&state.code, &self.dir().join(CODE), &records.bytes)?;
+        state.codes.insert(*hash, state.code_len);
+        state.code_len += records.bytes.len() as u64;
+        state.code_added = true;
+        Ok(())
+    }
+
+    /// Appends extents to the block that is being written; the first ones begin it.
+    fn append_extents(&self, state: &mut State, records: &Records) -> Result<(), Error> {
+        if state.begun.is_none() {
+            self.rotate(state)?;
+        }
+        let mut at = (state.last().number, state.last().len);
+        let mut begun = state.begun.take().unwrap_or_default();
+        begun.begin.get_or_insert(at);
+        for frame in records.iter() {
+            begun.twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, at)));
+            at.1 += frame.len() as u64;
+        }
+        state.begun = Some(begun);
+        self.append(state, records)
     }
 
     /// Part of a segment to be read without the lock: a visitor may take long, or write. A segment that is pruned
@@ -279,38 +310,27 @@ impl Log for FileLog {
         if state.promise.is_none() {
             return Err(Error::ReadOnly);
         }
-        self.rotate(state)?;
-        let code_path = self.dir().join(CODE);
+        if state.begun.is_none() {
+            self.rotate(state)?;
+        }
         for (hash, code) in &codes {
-            let mut records = Records::default();
-            records.push_marked(Kind::Code, &self.marks, |out| {
-                out.extend_from_slice(hash);
-                out.extend_from_slice(code);
-            });
-            self.disk.append(&state.code, &code_path, &records.bytes)?;
-            state.codes.insert(*hash, state.code_len);
-            state.code_len += records.bytes.len() as u64;
+            self.append_code(state, hash, code)?;
         }
-        if !codes.is_empty() && self.durability == Durability::Block {
-            self.disk.sync(&state.code, &code_path)?;
+        let codes = std::mem::take(&mut state.code_added);
+        if codes && self.durability == Durability::Block {
+            self.disk.sync(&state.code, &self.dir().join(CODE))?;
         }
-        let number = state.last().number;
-        let begin = (number, state.last().len);
-        let mut twigs = Vec::new();
         for records in &*extents {
-            let mut offset = state.last().len;
-            for frame in records.iter() {
-                twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, (number, offset))));
-                offset += frame.len() as u64;
-            }
-            self.append(state, records)?;
+            self.append_extents(state, records)?;
         }
-        state.places.insert(block.id, begin, twigs);
+        let Unfinished { begin, twigs, .. } = state.begun.take().unwrap_or_default();
+        let (number, end) = (state.last().number, state.last().len);
         let mut records = Records::default();
-        if !codes.is_empty() {
+        if codes {
             records.push_marked(Kind::CodeEnd, &self.marks, |out| out.extend_from_slice(&state.code_len.to_be_bytes()));
         }
-        let place = (number, state.last().len + records.bytes.len() as u64);
+        let place = (number, end + records.bytes.len() as u64);
+        state.places.insert(block.id, begin.unwrap_or(place), twigs);
         block.encode_into(&mut records, &self.marks);
         state.records.insert(block.id, place);
         state.next_extent = block.first_extent + block.extents;
@@ -323,6 +343,14 @@ impl Log for FileLog {
             (state.tip, state.tip_at, state.height) = (Some(block.id), place, Some(block.height));
         }
         self.written(state, block.committed)
+    }
+
+    fn write_code(&self, hash: &Hash, code: &[u8]) -> Result<(), Error> {
+        self.append_code(&mut self.state(), hash, code)
+    }
+
+    fn write_part(&self, extents: &Records, _first_extent: u64) -> Result<(), Error> {
+        self.append_extents(&mut self.state(), extents)
     }
 
     fn set_tip(&self, tip: TipRecord, height: u64) -> Result<(), Error> {
@@ -363,7 +391,7 @@ impl Log for FileLog {
         loop {
             let offset = frames.offset;
             match frames.next().map_err(at(&path))? {
-                Some((kind @ (Kind::Extent | Kind::Moved), body)) => {
+                Some((kind, body)) if kind.is_extent() => {
                     if !visit(kind, body)? {
                         return Ok(());
                     }
@@ -440,7 +468,7 @@ impl Log for FileLog {
                 let (_, offset) = unpack(spot.place);
                 read_frame(&file, offset, spot.most, &mut frame).map_err(crate::log::disk::at(&path))?;
                 match frame_body(&frame, &self.marks) {
-                    Some((kind @ (Kind::Extent | Kind::Moved), body)) => visit(at, kind, body),
+                    Some((kind, body)) if kind.is_extent() => visit(at, kind, body),
                     _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
                 }
             }

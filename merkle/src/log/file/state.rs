@@ -55,6 +55,10 @@ pub(super) struct State {
     pub(super) codes: HashMap<Hash, u64>,
     pub(super) places: Places<At>,
     pub(super) records: HashMap<u64, At>,
+    /// Begin and twigs of a block of which parts are written.
+    pub(super) begun: Option<Unfinished>,
+    /// True if the next block brings code that is written.
+    pub(super) code_added: bool,
     /// Block records found when opening, until they are taken.
     pub(super) found: Vec<BlockRecord>,
     pub(super) tip: Option<u64>,
@@ -86,12 +90,12 @@ pub(super) const fn unpack(place: u64) -> At {
 }
 
 /// Extents of a block whose record the scan has not met yet.
-#[derive(Default)]
-struct Unfinished {
-    begin: Option<At>,
-    twigs: Vec<(u64, At)>,
+#[derive(Debug, Default)]
+pub(super) struct Unfinished {
+    pub(super) begin: Option<At>,
+    pub(super) twigs: Vec<(u64, At)>,
     /// Length of code that the block needs.
-    code: u64,
+    pub(super) code: u64,
 }
 
 impl State {
@@ -157,7 +161,7 @@ impl State {
     /// Indexes a record. Returns false if it does not continue what came before.
     fn visit(&mut self, kind: Kind, body: &[u8], place: At, open: &mut Unfinished) -> bool {
         match kind {
-            Kind::Extent | Kind::Moved => {
+            Kind::Extent | Kind::Moved | Kind::Kept => {
                 open.begin.get_or_insert(place);
                 open.twigs.extend(opens_twig(body).map(|twig| (twig, place)));
             }

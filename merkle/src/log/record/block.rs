@@ -91,6 +91,16 @@ impl BlockRecord {
     }
 }
 
+impl BlockRecord {
+    /// Parent of a block that is a restored snapshot: its extents are the whole state after it.
+    pub(crate) const NO_PARENT: u64 = MAX_COUNT;
+
+    /// True if the block is a restored snapshot.
+    pub(crate) const fn is_base(&self) -> bool {
+        self.parent_id == Self::NO_PARENT
+    }
+}
+
 /// Record that makes a written block the tip: a staged block that is committed, or the target of a rewind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TipRecord {

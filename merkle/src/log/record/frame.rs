@@ -29,9 +29,16 @@ pub(crate) enum Kind {
     Tip = 6,
     Checkpoint = 7,
     CodeEnd = 8,
+    /// Extent of a snapshot.
+    Kept = 16,
 }
 
 impl Kind {
+    /// True for the kinds of extents.
+    pub(crate) const fn is_extent(self) -> bool {
+        matches!(self, Self::Extent | Self::Moved | Self::Kept)
+    }
+
     const fn from_id(id: u8) -> Option<Self> {
         match id {
             1 => Some(Self::Params),
@@ -42,6 +49,7 @@ impl Kind {
             6 => Some(Self::Tip),
             7 => Some(Self::Checkpoint),
             8 => Some(Self::CodeEnd),
+            16 => Some(Self::Kept),
             _ => None,
         }
     }
@@ -86,7 +94,7 @@ impl Marks {
         match kind {
             Kind::Block | Kind::Tip | Kind::Code | Kind::CodeEnd => self.mask,
             // Recovery never searches for them. They are made before their store is known.
-            Kind::Params | Kind::Extent | Kind::Moved | Kind::Checkpoint => 0,
+            Kind::Params | Kind::Extent | Kind::Moved | Kind::Kept | Kind::Checkpoint => 0,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! params = "PHXM" || Params
 //! extent = first_sn || height || entries || deletes || entry* || (sn || key_len || key)*
 //! moved  = first_sn || height || entries || 0 || (from || height || entry)*
+//! kept   = first_sn || height || entries || 0 || (active || height || entry)*
 //! block  = mark || seq || committed || id || parent_id || height || parent || root || first_extent || extents
 //!          || first_sn || next_sn || floor || active || payload
 //! tip    = mark || seq || id || note
@@ -16,7 +17,8 @@
 //! bytes and a mask on their checksums, and on those of code, are made from the store's secret.
 //!
 //! A deletion appends no entry; its extent names the key and the position that it deactivates. Entries that compaction
-//! moves keep their height, and come with their old position.
+//! moves keep their height, and come with their old position. A restored snapshot begins with a block of kept extents: all
+//! positions from the floor's twig on, each with its height and active bit.
 
 mod block;
 mod extent;

@@ -86,6 +86,8 @@ struct State {
     height: Option<u64>,
     next_seq: u64,
     next_extent: u64,
+    /// Number of the first extent, and twigs, of a block of which parts are written.
+    begun: Option<(u64, Vec<(u64, u64)>)>,
     /// Note of the last tip, when the log was opened.
     note: Vec<u8>,
     /// Promise as opening found it.
@@ -104,6 +106,7 @@ impl State {
             height: None,
             next_seq: 0,
             next_extent: 0,
+            begun: None,
             note: Vec::new(),
             found_promise,
             promise: None,
@@ -539,6 +542,15 @@ impl RocksLog {
     }
 }
 
+fn code_row(hash: &Hash, code: &[u8], marks: &Marks) -> Records {
+    let mut records = Records::default();
+    records.push_marked(Kind::Code, marks, |out| {
+        out.extend_from_slice(hash);
+        out.extend_from_slice(code);
+    });
+    records
+}
+
 impl Log for RocksLog {
     fn path(&self) -> PathBuf {
         self.path.clone()
@@ -561,19 +573,17 @@ impl Log for RocksLog {
         let Batch { block, extents, codes } = batch;
         let (entries, code) = (self.family(ENTRIES), self.family(CODE));
         let bytes: usize = extents.iter().map(|records| records.bytes.len() + 24 * records.len()).sum();
-        let frames = || (block.first_extent..).zip(extents.iter().flat_map(Records::iter));
+        let (begin, mut twigs) = self.state().begun.take().unwrap_or((block.first_extent, Vec::new()));
+        let rest = extents.iter().map(|records| records.len() as u64).sum::<u64>();
+        let first_extent = block.first_extent + block.extents - rest;
+        let frames = || (first_extent..).zip(extents.iter().flat_map(Records::iter));
         let opened = |(extent, frame): (u64, &[u8])| Some((opens_twig(&frame[FRAME_HEADER..])?, extent));
-        let twigs = frames().filter_map(opened).collect();
+        twigs.extend(frames().filter_map(opened));
         let tables = self.tables.as_ref().filter(|_| bytes as u64 >= self.disk.segment_bytes(TABLE_BYTES));
         let in_batch = if tables.is_some() { 0 } else { bytes.min(BATCH_BYTES as usize) };
         let mut out = WriteBatch::with_capacity_bytes(in_batch + 4096);
         for (hash, bytes) in codes {
-            let mut records = Records::default();
-            records.push_marked(Kind::Code, self.marks(), |out| {
-                out.extend_from_slice(&hash);
-                out.extend_from_slice(&bytes);
-            });
-            out.put_cf(&code, hash, records.bytes);
+            out.put_cf(&code, hash, code_row(&hash, &bytes, self.marks()).bytes);
         }
         if let Some(tables) = tables {
             self.put_table(tables, frames(), bytes)?;
@@ -593,12 +603,31 @@ impl Log for RocksLog {
         }
         self.put(out, block.committed)?;
         let state = &mut *self.state();
-        state.places.insert(block.id, block.first_extent, twigs);
+        state.places.insert(block.id, begin, twigs);
         (state.next_extent, state.next_seq) = (block.first_extent + block.extents, block.seq + 1);
         if block.committed {
             (state.tip, state.height) = (Some(block.id), Some(block.height));
         }
         self.written(state, block.committed)
+    }
+
+    fn write_code(&self, hash: &Hash, code: &[u8]) -> Result<(), Error> {
+        let mut out = WriteBatch::default();
+        out.put_cf(&self.family(CODE), hash, code_row(hash, code, self.marks()).bytes);
+        self.put(out, false)
+    }
+
+    fn write_part(&self, extents: &Records, first_extent: u64) -> Result<(), Error> {
+        let (entries, mut out) = (self.family(ENTRIES), WriteBatch::default());
+        let frames = || (first_extent..).zip(extents.iter());
+        {
+            let mut state = self.state();
+            state.unflushed = true;
+            let (_, twigs) = state.begun.get_or_insert((first_extent, Vec::new()));
+            twigs.extend(frames().filter_map(|(extent, frame)| Some((opens_twig(&frame[FRAME_HEADER..])?, extent))));
+        }
+        frames().for_each(|(extent, frame)| out.put_cf(&entries, extent.to_be_bytes(), frame));
+        self.put(out, false)
     }
 
     fn set_tip(&self, tip: TipRecord, height: u64) -> Result<(), Error> {
@@ -652,7 +681,7 @@ impl Log for RocksLog {
             extents.status().map_err(|error| self.typed(error))?;
             match extents.item() {
                 Some((key, frame)) if number(key) == Some(at) => match frame_body(frame, self.marks()) {
-                    Some((kind @ (Kind::Extent | Kind::Moved), body)) => {
+                    Some((kind, body)) if kind.is_extent() => {
                         twigs.extend(opens_twig(body).map(|twig| (twig, at)));
                         if !visit(kind, body)? {
                             return Ok(());
@@ -709,7 +738,7 @@ impl Log for RocksLog {
             let found = self.db.get_pinned_cf(&entries, spot.place.to_be_bytes());
             match found.map_err(|error| self.typed(error))?.as_deref().and_then(|frame| frame_body(frame, self.marks()))
             {
-                Some((kind @ (Kind::Extent | Kind::Moved), body)) => visit(at, kind, body),
+                Some((kind, body)) if kind.is_extent() => visit(at, kind, body),
                 _ => return Err(self.corrupt("an extent")),
             }
         }

@@ -279,7 +279,7 @@ impl Store {
                     // Marks with only a new next key have their old values here, which changes nothing.
                     ExtentItem::Entry(entry, _) if !entry.sentinel => delta.put(entry.key, entry.value),
                     ExtentItem::Delete(_, key) => delta.delete(key),
-                    ExtentItem::Entry(..) | ExtentItem::Moved(..) => {}
+                    ExtentItem::Entry(..) | ExtentItem::Moved(..) | ExtentItem::Kept(..) => {}
                 });
                 Ok(true)
             })?;
