@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::common::life::{Oracle, config, copy, copy_live, number, turn};
+use crate::common::life::{Oracle, boundaries, config, copy, copy_live, number, turn};
 use phalanx_merkle::{Access, Durability, Error, Store};
 use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
@@ -229,25 +229,6 @@ fn sorted(export: &[u8]) -> Vec<&[u8]> {
     }
     records.sort_unstable();
     records
-}
-
-/// Ends of the records of a file, as far as they can be told.
-fn boundaries(name: &str, bytes: &[u8]) -> Vec<usize> {
-    let (mut ends, mut at) = (vec![0], 0);
-    if name.ends_with(".seg") || name == "code.log" || name.starts_with("checkpoint") {
-        while at + 9 <= bytes.len() {
-            at += 9 + u32::from_be_bytes(bytes[at + 4..at + 8].try_into().expect("four bytes")) as usize;
-            ends.push(at.min(bytes.len()));
-        }
-    } else if name.ends_with(".log") || name.starts_with("MANIFEST") {
-        while at + 7 <= bytes.len() {
-            at += 7 + usize::from(u16::from_le_bytes([bytes[at + 4], bytes[at + 5]]));
-            let left = (1 << 15) - at % (1 << 15);
-            at += if left < 7 { left } else { 0 };
-            ends.push(at.min(bytes.len()));
-        }
-    }
-    ends
 }
 
 fn content(dir: &Path) -> BTreeMap<String, Vec<u8>> {

@@ -156,6 +156,21 @@ impl FileLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// State of a log that takes writes.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; after a failed append [`Error::Poisoned`], before any step that could fail on its own.
+    fn writing(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.state();
+        if state.promise.is_none() {
+            return Err(Error::ReadOnly);
+        }
+        if state.torn {
+            return Err(Error::Poisoned);
+        }
+        Ok(state)
+    }
+
     fn append(&self, state: &mut State, records: &Records) -> Result<(), Error> {
         state.append(records, self.durability == Durability::None)
     }
@@ -166,7 +181,8 @@ impl FileLog {
             out.extend_from_slice(hash);
             out.extend_from_slice(code);
         });
-        self.disk.append(&state.code, &self.dir().join(CODE), &records.bytes)?;
+        // Later rows would follow an unknown part.
+        self.disk.append(&state.code, &self.dir().join(CODE), &records.bytes).inspect_err(|_| state.torn = true)?;
         state.codes.insert(*hash, state.code_len);
         state.code_len += records.bytes.len() as u64;
         state.code_added = true;
@@ -306,10 +322,7 @@ impl Log for FileLog {
 
     fn write(&self, batch: Batch) -> Result<(), Error> {
         let Batch { block, extents, codes } = batch;
-        let state = &mut *self.state();
-        if state.promise.is_none() {
-            return Err(Error::ReadOnly);
-        }
+        let state = &mut *self.writing()?;
         if state.begun.is_none() {
             self.rotate(state)?;
         }
@@ -346,18 +359,15 @@ impl Log for FileLog {
     }
 
     fn write_code(&self, hash: &Hash, code: &[u8]) -> Result<(), Error> {
-        self.append_code(&mut self.state(), hash, code)
+        self.append_code(&mut *self.writing()?, hash, code)
     }
 
     fn write_part(&self, extents: &Records, _first_extent: u64) -> Result<(), Error> {
-        self.append_extents(&mut self.state(), extents)
+        self.append_extents(&mut *self.writing()?, extents)
     }
 
     fn set_tip(&self, tip: TipRecord, height: u64) -> Result<(), Error> {
-        let state = &mut *self.state();
-        if state.promise.is_none() {
-            return Err(Error::ReadOnly);
-        }
+        let state = &mut *self.writing()?;
         let place = (state.last().number, state.last().len);
         self.append(state, &tip.encode(&self.marks))?;
         (state.tip, state.tip_at, state.next_seq) = (Some(tip.id), place, tip.seq + 1);
@@ -366,7 +376,7 @@ impl Log for FileLog {
     }
 
     fn flush(&self) -> Result<(), Error> {
-        self.make_durable(&mut self.state())
+        self.make_durable(&mut *self.writing()?)
     }
 
     fn blocks(&self) -> Result<Vec<BlockRecord>, Error> {
@@ -483,7 +493,7 @@ impl Log for FileLog {
 
     fn settle(&self) -> Result<(), Error> {
         let (code, last, path, reached, place) = {
-            let mut state = self.state();
+            let mut state = self.writing()?;
             state.push_buffer()?;
             let reached = Reached { next_seq: state.next_seq, height: state.height };
             let place = (pack((state.last().number, state.last().len)), state.code_len);
@@ -501,7 +511,7 @@ impl Log for FileLog {
     }
 
     fn prune(&self, id: u64) -> Result<(), Error> {
-        let state = &mut *self.state();
+        let state = &mut *self.writing()?;
         state.push_buffer()?;
         let last = state.segments.len() - 1;
         let gone = state.segments[..last].iter().take_while(|segment| segment.last_id < id).count();

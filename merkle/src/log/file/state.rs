@@ -46,7 +46,7 @@ pub(super) struct State {
     pub(super) segments: Vec<Segment>,
     /// Bytes of the last segment that `Durability::None` has not written yet.
     pub(super) buffer: Vec<u8>,
-    /// True if an append failed: later bytes would follow an unknown part.
+    /// True if an append to a segment or to the code failed: later bytes would follow an unknown part.
     pub(super) torn: bool,
     pub(super) code: Arc<File>,
     pub(super) code_len: u64,
