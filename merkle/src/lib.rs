@@ -60,7 +60,8 @@ pub use phalanx_merkle_proof::{
 };
 pub use recovery::{Ignored, Opened};
 pub use store::{
-    Background, Exporter, Fork, Prepared, Reader, Restore, Snapshot, Store, discard_import, interrupted_import,
+    Background, EXPORT_HEAD_LEN, Exporter, Fork, Prepared, Reader, Restore, Snapshot, Store, discard_import,
+    export_params, interrupted_import,
 };
 #[doc(hidden)]
 pub use types::faults;

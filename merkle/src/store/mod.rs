@@ -17,6 +17,7 @@ mod reader;
 mod prepared;
 
 pub use background::Background;
+pub use export::{EXPORT_HEAD_LEN, export_params};
 pub use exporter::Exporter;
 pub use forks::Fork;
 pub use handle::Store;

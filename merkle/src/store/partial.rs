@@ -43,15 +43,32 @@ pub fn interrupted_import(dir: &Path) -> Option<PathBuf> {
 /// Removes what an interrupted import, restore or backup into `dir` left. Returns false if there was nothing.
 ///
 /// # Errors
-/// [`Error::Locked`] if it still runs; [`Error::Io`].
+/// [`Error::Locked`] if it still runs; [`Error::NotEmpty`] if there is something else, which stays; [`Error::Io`].
 pub fn discard_import(dir: &Path) -> Result<bool, Error> {
     let path = beside(dir);
     if !path.exists() {
         return Ok(false);
     }
+    refuse_others(&path)?;
     let _lock = lock(&path)?;
     std::fs::remove_dir_all(&path).map_err(at(&path))?;
     Ok(true)
+}
+
+/// Refuses a directory with files that no import, restore or backup made.
+fn refuse_others(path: &Path) -> Result<(), Error> {
+    for entry in std::fs::read_dir(path).map_err(at(path))? {
+        let name = entry.map_err(at(path))?.file_name();
+        let name = name.to_string_lossy();
+        let is_ours = ["lock", "store", "manifest", "manifest.new"].contains(&&*name)
+            || [".chunk", ".new"].iter().any(|end| {
+                name.strip_suffix(end).is_some_and(|stem| stem.len() >= 8 && stem.bytes().all(|b| b.is_ascii_digit()))
+            });
+        if !is_ours {
+            return Err(Error::NotEmpty { path: path.to_path_buf() });
+        }
+    }
+    Ok(())
 }
 
 fn lock(path: &Path) -> Result<File, Error> {
@@ -68,17 +85,14 @@ impl Partial {
     /// Begins or continues a store in the making for the place that a configuration names.
     ///
     /// # Errors
-    /// [`Error::Format`] if the place is not empty, [`Error::NotWritten`] in memory, [`Error::Locked`], [`Error::Io`].
+    /// [`Error::NotEmpty`] if the place, or the directory beside it, holds something else; [`Error::NotWritten`] in memory;
+    /// [`Error::Locked`]; [`Error::Io`].
     pub(super) fn begin(config: &StoreConfig) -> Result<Self, Error> {
         let target = real(config.backend.path().ok_or(Error::NotWritten)?);
         match std::fs::read_dir(&target) {
             Ok(mut entries) => {
                 if entries.next().is_some() {
-                    return Err(Error::Format {
-                        path: target,
-                        found: "something".into(),
-                        expected: "an empty place".into(),
-                    });
+                    return Err(Error::NotEmpty { path: target });
                 }
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&target)(error)),
@@ -86,6 +100,7 @@ impl Partial {
         }
         let path = beside(&target);
         std::fs::create_dir_all(&path).map_err(at(&path))?;
+        refuse_others(&path)?;
         let lock = lock(&path)?;
         Ok(Self { target, path, lock, disk: Disk::new(config.faults.clone()) })
     }

@@ -33,8 +33,8 @@ impl Restore {
     /// Going on reads and checks the chunks that are there. Chunks of another snapshot are removed.
     ///
     /// # Errors
-    /// [`Error::Snapshot`] if the manifest is not that of the trusted block; [`Error::Format`] if it has other parameters or the
-    /// place is not empty; [`Error::NotWritten`] in memory; [`Error::Locked`]; [`Error::Io`].
+    /// [`Error::Snapshot`] if the manifest is not that of the trusted block; [`Error::Format`] if it has other parameters;
+    /// [`Error::NotEmpty`] if the place is not; [`Error::NotWritten`] in memory; [`Error::Locked`]; [`Error::Io`].
     pub fn begin(config: StoreConfig, manifest: &[u8], height: u64, root: &Hash) -> Result<Self, Error> {
         let importer = Importer::new(manifest, config.contents, height, root)?;
         let found = importer.manifest().params;

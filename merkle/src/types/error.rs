@@ -11,6 +11,11 @@ pub(crate) fn hex(hash: &Hash) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Height in words.
+fn height_of(height: Option<u64>) -> String {
+    height.map_or_else(|| "before its first block".into(), |height| format!("at height {height}"))
+}
+
 /// Error of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -38,6 +43,18 @@ pub enum Error {
         found: &'static str,
         /// Backend that the caller asked for.
         expected: &'static str,
+    },
+    /// A store cannot be made at the path: something is there. Nothing was changed.
+    #[error("{} is not empty: choose an absent or empty directory", path.display())]
+    NotEmpty {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Chunks of an interrupted restore are there: the restore goes on with them, and an import has to discard them first.
+    #[error("{} holds chunks of an interrupted restore: go on with it, or discard them", path.display())]
+    Interrupted {
+        /// Directory of the chunks.
+        path: PathBuf,
     },
     /// The store was opened with [`Access::Read`](crate::Access::Read).
     #[error("the store was opened for reading only")]
@@ -70,7 +87,7 @@ pub enum Error {
         what: String,
     },
     /// The store ends below the height that the caller knows as committed.
-    #[error("the store ends at height {found:?}, committed was {expected}")]
+    #[error("the store ends {}, committed was {expected}", height_of(*found))]
     Behind {
         /// Height of the store's last block.
         found: Option<u64>,

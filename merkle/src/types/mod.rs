@@ -30,7 +30,7 @@ pub(crate) use error::hex;
 pub(crate) use faults::{Faults, Step, Verdict};
 pub use fork_join::{ForkJoin, ForkJoinObserver};
 pub(crate) use hash::prefix;
-pub(crate) use limits::MAX_PAYLOAD_LEN;
+pub(crate) use limits::{MAX_CODE_LEN, MAX_PAYLOAD_LEN};
 pub use locator::Locator;
 pub(crate) use locator::Lookup;
 pub use memory_use::{CacheUse, MemoryUse};

@@ -28,4 +28,5 @@ mod full;
 mod kill;
 mod beside;
 mod snapshots;
+mod streams;
 mod sweep;

@@ -266,7 +266,7 @@ fn an_interrupted_restore_goes_on() {
         assert_eq!(copy.root(), store.root());
         assert_eq!(partial(place), None, "nothing is left beside");
         assert!(
-            matches!(Restore::begin(config.clone(), &bytes, height, &root), Err(Error::Format { .. })),
+            matches!(Restore::begin(config.clone(), &bytes, height, &root), Err(Error::NotEmpty { .. })),
             "it is taken"
         );
     }
