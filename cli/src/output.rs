@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use phalanx_lab::{
     error::Usage,
+    machine::temporary::{Unfinished, in_the_making},
     report::{self, Output},
     result::BenchResult,
 };
@@ -35,7 +36,7 @@ pub(crate) fn whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 pub(crate) struct Beside {
     file: BufWriter<File>,
     /// Name in the making; `None` if the file is written in place.
-    new: Option<PathBuf>,
+    new: Option<Unfinished>,
     path: PathBuf,
 }
 
@@ -44,13 +45,9 @@ impl Beside {
     pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let in_place = fs::metadata(&path).is_ok_and(|meta| !meta.is_file());
-        let new = (!in_place).then(|| {
-            let mut name = path.clone().into_os_string();
-            name.push(format!(".{}.partial", std::process::id()));
-            PathBuf::from(name)
-        });
+        let new = (!in_place).then(|| Unfinished::new(in_the_making(&path)));
         let opened = match &new {
-            Some(new) => File::create(new),
+            Some(new) => File::create(new.path()),
             None => OpenOptions::new().write(true).open(&path),
         };
         let file = opened.with_context(|| format!("creating {}", path.display()))?;
@@ -65,12 +62,9 @@ impl Beside {
 
     fn sync_and_rename(&mut self) -> std::io::Result<()> {
         self.file.flush()?;
-        let Some(new) = &self.new else { return Ok(()) };
+        let Some(new) = self.new.take() else { return Ok(()) };
         self.file.get_ref().sync_all()?;
-        fs::rename(new, &self.path)?;
-        self.new = None;
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()
+        new.finish(&self.path)
     }
 }
 
@@ -81,14 +75,6 @@ impl std::io::Write for Beside {
 
     fn flush(&mut self) -> std::io::Result<()> {
         self.file.flush()
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        if let Some(new) = &self.new {
-            let _ = fs::remove_file(new);
-        }
     }
 }
 

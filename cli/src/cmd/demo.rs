@@ -39,7 +39,7 @@ pub(crate) struct DemoArgs {
 
 impl DemoArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let results = self.measure(&ui::open()?)?;
+        let results = self.measure(&ui::open())?;
         output::results(&results, self.json.as_deref(), &results, None, Some(&self.report))?;
         Ok(exit::code_of_results(&results))
     }
