@@ -74,9 +74,13 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
         };
         match store {
             Some(merkle::Error::OtherRoot { .. } | merkle::Error::Snapshot(_)) => return DIVERGENCE,
-            Some(merkle::Error::Key { .. } | merkle::Error::NoStore { .. } | merkle::Error::OtherBackend { .. }) => {
-                return USAGE;
-            }
+            Some(
+                merkle::Error::Key { .. }
+                | merkle::Error::NoStore { .. }
+                | merkle::Error::NotEmpty { .. }
+                | merkle::Error::Interrupted { .. }
+                | merkle::Error::OtherBackend { .. },
+            ) => return USAGE,
             _ => {}
         }
         if let Some(

@@ -1,7 +1,13 @@
 //! Imports, exports and snapshots of a store: all or nothing, and proven.
 
 use crate::command::{disk_stores, phalanx, run};
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
 
 const LOAD: &str = "--workload mixed --accounts 300 --txs 2000 --block-txs 200 --oracle off";
 
@@ -94,21 +100,154 @@ fn snapshots_of_both_backends_are_equal_and_restored() {
     run(&format!("state discard --db file:{}", dir.path().join("none").display()));
 }
 
+fn send(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().expect("kill starts");
+    assert!(sent.success());
+}
+
+/// Waits for a name in a folder.
+fn wait_for_name(dir: &Path, begin: &str) {
+    while !names(dir).iter().any(|name| name.starts_with(begin)) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 #[test]
-fn a_second_signal_removes_temporary_stores() {
-    for signal in ["TERM", "HUP"] {
+fn temporary_stores_go_with_a_signal() {
+    for (signal, times) in [("TERM", 1), ("HUP", 1), ("INT", 2), ("TERM", 2), ("HUP", 2)] {
         let dir = tempfile::tempdir().expect("a folder");
         let mut command: Command = phalanx("bench store --keys 200000 --updates 2000 --blocks 100000".split(' '));
         let mut child = command.env("TMPDIR", dir.path()).spawn().expect("the binary starts");
-        let send = || Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().expect("kill starts");
-        while names(dir.path()).is_empty() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        std::thread::sleep(Duration::from_millis(300));
-        send();
-        send();
+        wait_for_name(dir.path(), "phalanx-");
+        std::thread::sleep(Duration::from_millis(200));
+        (0..times).for_each(|_| send(&child, signal));
         let ended = child.wait().expect("a child");
-        assert_eq!(ended.code(), Some(130), "{signal}");
-        assert_eq!(names(dir.path()), [""; 0], "{signal}");
+        assert_eq!(ended.code(), Some(130), "{signal} {times}");
+        assert_eq!(names(dir.path()), [""; 0], "{signal} {times}");
     }
+}
+
+#[test]
+fn a_signal_ends_a_copy_without_half_a_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (name, _) = made("file", dir.path());
+    let out = dir.path().join("out");
+    let mut ended_early = 0;
+    for round in 0..24u64 {
+        fs::create_dir(&out).expect("a folder");
+        let (signal, what) = (["TERM", "HUP", "INT"][round as usize % 3], ["export", "snapshot"][round as usize % 2]);
+        let line = format!("state {what} --db {name} {}", out.join("whole").display());
+        let mut child = phalanx(line.split(' ')).spawn().expect("the binary starts");
+        std::thread::sleep(Duration::from_millis(3 + 2 * (round / 2)));
+        send(&child, signal);
+        let code = child.wait().expect("a child").code();
+        let left = names(&out);
+        match code {
+            Some(0) => assert_eq!(left, ["whole"], "{what}"),
+            Some(130) => {
+                assert!(left.is_empty() || left == ["whole"], "{what} {signal}: {left:?}");
+                ended_early += 1;
+            }
+            // The process had not begun to watch.
+            None => assert_eq!(left, [""; 0], "{what}"),
+            _ => panic!("{what} {signal}: {code:?}"),
+        }
+        fs::remove_dir_all(&out).expect("a folder");
+    }
+    println!("{ended_early} of 24 copies were interrupted");
+}
+
+#[test]
+fn an_interrupted_import_is_no_store_and_is_repeated_or_discarded() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (name, root) = made("file", dir.path());
+    let stream = dir.path().join("stream");
+    assert_eq!(run(&format!("state export --db {name} {}", stream.display())).code, Some(0));
+    let bytes = fs::read(&stream).expect("a stream");
+    for kind in disk_stores() {
+        for (signal, repeat) in [("TERM", true), ("HUP", false), ("INT", true), ("KILL", true), ("KILL", false)] {
+            let place = dir.path().join("place");
+            let db = format!("{kind}:{}", place.display());
+            let line = format!("state import --db {db} --root {root} -");
+            let mut child = phalanx(line.split(' ')).stdin(Stdio::piped()).spawn().expect("the binary starts");
+            let mut stdin = child.stdin.take().expect("a pipe");
+            stdin.write_all(&bytes[..bytes.len() / 2]).expect("it reads");
+            wait_for_name(dir.path(), "place.partial");
+            run(&format!("state discard --db {db}")).refused(6, "is open elsewhere");
+            send(&child, signal);
+            let code = child.wait().expect("a child").code();
+            assert_eq!(code, if signal == "KILL" { None } else { Some(130) }, "{kind} {signal}");
+            for command in ["info", "check", "prune"] {
+                run(&format!("state {command} --db {}", place.display())).refused(2, "interrupted");
+            }
+            if repeat {
+                let line = format!("state import --db {db} --root {root} {}", stream.display());
+                assert_eq!(run(&line).code, Some(0), "{kind} {signal}");
+                assert_eq!(run(&format!("state check --db {}", place.display())).code, Some(0), "{kind} {signal}");
+                fs::remove_dir_all(&place).expect("a folder");
+            } else {
+                assert!(run(&format!("state discard --db {db}")).stdout.contains("removed"), "{kind} {signal}");
+                run(&format!("state info --db {}", place.display())).refused(2, "no such directory");
+            }
+            assert!(!names(dir.path()).iter().any(|name| name.starts_with("place")), "{kind} {signal}");
+        }
+    }
+    // What no import made is not removed.
+    fs::create_dir(dir.path().join("place.partial")).expect("a folder");
+    fs::write(dir.path().join("place.partial/diary"), "not ours").expect("a file");
+    let db = dir.path().join("place");
+    run(&format!("state discard --db {}", db.display())).refused(2, "is not empty");
+    run(&format!("state import --db {} {}", db.display(), stream.display())).refused(2, "is not empty");
+    assert!(dir.path().join("place.partial/diary").exists());
+}
+
+/// As under `nohup`.
+#[test]
+fn an_ignored_hangup_stays_ignored() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$P\" state import --db \"$D\" -"]);
+    command.env("P", env!("CARGO_BIN_EXE_phalanx")).env("D", dir.path().join("place"));
+    command.stdin(Stdio::piped()).stderr(Stdio::null()).stdout(Stdio::null());
+    let (name, _) = made("file", dir.path());
+    let stream = dir.path().join("stream");
+    assert_eq!(run(&format!("state export --db {name} {}", stream.display())).code, Some(0));
+    let mut child = command.spawn().expect("a shell");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(&fs::read(&stream).expect("a stream")[..5000]).expect("it reads");
+    wait_for_name(dir.path(), "place.partial");
+    send(&child, "HUP");
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(child.try_wait().expect("a child").is_none(), "it goes on");
+    send(&child, "TERM");
+    assert_eq!(child.wait().expect("a child").code(), Some(130));
+}
+
+/// Changes one byte of the file of code, and takes the file away.
+#[test]
+fn a_store_without_its_code_is_never_sound() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (_, root) = made("file", dir.path());
+    let code = dir.path().join("file/code.log");
+    let whole = fs::read(&code).expect("a file");
+    assert!(whole.len() > 1000, "the load has contracts");
+    let out = dir.path().join("out");
+    let looks = || {
+        let (db, out) = (dir.path().join("file"), out.display());
+        ["info", "check"].map(|command| format!("state {command} --db {}", db.display())).into_iter().chain([
+            format!("state export --db {} {out}", db.display()),
+            format!("state backup --db {} --to {out}", db.display()),
+        ])
+    };
+    for at in (0..whole.len()).step_by(whole.len() / 12) {
+        let mut changed = whole.clone();
+        changed[at] ^= 4;
+        fs::write(&code, &changed).expect("a file");
+        looks().for_each(|line| run(&line).refused(6, "is corrupt"));
+        assert!(fs::read(&code).expect("a file") == changed && !out.exists(), "byte {at}: nothing is cut or made");
+        fs::write(&code, &whole[..at]).expect("a file");
+        looks().for_each(|line| run(&line).refused(6, "is corrupt"));
+    }
+    fs::write(&code, &whole).expect("a file");
+    assert_eq!(run(&format!("state check --db {}", dir.path().join("file").display())).code, Some(0), "{root}");
 }

@@ -14,6 +14,7 @@ mod docs;
 mod insight;
 mod interrupted;
 mod killed;
+mod looks;
 mod markets;
 mod outputs;
 mod replay;

@@ -218,7 +218,7 @@ fn a_store_has_one_service() {
         let service = people.open(StoreConfig::new(place(path.clone()))).expect("a service");
         let second = people.open(StoreConfig::new(place(path.clone())));
         assert!(matches!(second, Err(phalanx::Error::Store(merkle::Error::Locked { .. }))), "{kind}: {second:?}");
-        run(&format!("state info --db {kind}:{}", path.display())).refused(6, "is open elsewhere");
+        run(&format!("state prune --db {kind}:{}", path.display())).refused(6, "is open elsewhere");
         assert_eq!(live(&people, &service, &[], kind).committed, HEIGHT);
         let committed = service.status().committed;
         drop(service);
