@@ -24,7 +24,7 @@ use super::{
     frames::read_at,
     record::{Fields, Marks},
 };
-use crate::types::Error;
+use crate::{metrics, types::Error};
 
 /// Name of the file.
 const NAME: &str = "promise";
@@ -115,6 +115,18 @@ pub(super) fn read(dir: &Path, marks: &Marks) -> Result<Promise, Error> {
         .map_err(at(&path))?
         .map(|(.., promise)| promise)
         .ok_or_else(|| corrupt("no slot is whole, so it is unknown how much of the log was promised"))
+}
+
+impl Promise {
+    /// Takes over the begin of the log as it is promised now that the log is open: a node that runs prunes meanwhile, and raises
+    /// it before it drops anything.
+    ///
+    /// # Errors
+    /// Errors of [`read`].
+    pub(super) fn renew_begin(&mut self, dir: &Path, marks: &Marks) -> Result<(), Error> {
+        self.first = read(dir, marks)?.first;
+        Ok(())
+    }
 }
 
 /// Slot, generation and content of the newest slot.
@@ -210,7 +222,9 @@ impl PromiseFile {
     fn write(&mut self) -> Result<(), Error> {
         self.generation += 1;
         let bytes = self.now.encode(&self.marks, self.generation);
-        self.disk.overwrite(&self.file, &self.path, self.slot as u64 * SLOT, &bytes)
+        self.disk.overwrite(&self.file, &self.path, self.slot as u64 * SLOT, &bytes)?;
+        metrics::wrote_rows(LEN);
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<(), Error> {

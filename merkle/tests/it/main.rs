@@ -27,6 +27,7 @@ mod forge;
 mod full;
 mod kill;
 mod beside;
+mod reading;
 mod snapshots;
 mod streams;
 mod sweep;

@@ -32,6 +32,7 @@ use crate::{
     log::promise::{self, Promise, PromiseFile, Reached},
     log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord, frame_body},
     log::torn::keep,
+    metrics,
     types::{Access, Durability, Error, Lost, Step, Tail, Torn},
 };
 
@@ -79,7 +80,7 @@ impl FileLog {
         let lock = if writes { Some(Lock::take(dir, LOCK)?) } else { None };
         place.begin(&disk)?;
         // The promise first: a node that runs may write more meanwhile, and never takes a promise back.
-        let found_promise = match place.how {
+        let mut found_promise = match place.how {
             How::Open => promise::read(dir, &marks)?,
             How::Create | How::Adopt => Promise::default(),
         };
@@ -88,6 +89,9 @@ impl FileLog {
             How::Create => vec![Segment::create(dir, 0, params, &marks, &disk)?],
             How::Open | How::Adopt => open_segments(dir, params, &marks, writes)?,
         };
+        if place.how == How::Open {
+            found_promise.renew_begin(dir, &marks)?;
+        }
         let code = match place.how {
             How::Open => existing(&code_path, writes)
                 .map_err(|error| if_missing(error, &code_path, "the file of contract code is missing"))?,
@@ -352,6 +356,7 @@ impl Log for FileLog {
             last.last_id = last.last_id.max(block.id);
         }
         self.append(state, &records)?;
+        metrics::wrote_rows(records.bytes.len());
         if block.committed {
             (state.tip, state.tip_at, state.height) = (Some(block.id), place, Some(block.height));
         }
@@ -369,7 +374,9 @@ impl Log for FileLog {
     fn set_tip(&self, tip: TipRecord, height: u64) -> Result<(), Error> {
         let state = &mut *self.writing()?;
         let place = (state.last().number, state.last().len);
-        self.append(state, &tip.encode(&self.marks))?;
+        let row = tip.encode(&self.marks);
+        self.append(state, &row)?;
+        metrics::wrote_rows(row.bytes.len());
         (state.tip, state.tip_at, state.next_seq) = (Some(tip.id), place, tip.seq + 1);
         state.height = Some(height);
         self.written(state, true)

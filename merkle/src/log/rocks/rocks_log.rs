@@ -220,7 +220,7 @@ impl RocksLog {
         let lock = if access == Access::Read { None } else { Some(Lock::take(&path, LOCK)?) };
         place.begin(&disk)?;
         // The promise first: a node that runs may write more meanwhile, and never takes a promise back.
-        let found_promise = match place.how {
+        let mut found_promise = match place.how {
             How::Open => promise::read(&path, &place.marks)?,
             How::Create | How::Adopt => Promise::default(),
         };
@@ -228,6 +228,9 @@ impl RocksLog {
             How::Create => (None, open_for_writing(&path, past_cache, true)?),
             How::Open | How::Adopt => (wal::check(&path, &place.marks, &disk)?, open_for_reading(&path)?),
         };
+        if place.how == How::Open {
+            found_promise.renew_begin(&path, &place.marks)?;
+        }
         let (place, params, state) = (place.clone(), *params, Mutex::new(State::new(found_promise)));
         let log =
             Self { place, path, durability, params, past_cache, tables: None, db, disk, rewritten, state, torn, lock };
@@ -596,12 +599,16 @@ impl Log for RocksLog {
                 }
             }
         }
-        out.put_cf(&self.family(BLOCKS), block.id.to_be_bytes(), block.encode(self.marks()).bytes);
+        let row = block.encode(self.marks()).bytes;
+        let mut rows = row.len();
+        out.put_cf(&self.family(BLOCKS), block.id.to_be_bytes(), row);
         if block.committed {
-            let tip = TipRecord { seq: block.seq, id: block.id, note: Vec::new() };
-            out.put_cf(&self.family(META), TIP, tip.encode(self.marks()).bytes);
+            let tip = TipRecord { seq: block.seq, id: block.id, note: Vec::new() }.encode(self.marks()).bytes;
+            rows += tip.len();
+            out.put_cf(&self.family(META), TIP, tip);
         }
         self.put(out, block.committed)?;
+        metrics::wrote_rows(rows);
         let state = &mut *self.state();
         state.places.insert(block.id, begin, twigs);
         (state.next_extent, state.next_seq) = (block.first_extent + block.extents, block.seq + 1);
@@ -632,8 +639,11 @@ impl Log for RocksLog {
 
     fn set_tip(&self, tip: TipRecord, height: u64) -> Result<(), Error> {
         let mut out = WriteBatch::default();
-        out.put_cf(&self.family(META), TIP, tip.encode(self.marks()).bytes);
+        let row = tip.encode(self.marks()).bytes;
+        let rows = row.len();
+        out.put_cf(&self.family(META), TIP, row);
         self.put(out, true)?;
+        metrics::wrote_rows(rows);
         let state = &mut *self.state();
         (state.tip, state.next_seq, state.height) = (Some(tip.id), tip.seq + 1, Some(height));
         self.written(state, true)
