@@ -140,6 +140,8 @@ impl Faults for Plan {
 #[derive(Debug, Default)]
 struct Promised {
     acked: Option<u64>,
+    /// Height that survives a power cut.
+    durable: Option<u64>,
     begun: Option<u64>,
     failed: Option<Error>,
 }
@@ -147,7 +149,7 @@ struct Promised {
 /// Lives until the disk fails.
 fn live(kind: &str, dir: &Path, durability: Durability, plan: &Arc<Plan>, past: u64, context: &str) -> Promised {
     let tip = past.checked_sub(1);
-    let mut promised = Promised { acked: tip, begun: tip, failed: None };
+    let mut promised = Promised { acked: tip, durable: tip, begun: tip, failed: None };
     let faults: Arc<dyn Faults> = Arc::<Plan>::clone(plan);
     let mut store = match Store::open(config(kind, dir, durability).with_faults(faults)) {
         Ok(store) => store,
@@ -157,7 +159,12 @@ fn live(kind: &str, dir: &Path, durability: Durability, plan: &Arc<Plan>, past: 
         promised.begun = Some(height);
         let result = turn(&mut store, SEED, &mut |event| match event {
             Event::Written(height) => promised.acked = Some(height),
-            Event::Leaving(height) => promised.acked = Some(height),
+            // What is rewound was durable, and the block that is made anew may not be.
+            Event::Leaving(height) => {
+                promised.acked = Some(height);
+                promised.durable = promised.durable.min(Some(height));
+            }
+            Event::End("flush" | "prune") => promised.durable = promised.acked,
             Event::Begin(_) | Event::End(_) => {}
         });
         let Err(error) = result else { continue };
@@ -219,7 +226,7 @@ fn fails(kind: &str, durability: Durability, how: How, first: u64, stride: u64) 
         copy(&before, &place);
         let plan = Plan { segment_bytes, how, at, dir: place.clone(), image: image.clone(), state: Mutex::default() };
         let plan = Arc::new(plan);
-        let Promised { acked, begun, failed } = live(kind, &place, durability, &plan, past, &context);
+        let Promised { acked, durable, begun, failed } = live(kind, &place, durability, &plan, past, &context);
         let hit = plan.state.lock().expect("no panic").hit.clone();
         let Some(hit) = hit else {
             assert!(failed.is_none(), "{context}: {failed:?}");
@@ -233,8 +240,9 @@ fn fails(kind: &str, durability: Durability, how: How, first: u64, stride: u64) 
             Some(other) => panic!("{context}: {other}"),
         }
         let left = if image.exists() { &image } else { &place };
-        // Without durability everything since the last flush may be gone.
-        let acked = acked.filter(|_| durability != Durability::None).or(past.checked_sub(1));
+        // Without durability, or power, everything since the last flush may be gone.
+        let short = durability == Durability::None || how == How::PowerCut && durability == Durability::Async;
+        let acked = if short { durable } else { acked };
         let mut store = Store::open(config(kind, left, durability)).expect(&context);
         oracle.check(&store, acked, begun, &context);
         turn(&mut store, SEED, &mut |_| ()).expect(&context);

@@ -53,6 +53,8 @@ pub(crate) struct FileLog {
     marks: Marks,
     /// False if it was opened for reading.
     writes: bool,
+    /// True if it was opened for reading beside a node that runs: its last write is not torn, but goes on.
+    beside: bool,
     disk: Disk,
     state: Mutex<State>,
 }
@@ -74,6 +76,7 @@ impl FileLog {
         let Opening { access, durability, params, note, disk, .. } = opening;
         let (dir, marks, writes) = (place.dir(), place.marks, access != Access::Read);
         refuse_format_1(dir, params)?;
+        let beside = !writes && lock::is_taken(dir, LOCK);
         if place.how == How::Create {
             std::fs::create_dir_all(dir).map_err(at(dir))?;
         }
@@ -137,7 +140,7 @@ impl FileLog {
         let tip = state.tip;
         state.height = state.found.iter().find(|record| Some(record.id) == tip).map(|record| record.height);
         let place = place.clone();
-        Ok(Self { place, durability, params: *params, marks, writes, disk, state: Mutex::new(state) })
+        Ok(Self { place, durability, params: *params, marks, writes, beside, disk, state: Mutex::new(state) })
     }
 
     fn dir(&self) -> &Path {
@@ -290,8 +293,7 @@ impl Log for FileLog {
     }
 
     fn heal(self: Box<Self>) -> Result<(Box<dyn Log>, Tail), Error> {
-        if !self.writes && lock::is_taken(self.dir(), LOCK) {
-            // The last write is not torn, but goes on.
+        if self.beside || !self.writes && lock::is_taken(self.dir(), LOCK) {
             return Ok((self, Tail::default()));
         }
         let mut guard = self.state();

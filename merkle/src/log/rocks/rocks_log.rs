@@ -69,6 +69,8 @@ pub(crate) struct RocksLog {
     state: Mutex<State>,
     /// Torn end of the write-ahead log, until it is cut off.
     torn: Option<TornWal>,
+    /// True if it was opened for reading beside a node that runs: its last write is not torn, but goes on.
+    beside: bool,
     /// Absent if the log was opened for reading. Released after the database.
     lock: Option<Lock>,
 }
@@ -218,6 +220,7 @@ impl RocksLog {
             std::fs::create_dir_all(&path).map_err(at(&path))?;
         }
         let lock = if access == Access::Read { None } else { Some(Lock::take(&path, LOCK)?) };
+        let beside = lock.is_none() && lock::is_taken(&path, LOCK);
         place.begin(&disk)?;
         // The promise first: a node that runs may write more meanwhile, and never takes a promise back.
         let mut found_promise = match place.how {
@@ -232,8 +235,21 @@ impl RocksLog {
             found_promise.renew_begin(&path, &place.marks)?;
         }
         let (place, params, state) = (place.clone(), *params, Mutex::new(State::new(found_promise)));
-        let log =
-            Self { place, path, durability, params, past_cache, tables: None, db, disk, rewritten, state, torn, lock };
+        let log = Self {
+            place,
+            path,
+            durability,
+            params,
+            past_cache,
+            tables: None,
+            db,
+            disk,
+            rewritten,
+            state,
+            torn,
+            beside,
+            lock,
+        };
         log.begin()?;
         log.find_blocks()?;
         log.check_promise()?;
@@ -377,8 +393,22 @@ impl RocksLog {
             open_for_writing(&path, past_cache, false)?
         };
         let tables = (past_cache && durability != Durability::None).then(|| Tables::new(&path));
-        let torn = None;
-        let log = Self { place, path, durability, params, past_cache, tables, db, disk, rewritten, state, torn, lock };
+        let (torn, beside) = (None, false);
+        let log = Self {
+            place,
+            path,
+            durability,
+            params,
+            past_cache,
+            tables,
+            db,
+            disk,
+            rewritten,
+            state,
+            torn,
+            beside,
+            lock,
+        };
         let get = |key: &[u8]| log.db.get_cf(&log.family(META), key).map_err(|error| log.typed(error));
         if log.place.how == How::Adopt && get(PARAMS)?.is_none() {
             log.put_head()?;
@@ -392,8 +422,7 @@ impl RocksLog {
 
     /// Ends the opening; see [`Log::heal`].
     fn healed(mut self) -> Result<(Self, Tail), Error> {
-        if self.lock.is_none() && lock::is_taken(&self.path, LOCK) {
-            // The last write is not torn, but goes on.
+        if self.beside || self.lock.is_none() && lock::is_taken(&self.path, LOCK) {
             return Ok((self, Tail::default()));
         }
         let mut torn = Vec::new();
