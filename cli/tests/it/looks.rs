@@ -7,19 +7,22 @@ use crate::{
 };
 use phalanx::merkle::Store;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, OpenOptions},
     io::Write as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 const LOAD: &str = "--workload mixed --accounts 300 --txs 2000 --block-txs 200 --oracle off";
 
 /// Key of an account that is not there.
 const KEY: &str = "0x1111111111111111111111111111111111111111";
+
+/// Time of the last change, and content, by path.
+type Fingerprint = BTreeMap<PathBuf, (SystemTime, Vec<u8>)>;
 
 /// Makes a store under `dir`; returns its folder and root.
 fn made(kind: &str, dir: &Path) -> (PathBuf, String) {
@@ -29,7 +32,7 @@ fn made(kind: &str, dir: &Path) -> (PathBuf, String) {
 }
 
 /// Every name under a path, with the time of its last change and its content.
-fn fingerprint(path: &Path) -> BTreeMap<PathBuf, (SystemTime, Vec<u8>)> {
+fn fingerprint(path: &Path) -> Fingerprint {
     let mut found = BTreeMap::new();
     let mut open = vec![path.to_path_buf()];
     while let Some(path) = open.pop() {
@@ -41,6 +44,23 @@ fn fingerprint(path: &Path) -> BTreeMap<PathBuf, (SystemTime, Vec<u8>)> {
         found.insert(path, (meta.modified().expect("a time"), content));
     }
     found
+}
+
+/// Fingerprint of a store whose node has no block to write: RocksDB ends some work of its own after it was opened.
+fn settled(path: &Path) -> Fingerprint {
+    loop {
+        let before = fingerprint(path);
+        std::thread::sleep(Duration::from_millis(300));
+        if fingerprint(path) == before {
+            return before;
+        }
+    }
+}
+
+/// Names of what differs.
+fn changes(before: &Fingerprint, after: &Fingerprint) -> Vec<PathBuf> {
+    let names = before.keys().chain(after.keys()).collect::<BTreeSet<_>>();
+    names.into_iter().filter(|name| before.get(*name) != after.get(*name)).cloned().collect()
 }
 
 /// Command lines that look, for a store and a folder for what they write.
@@ -91,13 +111,17 @@ fn nothing_is_written_where_a_command_looks() {
                 }
                 _ => None,
             };
-            let before = fingerprint(&path);
+            let before = settled(&path);
             let out = dir.path().join("out");
             fs::create_dir(&out).expect("a folder");
             for line in looks(&path.display().to_string(), &out) {
                 let ended = run(&line);
                 assert_eq!(ended.code, Some(0), "{kind}, {state}: {line}: {ended:?}");
-                assert!(fingerprint(&path) == before, "{kind}, {state}: `{line}` writes");
+                assert_eq!(
+                    changes(&before, &fingerprint(&path)),
+                    [""; 0].map(PathBuf::from),
+                    "{kind}, {state}: {line}"
+                );
                 let told = state == "torn";
                 assert_eq!(ended.stderr.contains("a torn end of 5 bytes"), told, "{kind}, {state}: {line}: {ended:?}");
             }
@@ -163,7 +187,7 @@ fn a_running_node_can_be_looked_at() {
         let dir = tempfile::tempdir().expect("a folder");
         let (path, out) = (dir.path().join("state"), dir.path().join("out"));
         let line = format!(
-            "bench run --workload mixed --accounts 300 --txs 2000000 --block-txs 100 --oracle off --store {kind}:{} --json -",
+            "bench run --workload native --accounts 300 --txs 1000000 --block-txs 20 --durability block --oracle off --store {kind}:{} --json -",
             path.display()
         );
         let mut node = phalanx(line.split(' ')).stderr(Stdio::null()).spawn().expect("the binary starts");
@@ -360,7 +384,8 @@ fn what_is_no_store_is_refused_and_unchanged() {
                         after.0 = before.0.get(&case.join("place")).map_or(after.0, |before| before.0);
                     });
                 }
-                assert!(after.0 == before.0 && after.1 == before.1, "{kind}, {name}: `{line}` writes");
+                let changed = [changes(&before.0, &after.0), changes(&before.1, &after.1)].concat();
+                assert!(changed.is_empty(), "{kind}, {name}: {line}: {changed:?}");
             }
             fs::remove_dir_all(&case).expect("a folder");
         }

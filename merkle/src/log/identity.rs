@@ -109,7 +109,8 @@ impl Stored {
                 let corrupt = |what| Error::Corrupt { path: path.to_path_buf(), what };
                 Self::decode(&bytes).map(Some).map_err(corrupt)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // A path that leads through a file names no directory.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(error) => Err(at(path)(error)),
         }
     }
@@ -155,7 +156,10 @@ impl Identity {
                 let backend = kind.backend(dir).ok_or_else(|| unknown(kind))?;
                 let row = match &backend {
                     Backend::Mem => None,
-                    Backend::File(dir) => super::file::params_row(dir)?,
+                    Backend::File(dir) => {
+                        super::file::refuse_format_1(dir, &Params::default())?;
+                        super::file::params_row(dir)?
+                    }
                     #[cfg(feature = "rocksdb")]
                     Backend::Rocks(dir) => super::rocks::params_row(dir)?,
                 };

@@ -274,7 +274,8 @@ fn if_missing(error: Error, path: &Path, what: &str) -> Error {
     }
 }
 
-fn refuse_format_1(dir: &Path, params: &Params) -> Result<(), Error> {
+/// Refuses the log of the first format, which was one file.
+pub(in crate::log) fn refuse_format_1(dir: &Path, params: &Params) -> Result<(), Error> {
     let path = dir.join("state.log");
     if !path.exists() {
         return Ok(());
