@@ -113,7 +113,7 @@ impl FileLog {
             torn: false,
             code: Arc::new(code),
             code_len: 0,
-            code_needed: 0,
+            without_code: None,
             codes: HashMap::new(),
             places: Places::new(),
             records: HashMap::new(),
@@ -130,13 +130,15 @@ impl FileLog {
         if state.segments.is_empty() {
             return Err(corrupt(dir, "all segments are missing".into()));
         }
+        // Code is written before the block that brings it: what these lengths hold needs no code that is written from now on.
+        let ends = state.lengths()?;
+        state.scan_code(&code_path)?;
         let (first, mut from) = note.and_then(|note| state.take(note)).unwrap_or((0, None));
-        for index in first..state.segments.len() {
-            state.scan(index, from.take())?;
+        for (index, end) in ends.iter().enumerate().skip(first) {
+            state.scan(index, from.take(), *end)?;
         }
         state.check_promise(dir)?;
-        // Code is written before the block that brings it, and read after it: no block of a node that runs lacks its code.
-        state.scan_code(&code_path)?;
+        state.check_code(&code_path)?;
         let tip = state.tip;
         state.height = state.found.iter().find(|record| Some(record.id) == tip).map(|record| record.height);
         let place = place.clone();

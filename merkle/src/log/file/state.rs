@@ -16,7 +16,7 @@ use crate::{
     log::frames::{Frames, find_later},
     log::lock::Lock,
     log::places::{Places, opens_twig},
-    log::promise::{Promise, PromiseFile, Reached},
+    log::promise::{Promise, PromiseFile, Reached, same_boot},
     log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord},
     types::{Error, Step},
 };
@@ -50,8 +50,8 @@ pub(super) struct State {
     pub(super) torn: bool,
     pub(super) code: Arc<File>,
     pub(super) code_len: u64,
-    /// Length of code that the blocks of the log need.
-    pub(super) code_needed: u64,
+    /// Length of code that the first block behind the log's end needs, if it is longer than the code.
+    pub(super) without_code: Option<u64>,
     pub(super) codes: HashMap<Hash, u64>,
     pub(super) places: Places<At>,
     pub(super) records: HashMap<u64, At>,
@@ -103,21 +103,31 @@ impl State {
         self.segments.last().expect("a log has a segment")
     }
 
-    /// Indexes a segment from an offset on, up to the last complete record, and truncates the last segment there.
-    pub(super) fn scan(&mut self, index: usize, from: Option<u64>) -> Result<(), Error> {
+    /// Lengths of the segments' files.
+    pub(super) fn lengths(&self) -> Result<Vec<u64>, Error> {
+        let len = |segment: &Segment| segment.file.metadata().map(|meta| meta.len()).map_err(at(&segment.path));
+        self.segments.iter().map(len).collect()
+    }
+
+    /// Indexes a segment between two offsets, up to the last complete record whose code is there, and truncates the last
+    /// segment there.
+    pub(super) fn scan(&mut self, index: usize, from: Option<u64>, end: u64) -> Result<(), Error> {
         if self.segments[index].begun {
             return Ok(());
         }
         let Segment { number, path, file, len: begin, .. } = &self.segments[index];
         let (number, path, begin) = (*number, path.clone(), from.unwrap_or(*begin));
         self.disk.ask(Step::Read(&path))?;
-        let end = file.metadata().map_err(at(&path))?.len();
         let file = Arc::clone(file);
         let mut frames = Frames::new(&file, self.marks, begin, end);
         let (mut good, mut offset) = (begin, begin);
         let mut open = Unfinished::default();
         while let Some((kind, body)) = frames.next().map_err(at(&path))? {
             let place = (number, offset);
+            if kind == Kind::Block && open.code > self.code_len {
+                self.without_code = Some(open.code);
+                break;
+            }
             if !self.visit(kind, body, place, &mut open) {
                 return Err(corrupt(&path, format!("row at byte {offset} does not fit")));
             }
@@ -141,9 +151,11 @@ impl State {
             let end = if promised.0 == number { format!("byte {}", promised.1) } else { "its end".into() };
             return Err(corrupt(&path, format!("bad row at byte {offset}; it was durable to {end}{until}")));
         }
+        // After a power cut a block may be there without its code, and so may later ones.
+        let whole = self.without_code.is_some();
         // The last record may be torn anywhere, and may have reached the disk before its extents. A record above it was
         // written only after it was complete.
-        if let Some(seq) = find_later(&file, self.marks, offset, end, self.next_seq).map_err(at(&path))? {
+        if !whole && let Some(seq) = find_later(&file, self.marks, offset, end, self.next_seq).map_err(at(&path))? {
             return Err(corrupt(&path, format!("bad row at byte {offset} before row {seq}")));
         }
         if good < end {
@@ -175,8 +187,7 @@ impl State {
                 }
                 let Some(next_extent) = record.first_extent.checked_add(record.extents) else { return false };
                 (self.next_extent, self.next_seq) = (next_extent, record.seq + 1);
-                let Unfinished { begin, twigs, code } = std::mem::take(open);
-                self.code_needed = self.code_needed.max(code);
+                let Unfinished { begin, twigs, .. } = std::mem::take(open);
                 self.places.insert(record.id, begin.unwrap_or(place), twigs);
                 self.records.insert(record.id, place);
                 if record.committed {
@@ -202,7 +213,7 @@ impl State {
         true
     }
 
-    /// Indexes the file of code. Rows behind what the promise and the blocks need belong to no block.
+    /// Indexes the file of code, up to the last whole row.
     pub(super) fn scan_code(&mut self, path: &Path) -> Result<(), Error> {
         self.disk.ask(Step::Read(path))?;
         let end = self.code.metadata().map_err(at(path))?.len();
@@ -216,15 +227,27 @@ impl State {
             offset = frames.offset;
         }
         drop(frames);
-        let needed = self.code_needed.max(self.found_promise.code);
-        if offset < needed {
-            return Err(corrupt(path, format!("bad row at byte {offset}; blocks need code up to byte {needed}")));
-        }
         if offset < end {
             let (file, path) = (Arc::clone(&self.code), path.to_path_buf());
             self.torn_ends.push(TornEnd { file, path, from: offset, end });
         }
         self.code_len = offset;
+        Ok(())
+    }
+
+    /// Compares the length of the code with what was promised, and with what blocks need that only a power cut can have left
+    /// without their code.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub(super) fn check_code(&self, path: &Path) -> Result<(), Error> {
+        let Promise { code, acked, .. } = self.found_promise;
+        let reached = self.next_seq < acked.next_seq && same_boot(&self.found_promise);
+        let needed = code.max(self.without_code.filter(|_| reached).unwrap_or(0));
+        let offset = self.code_len;
+        if offset < needed {
+            return Err(corrupt(path, format!("bad row at byte {offset}; blocks need code up to byte {needed}")));
+        }
         Ok(())
     }
 

@@ -851,6 +851,8 @@ fn typed(path: &Path, source: rocksdb::Error) -> Error {
     match source.kind() {
         ErrorKind::IOError if text.contains("lock hold") || text.contains("While lock file") => Error::Locked { path },
         ErrorKind::Corruption => Error::Corrupt { path, what: text },
+        // A file that the database's own records name.
+        ErrorKind::IOError if text.contains("No such file or directory") => Error::Corrupt { path, what: text },
         _ => Error::Rocks { path, source },
     }
 }

@@ -290,8 +290,18 @@ pub(super) fn check(dir: &Path, marks: &Marks, disk: &Disk) -> Result<Option<Tor
 
 /// Checks the log of the database's own records: one whose bytes are all there is no torn one.
 fn check_manifest(dir: &Path, marks: &Marks, disk: &Disk) -> Result<(), Error> {
-    let Ok(name) = std::fs::read_to_string(dir.join("CURRENT")) else { return Ok(()) };
-    let path = dir.join(name.trim_end());
+    let current = dir.join("CURRENT");
+    let name = match std::fs::read(&current) {
+        Ok(name) => name,
+        // RocksDB says what is missing.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(at(&current)(error)),
+    };
+    let number = name.strip_prefix(b"MANIFEST-").and_then(|rest| rest.strip_suffix(b"\n"));
+    let Some(number) = number.filter(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit)) else {
+        return Err(Error::Corrupt { path: current, what: "it names no log of the database's records".into() });
+    };
+    let path = dir.join(format!("MANIFEST-{}", String::from_utf8_lossy(number)));
     let opened = File::open(&path).and_then(|file| file.metadata().map(|meta| (file, meta.len())));
     // RocksDB says what is missing.
     let Ok((file, len)) = opened else { return Ok(()) };
