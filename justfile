@@ -57,6 +57,16 @@ bench name='':
 pgo:
     benches/pgo
 
+# Every fault of every file of a store, this many more anywhere per file, and blocks that imitate records, cut at 200 places.
+damage faults='200':
+    PHALANX_DAMAGES={{ faults }} PHALANX_CUTS=200 PHALANX_DAMAGE_TABLE=1 \
+        cargo test --release -p phalanx-merkle --test it -- damage:: forge:: --nocapture
+
+# A thousand kills per backend, and blocks beside which readers open the store.
+store-nightly kills='2000' blocks='10000':
+    PHALANX_KILLS={{ kills }} PHALANX_BLOCKS={{ blocks }} \
+        cargo test --release -p phalanx-merkle --test it -- kill:: crash:: reading:: beside:: --nocapture
+
 # Compares instruction counts of the hot kernels with benches/instructions.json. `just count renew` writes that file.
 count mode='check':
     cargo bench --workspace --bench instructions -- {{ mode }}

@@ -72,6 +72,17 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
             Some(phalanx::Error::Store(error)) => Some(error),
             _ => cause.downcast_ref::<merkle::Error>(),
         };
+        match store {
+            Some(merkle::Error::OtherRoot { .. } | merkle::Error::Snapshot(_)) => return DIVERGENCE,
+            Some(
+                merkle::Error::Key { .. }
+                | merkle::Error::NoStore { .. }
+                | merkle::Error::NotEmpty { .. }
+                | merkle::Error::Interrupted { .. }
+                | merkle::Error::OtherBackend { .. },
+            ) => return USAGE,
+            _ => {}
+        }
         if let Some(
             merkle::Error::Locked { .. }
             | merkle::Error::Format { .. }

@@ -16,6 +16,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     memory::keep();
+    if let Err(error) = ui::watch_signals() {
+        eprintln!("phalanx: watching for signals: {error}");
+        return exit::INTERNAL.into();
+    }
     let words = match profile::expand(std::env::args_os().collect()) {
         Ok(words) => words,
         Err(error) => {

@@ -3,13 +3,14 @@
 use anyhow::Context as _;
 use phalanx_lab::{
     error::Usage,
+    machine::temporary::{Unfinished, in_the_making},
     report::{self, Output},
     result::BenchResult,
 };
 use serde::Serialize;
 use std::{
-    fs,
-    io::Write as _,
+    fs::{self, File, OpenOptions},
+    io::{BufWriter, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -20,7 +21,61 @@ pub(crate) fn json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
     if path == Path::new("-") {
         return print(&text);
     }
-    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    whole(path, text.as_bytes())
+}
+
+/// Writes a file as a whole: beside, synced, and renamed. What is no plain file, like a pipe, is written in place.
+pub(crate) fn whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let mut file = Beside::create(path)?;
+    file.write_all(bytes).with_context(|| format!("writing {}", path.display()))?;
+    file.finish()
+}
+
+/// File in the making: it has another name until it is whole, and goes if it is not finished.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    file: BufWriter<File>,
+    /// Name in the making; `None` if the file is written in place.
+    new: Option<Unfinished>,
+    path: PathBuf,
+}
+
+impl Beside {
+    /// Begins the file at `path`. A link is followed.
+    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let in_place = fs::metadata(&path).is_ok_and(|meta| !meta.is_file());
+        let new = (!in_place).then(|| Unfinished::new(in_the_making(&path)));
+        let opened = match &new {
+            Some(new) => File::create(new.path()),
+            None => OpenOptions::new().write(true).open(&path),
+        };
+        let file = opened.with_context(|| format!("creating {}", path.display()))?;
+        Ok(Self { file: BufWriter::new(file), new, path })
+    }
+
+    /// Ends the file and gives it its name.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        let finished = self.sync_and_rename();
+        finished.with_context(|| format!("writing {}", self.path.display()))
+    }
+
+    fn sync_and_rename(&mut self) -> std::io::Result<()> {
+        self.file.flush()?;
+        let Some(new) = self.new.take() else { return Ok(()) };
+        self.file.get_ref().sync_all()?;
+        new.finish(&self.path)
+    }
+}
+
+impl std::io::Write for Beside {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// Refuses a path that does not exist.
@@ -71,7 +126,7 @@ pub(crate) fn show(output: &Output, files: Files<'_>) -> anyhow::Result<()> {
     }
     for (path, content) in [(files.csv, &output.csv), (files.svg, &output.svg)] {
         if let Some((path, content)) = path.zip(content.as_ref()) {
-            fs::write(path, content).with_context(|| format!("writing {}", path.display()))?;
+            whole(path, content.as_bytes())?;
         }
     }
     Ok(())
@@ -97,9 +152,7 @@ pub(crate) fn results(
         print(&text)?;
     }
     let file = json_path.filter(|path| *path != stdout).map_or(Ok(()), |path| json(path, value));
-    let rows = csv_path.map_or(Ok(()), |path| {
-        fs::write(path, report::csv(results)).with_context(|| format!("writing {}", path.display()))
-    });
+    let rows = csv_path.map_or(Ok(()), |path| whole(path, report::csv(results).as_bytes()));
     let page = report_dir.map_or(Ok(Vec::new()), |dir| {
         report::write(dir, results).with_context(|| format!("writing the report to {}", dir.display()))
     });

@@ -1,26 +1,58 @@
-//! The terminal: bars for people, and Ctrl-C.
+//! The terminal: bars for people, and signals that end the process.
 
 use crate::exit;
-use phalanx_lab::ui::Ui;
+use phalanx_lab::{machine::temporary, ui::Ui};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+    low_level,
+};
 use std::{
+    fs, io,
     io::IsTerminal as _,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    thread,
 };
 
-/// Watches for Ctrl-C. Bars are drawn only on a terminal, without `NO_COLOR` and `CI`.
-pub(crate) fn open() -> anyhow::Result<Ui> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Relaxed) {
-            // The second Ctrl-C does not wait for results.
-            std::process::exit(exit::INTERRUPTED.into());
+/// Flag of a command that ends in order when it is asked to; absent for all others.
+static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Watches for Ctrl-C, SIGTERM and SIGHUP. The first asks a command that has a terminal [open](open) to end in order. The second, or
+/// the first to any other command, ends the process at once: temporary stores and unfinished output go.
+///
+/// A process that was started by `nohup` ignores SIGHUP, as there.
+pub(crate) fn watch_signals() -> io::Result<()> {
+    let mut watched = vec![SIGINT, SIGTERM];
+    watched.extend((!is_ignored(SIGHUP)).then_some(SIGHUP));
+    let mut signals = Signals::new(watched)?;
+    let watch = move || {
+        for _ in signals.forever() {
+            if STOP.get().is_some_and(|stop| !stop.swap(true, Relaxed)) {
+                continue;
+            }
+            temporary::remove_all();
+            // Other threads still work: no destructor of theirs may run beside them.
+            low_level::exit(exit::INTERRUPTED.into());
         }
-    })?;
+    };
+    thread::Builder::new().name("signals".into()).spawn(watch).map(drop)
+}
+
+/// True if the process was started with a signal ignored. False where the system does not tell.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Opens the terminal of a command that ends in order when it is asked to. Bars are drawn only on a terminal, without
+/// `NO_COLOR` and `CI`.
+pub(crate) fn open() -> Ui {
+    let stop = STOP.get_or_init(Arc::default);
     let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
     let bars = std::io::stderr().is_terminal() && unset("NO_COLOR") && unset("CI");
-    Ok(Ui::new(bars, stop))
+    Ui::new(bars, Arc::clone(stop))
 }

@@ -84,8 +84,8 @@ pub use service::{
     verify_transaction,
 };
 pub use state::{
-    Ancestors, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError, StateSnapshot,
-    WriteHandle, genesis_digest,
+    Ancestors, CODE_RULE, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError,
+    StateSnapshot, WriteHandle, contents, genesis_digest,
 };
 
 pub use phalanx_access as access;

@@ -35,6 +35,8 @@
 
 mod store;
 
+pub mod snapshot;
+
 mod recovery;
 
 mod commit;
@@ -51,17 +53,20 @@ mod types;
 
 mod metrics;
 
-pub use log::Pending;
+pub use log::{Identity, Pending};
 pub use phalanx_merkle_proof::{
     Change, Compaction, Entry, Hash, HashFn, MAX_KEY_LEN, MAX_VALUE_LEN, Params, ProofError, Proven, ProvenFate,
     Sentinels, Shape, prove_fate, verify_exclusion, verify_fate, verify_inclusion, verify_keys, verify_range,
     verify_transition, verify_version,
 };
 pub use recovery::{Ignored, Opened};
-pub use store::{Background, Fork, Prepared, Reader, Snapshot, Store};
+pub use store::{
+    Background, EXPORT_HEAD_LEN, Exporter, Fork, Prepared, Reader, Restore, Snapshot, Store, discard_import,
+    export_params, interrupted_import,
+};
 #[doc(hidden)]
 pub use types::faults;
 pub use types::{
-    Backend, BlockId, CacheUse, Delta, Durability, Error, ForkJoin, ForkJoinObserver, Locator, Memory, MemoryUse,
-    StoreConfig, ThreadStart,
+    Access, Backend, BlockId, CacheUse, CodeRule, Contents, Delta, Durability, Error, ForkJoin, ForkJoinObserver,
+    Locator, Lost, Memory, MemoryUse, StoreConfig, Tail, ThreadStart, Torn,
 };

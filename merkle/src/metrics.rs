@@ -35,6 +35,11 @@ pub(crate) fn wrote(bytes: usize) {
     counter!("phalanx_store_written_bytes_total").increment(bytes as u64);
 }
 
+/// Counts bytes that are written beside entries and code: rows of blocks and tips, with payloads and notes, and promises.
+pub(crate) fn wrote_rows(bytes: usize) {
+    counter!("phalanx_store_row_bytes_total").increment(bytes as u64);
+}
+
 /// Counts a sync of a file, or of RocksDB's write-ahead log.
 pub(crate) fn synced() {
     counter!("phalanx_store_syncs_total").increment(1);

@@ -7,6 +7,7 @@ use phalanx::Executor;
 use phalanx_lab::{
     bench::workload,
     config::{LoadConfig, RunConfig, Store, Word as _, WorkloadKind},
+    machine::temporary::Temporary,
     result::BenchResult,
     ui::Ui,
 };
@@ -38,14 +39,14 @@ pub(crate) struct DemoArgs {
 
 impl DemoArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let results = self.measure(&ui::open()?)?;
+        let results = self.measure(&ui::open())?;
         output::results(&results, self.json.as_deref(), &results, None, Some(&self.report))?;
         Ok(exit::code_of_results(&results))
     }
 
     /// Runs both workloads on the DAG and on sequential revm.
     fn measure(&self, ui: &Ui) -> anyhow::Result<Vec<BenchResult>> {
-        let folder = tempfile::tempdir().context("making a temporary folder for the store")?;
+        let folder = Temporary::new().context("making a temporary folder for the store")?;
         let mut results = Vec::new();
         for (workload, txs) in TXS {
             let kind = workload.word();

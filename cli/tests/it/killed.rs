@@ -55,11 +55,18 @@ fn survives(kind: &str, durability: &str, load: Load) {
 
         let ended = run(&format!("state info --db {kind}:{} --json", path.display()));
         if !path.exists() {
-            ended.refused(2, "does not exist");
+            ended.refused(2, "no such directory");
             heights.push(None);
             continue;
         }
-        heights.push(reference.holds(&ended.json()));
+        match ended.code {
+            // The store was being created.
+            Some(2) => {
+                ended.refused(2, "there is no store");
+                heights.push(None);
+            }
+            _ => heights.push(reference.holds(&ended.json())),
+        }
         reference.remembers(store(kind, &path));
         reference.finish(store(kind, &path));
         // Stores are removed to save disk space.

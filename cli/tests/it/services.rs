@@ -171,7 +171,7 @@ fn the_disk_may_fail_at_any_step() {
         let roots: Vec<B256> = (0..=HEIGHT).map(|at| service.committed_at(at).expect("kept").state_root).collect();
         drop(service);
         let steps = plan.steps.load(Relaxed);
-        let (mut fatal, mut unheard) = (0, 0);
+        let (mut fatal, mut refused, mut unheard) = (0, 0, 0);
         for (at, how) in (1..=steps).flat_map(|at| [(at, How::Full), (at, How::Die)]) {
             let (path, what) = (format!("{how:?}-{at}"), format!("{kind}, {how:?} at step {at} of {steps}"));
             let told = match people.open(store(&path).with_faults(Plan::new(how, at))) {
@@ -180,7 +180,10 @@ fn the_disk_may_fail_at_any_step() {
                     service.abandon();
                     told
                 }
-                Err(_) => Told::default(),
+                Err(_) => {
+                    refused += 1;
+                    Told::default()
+                }
             };
             // A failed write ends the engine: consensus cannot retry.
             assert!(told.failed.as_ref().is_none_or(|why| matches!(why, Failure::Fatal(_))), "{what}: {told:?}");
@@ -197,8 +200,11 @@ fn the_disk_may_fail_at_any_step() {
             drop(service);
             std::fs::remove_dir_all(folder.path().join(&path)).expect("a folder");
         }
-        println!("{kind}: {steps} steps, {fatal} of {} lives ended by them, {unheard} commits unheard of", 2 * steps);
-        assert!(u64::from(fatal) > steps, "{kind}: only {fatal} of {} lives met their fault", 2 * steps);
+        let lives = 2 * steps;
+        println!(
+            "{kind}: {steps} steps, {fatal} of {lives} lives and {refused} openings ended by them, {unheard} commits unheard of"
+        );
+        assert!(u64::from(fatal + refused) > steps, "{kind}: only {} of {lives} met their fault", fatal + refused);
     }
 }
 
@@ -212,7 +218,7 @@ fn a_store_has_one_service() {
         let service = people.open(StoreConfig::new(place(path.clone()))).expect("a service");
         let second = people.open(StoreConfig::new(place(path.clone())));
         assert!(matches!(second, Err(phalanx::Error::Store(merkle::Error::Locked { .. }))), "{kind}: {second:?}");
-        run(&format!("state info --db {kind}:{}", path.display())).refused(6, "is open elsewhere");
+        run(&format!("state prune --db {kind}:{}", path.display())).refused(6, "is open elsewhere");
         assert_eq!(live(&people, &service, &[], kind).committed, HEIGHT);
         let committed = service.status().committed;
         drop(service);

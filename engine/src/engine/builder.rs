@@ -6,7 +6,7 @@ use crate::{
     chain::ChainSpec,
     exec::{context::ExecOptions, dispatch::Executors},
     model::{Error, Executor, Observer, StoreStage, ThreadRole, ThreadStart, Traces, Unobserved, is_supported},
-    state::{CodeRule, DEFAULT_CODE_CACHE, Persister, State},
+    state::{CodeRule, DEFAULT_CODE_CACHE, Persister, State, contents},
 };
 use alloy_primitives::B256;
 use phalanx_access::{Interner, Salt};
@@ -209,7 +209,11 @@ impl EngineBuilder {
         let start = |source| Error::Threads { threads, source };
         let workers = Arc::new(Workers::new(threads).map_err(start)?);
         let store_stage = Arc::new(StoreStage::new(Arc::clone(&self.observer)));
-        let mut store = self.store.with_salt(self.salt).with_fork_join_observer(Arc::clone(&store_stage) as _);
+        let mut store = self
+            .store
+            .with_contents(contents())
+            .with_salt(self.salt)
+            .with_fork_join_observer(Arc::clone(&store_stage) as _);
         if let Some(start) = self.thread_start.clone() {
             store = store.with_thread_start(move || start(ThreadRole::Store));
         }

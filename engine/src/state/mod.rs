@@ -5,7 +5,9 @@
 
 mod account_rules;
 mod changes;
+mod code_rule;
 mod codes;
+mod contents;
 mod database;
 mod delta;
 mod diff;
@@ -18,7 +20,9 @@ mod writer;
 
 pub(crate) use account_rules::{AccountRules, AccountTransition};
 pub(crate) use changes::{AccountChange, AccountIndexDelta, AccountLayers, Changes};
+pub use code_rule::CODE_RULE;
 pub(crate) use codes::{CodeId, CodeRule, Codes, DEFAULT_CODE_CACHE, LocalCodes};
+pub use contents::contents;
 pub use diff::{ChangedAccount, StateDiff};
 pub use genesis::{GenesisAccount, genesis_digest};
 pub(crate) use origin::Origin;

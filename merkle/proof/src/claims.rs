@@ -6,7 +6,7 @@ use crate::{
     hash::Hash,
     proof::verify_positions,
     proof::{ProofError, Proven},
-    rules::{Entry, Params, RING_END},
+    rules::{Entry, MAX_KEY_LEN, Params, RING_END},
 };
 
 /// Verifies that `proof` leads from an active entry of a key to `root`, and returns that entry. The caller compares the
@@ -23,8 +23,12 @@ pub fn verify_inclusion<'a>(params: &Params, root: &Hash, proof: &'a [u8]) -> Re
 /// key comes after it.
 ///
 /// # Errors
-/// A [`ProofError`] for the check that failed; [`ProofError::Other`] if the entry does not cover the key.
+/// A [`ProofError`] for the check that failed; [`ProofError::Other`] if the entry does not cover the key,
+/// [`ProofError::TooLong`] if no store can have the key.
 pub fn verify_exclusion(params: &Params, root: &Hash, key: &[u8], proof: &[u8]) -> Result<(), ProofError> {
+    if key.len() > MAX_KEY_LEN {
+        return Err(ProofError::TooLong);
+    }
     let entry = active_entry(params, root, proof)?;
     let hash = params.hash.key(key);
     if entry.key_hash(params.hash) < hash && hash < entry.next { Ok(()) } else { Err(ProofError::Other) }
@@ -49,6 +53,9 @@ pub fn verify_keys<'a, K: AsRef<[u8]>>(
     let entries = ring_order(params, root, proof)?;
     let mut needed = alloc::vec![false; entries.len()];
     for (index, key) in keys.iter().enumerate() {
+        if key.as_ref().len() > MAX_KEY_LEN {
+            return Err(ProofError::TooLong);
+        }
         let hash = params.hash.key(key.as_ref());
         let at = entries.partition_point(|(place, _)| *place <= hash).checked_sub(1).ok_or(ProofError::Other)?;
         let (place, entry) = &entries[at];

@@ -16,13 +16,14 @@ use crate::{
     log::{BlockRecord, Shared},
     state::{Resident, State},
     tree::{Tree, TreePatch},
-    types::{ForkJoin, ThreadStart},
+    types::{Contents, ForkJoin, ThreadStart},
 };
 
 /// Committed state and the blocks that led to it, shared by a store and its snapshots.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) params: Params,
+    pub(crate) contents: Contents,
     pub(crate) shared: Arc<Shared>,
     pub(crate) state: State,
     pub(crate) tree: Tree,

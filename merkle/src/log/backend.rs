@@ -2,13 +2,27 @@
 
 use std::{fmt::Debug, path::PathBuf, sync::Arc};
 
-use phalanx_merkle_proof::Hash;
+use phalanx_merkle_proof::{Hash, Params};
 
 use super::{
+    disk::Disk,
     index::LogIndex,
-    record::{BlockRecord, Kind, Records, TipRecord},
+    record::{BlockRecord, Kind, Marks, Records, TipRecord},
 };
-use crate::types::Error;
+use crate::types::{Access, Durability, Error, Tail};
+
+/// Way to open a log.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening<'a> {
+    pub(crate) access: Access,
+    pub(crate) durability: Durability,
+    /// True if so little of the log will be read that written data should bypass the page cache.
+    pub(crate) past_cache: bool,
+    pub(crate) params: &'a Params,
+    /// Index whose part of the log, if it fits the log, is not scanned.
+    pub(crate) note: Option<&'a LogIndex>,
+    pub(crate) disk: Disk,
+}
 
 /// Log records of a block.
 #[derive(Debug)]
@@ -41,14 +55,28 @@ pub(crate) trait Log: Debug + Send + Sync {
     /// Path of the log, for errors.
     fn path(&self) -> PathBuf;
 
+    /// Marks of the store's records.
+    fn marks(&self) -> &Marks;
+
+    /// Ends the opening of a log whose content was checked: keeps and cuts off torn ends, and makes it writable, unless it
+    /// was opened for reading. Nothing is changed before.
+    fn heal(self: Box<Self>) -> Result<(Box<dyn Log>, Tail), Error>;
+
     /// Returns true if entries can be read back.
     fn keeps_entries(&self) -> bool;
 
     /// Adds a block atomically: if the process dies, all of it or nothing.
     fn write(&self, batch: Batch) -> Result<(), Error>;
 
-    /// Makes a written block the tip.
-    fn set_tip(&self, tip: TipRecord) -> Result<(), Error>;
+    /// Adds extents to the next block that is written, before its others; they are numbered from `first_extent` on. They count
+    /// only with the block.
+    fn write_part(&self, extents: &Records, first_extent: u64) -> Result<(), Error>;
+
+    /// Adds code that the next block brings.
+    fn write_code(&self, hash: &Hash, code: &[u8]) -> Result<(), Error>;
+
+    /// Makes a written block of this height the tip.
+    fn set_tip(&self, tip: TipRecord, height: u64) -> Result<(), Error>;
 
     /// Makes all writes durable.
     fn flush(&self) -> Result<(), Error>;

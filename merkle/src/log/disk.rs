@@ -58,6 +58,22 @@ impl Disk {
         Ok(())
     }
 
+    /// Overwrites part of a file.
+    pub(super) fn overwrite(&self, file: &File, path: &Path, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let mut torn = None;
+        if let Some(faults) = &self.faults {
+            match faults.before(Step::Overwrite(path, offset, bytes.len())) {
+                Verdict::Go => {}
+                Verdict::Fail(source) => return Err(at(path)(source)),
+                Verdict::Tear(len, source) => torn = Some((len.min(bytes.len()), source)),
+            }
+        }
+        let len = torn.as_ref().map_or(bytes.len(), |(len, _)| *len);
+        write_at(file, &bytes[..len], offset).map_err(at(path))?;
+        metrics::wrote(len);
+        torn.map_or(Ok(()), |(_, source)| Err(at(path)(source)))
+    }
+
     pub(crate) fn cut(&self, file: &File, path: &Path, len: u64) -> Result<(), Error> {
         self.ask(Step::Cut(path, len))?;
         file.set_len(len).map_err(at(path))
@@ -88,10 +104,29 @@ impl Disk {
     }
 }
 
+/// Writes at an offset without moving the file's cursor.
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    use std::os::unix::fs::FileExt as _;
+    file.write_all_at(bytes, offset)
+}
+
+/// Writes at an offset.
+#[cfg(windows)]
+fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    use std::os::windows::fs::FileExt as _;
+    while !bytes.is_empty() {
+        let written = file.seek_write(bytes, offset)?;
+        (bytes, offset) = (&bytes[written..], offset + written as u64);
+    }
+    Ok(())
+}
+
 const fn path_of(step: Step<'_>) -> &Path {
     match step {
         Step::Read(path)
         | Step::Append(path, _)
+        | Step::Overwrite(path, ..)
         | Step::Cut(path, _)
         | Step::Sync(path)
         | Step::SyncNames(path)

@@ -5,7 +5,7 @@ use std::{
     io::{self, BufReader, Read},
 };
 
-use super::record::{BLOCK_MAGIC, BlockRecord, FRAME_HEADER, Kind, TIP_MAGIC, TipRecord, frame_body, frame_header};
+use super::record::{BlockRecord, FRAME_HEADER, Kind, Marks, TipRecord, frame_body, frame_header};
 
 /// Reader of a file from an offset on.
 struct OffsetReader<'f> {
@@ -23,6 +23,7 @@ impl Read for OffsetReader<'_> {
 
 /// Frames of a file from an offset on.
 pub(super) struct Frames<'f> {
+    marks: Marks,
     reader: BufReader<OffsetReader<'f>>,
     /// Offset of the next frame.
     pub(super) offset: u64,
@@ -31,9 +32,9 @@ pub(super) struct Frames<'f> {
 }
 
 impl<'f> Frames<'f> {
-    pub(super) fn new(file: &'f File, offset: u64, end: u64) -> Self {
+    pub(super) fn new(file: &'f File, marks: Marks, offset: u64, end: u64) -> Self {
         let reader = BufReader::with_capacity(1 << 18, OffsetReader { file, offset });
-        Self { reader, offset, end, frame: Vec::new() }
+        Self { marks, reader, offset, end, frame: Vec::new() }
     }
 
     /// Next frame; `None` if there is no valid one.
@@ -51,7 +52,7 @@ impl<'f> Frames<'f> {
         self.frame.extend_from_slice(&header);
         self.frame.resize(FRAME_HEADER + len, 0);
         self.reader.read_exact(&mut self.frame[FRAME_HEADER..])?;
-        let frame = frame_body(&self.frame);
+        let frame = frame_body(&self.frame, &self.marks);
         if frame.is_some() {
             self.offset += self.frame.len() as u64;
         }
@@ -84,7 +85,7 @@ pub(super) fn read_frame(file: &File, offset: u64, most: u64, frame: &mut Vec<u8
 
 /// Reads at an offset until the buffer or the file ends, without moving the file's cursor.
 #[cfg(unix)]
-fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     use std::os::unix::fs::FileExt as _;
     let mut read = 0;
     while read < buffer.len() {
@@ -100,7 +101,7 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 
 /// Reads at an offset until the buffer or the file ends.
 #[cfg(windows)]
-fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     use std::os::windows::fs::FileExt as _;
     let mut read = 0;
     while read < buffer.len() {
@@ -113,9 +114,9 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 }
 
 /// Sequence number of a valid record above `next` between two offsets: if there is one, the tail is damaged, not torn.
-pub(super) fn find_later(file: &File, begin: u64, end: u64, next: u64) -> io::Result<Option<u64>> {
+pub(super) fn find_later(file: &File, marks: Marks, begin: u64, end: u64, next: u64) -> io::Result<Option<u64>> {
     const WINDOW: usize = 1 << 20;
-    let needles = [(Kind::Block, BLOCK_MAGIC), (Kind::Tip, TIP_MAGIC)];
+    let needles = [(Kind::Block, marks.block), (Kind::Tip, marks.tip)];
     let needles = needles.map(|(kind, magic)| [&[kind as u8], magic.as_slice()].concat());
     let mut start = begin;
     while start < end {
@@ -127,9 +128,9 @@ pub(super) fn find_later(file: &File, begin: u64, end: u64, next: u64) -> io::Re
             if frame < begin {
                 continue;
             }
-            let seq = match Frames::new(file, frame, end).next()? {
-                Some((Kind::Block, body)) => BlockRecord::decode(body).map(|record| record.seq),
-                Some((Kind::Tip, body)) => TipRecord::decode(body).map(|record| record.seq),
+            let seq = match Frames::new(file, marks, frame, end).next()? {
+                Some((Kind::Block, body)) => BlockRecord::decode(body, &marks).map(|record| record.seq),
+                Some((Kind::Tip, body)) => TipRecord::decode(body, &marks).map(|record| record.seq),
                 _ => None,
             };
             if let Some(seq) = seq.filter(|seq| *seq > next) {
@@ -173,7 +174,7 @@ mod tests {
             for most in [own, own + 50_000, end - begins[at], u64::MAX] {
                 let mut frame = Vec::new();
                 read_frame(&file, begins[at], most, &mut frame).expect("a read");
-                let body = frame_body(&frame).map(|(_, body)| body);
+                let body = frame_body(&frame, &Marks::PLAIN).map(|(_, body)| body);
                 assert_eq!(body, Some(&vec![at as u8; *len][..]), "length {len} of at most {most}");
                 assert!(frame.capacity() <= (2 * own as usize).max(8 << 10), "length {len} of at most {most}");
             }
@@ -186,7 +187,8 @@ mod tests {
         let lens: Vec<usize> = (0..40).map(|at| at * 5000).collect();
         let (begins, file) = frames(&lens);
         let end = begins[lens.len()];
-        let mut readers: Vec<Frames<'_>> = begins[..40].iter().map(|begin| Frames::new(&file, *begin, end)).collect();
+        let mut readers: Vec<Frames<'_>> =
+            begins[..40].iter().map(|begin| Frames::new(&file, Marks::PLAIN, *begin, end)).collect();
         for step in 0..40 {
             for (at, reader) in readers.iter_mut().enumerate().filter(|(at, _)| at + step < 40) {
                 let (_, body) = reader.next().expect("a read").expect("a frame");

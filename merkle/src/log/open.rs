@@ -1,28 +1,23 @@
 //! Opens the log of a backend.
 
-use phalanx_merkle_proof::Params;
+use super::{
+    backend::{Log, Opening},
+    file::FileLog,
+    identity::Place,
+    mem::MemLog,
+};
+use crate::types::Error;
 
-use super::{backend::Log, disk::Disk, file::FileLog, index::LogIndex, mem::MemLog};
-use crate::types::{Backend, Durability, Error};
-
-/// Opens or creates a log.
+/// Opens or creates the log at a place; without one, in memory. The caller checks its content and calls
+/// [`Log::heal`], before which a log that was there is not changed.
 ///
-/// The part that `note` indexes, if it fits the log, is not scanned. `past_cache` is true if so little of the log will be read
-/// that written data should bypass the page cache.
-pub(crate) fn open_log(
-    backend: &Backend,
-    durability: Durability,
-    past_cache: bool,
-    params: &Params,
-    note: Option<&LogIndex>,
-    disk: Disk,
-) -> Result<Box<dyn Log>, Error> {
-    #[cfg(not(feature = "rocksdb"))]
-    let _ = past_cache;
-    Ok(match backend {
-        Backend::Mem => Box::new(MemLog::default()),
-        Backend::File(dir) => Box::new(FileLog::open(dir, durability, params, note, disk)?),
-        #[cfg(feature = "rocksdb")]
-        Backend::Rocks(dir) => Box::new(super::rocks::RocksLog::open(dir, durability, past_cache, params, note, disk)?),
-    })
+/// # Errors
+/// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], or what the backend reports.
+pub(crate) fn open_log(place: Option<&Place>, opening: Opening<'_>) -> Result<Box<dyn Log>, Error> {
+    let Some(place) = place else { return Ok(Box::new(MemLog::default())) };
+    #[cfg(feature = "rocksdb")]
+    if place.is_rocks() {
+        return Ok(Box::new(super::rocks::RocksLog::open(place, opening)?));
+    }
+    Ok(Box::new(FileLog::open(place, opening)?))
 }

@@ -13,12 +13,13 @@ use super::{
     record::{BlockRecord, TipRecord},
 };
 use crate::metrics;
-use crate::types::Error;
+use crate::types::{Access, Error};
 
 /// State that a store and its pending writes share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) log: Box<dyn Log>,
+    access: Access,
     /// Locked during a write.
     order: Mutex<Order>,
     /// Set, with `Release`, when something failed. Outside the lock, so that checking it waits for no write.
@@ -64,10 +65,10 @@ impl Write {
 }
 
 impl Shared {
-    pub(crate) fn new(log: Box<dyn Log>, written_height: Option<u64>) -> Arc<Self> {
+    pub(crate) fn new(log: Box<dyn Log>, written_height: Option<u64>, access: Access) -> Arc<Self> {
         let next_seq = AtomicU64::new(log.tip().1);
         let (order, poisoned) = (Mutex::new(Order { written_height }), AtomicBool::new(false));
-        Arc::new(Self { log, order, poisoned, unread: AtomicBool::new(false), next_seq })
+        Arc::new(Self { log, access, order, poisoned, unread: AtomicBool::new(false), next_seq })
     }
 
     fn order(&self) -> MutexGuard<'_, Order> {
@@ -76,6 +77,18 @@ impl Shared {
             self.poison();
             poison.into_inner()
         })
+    }
+
+    pub(crate) const fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Checks that the store may change and that nothing failed.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`], [`Error::Poisoned`].
+    pub(crate) fn check_writable(&self) -> Result<(), Error> {
+        if self.access == Access::Read { Err(Error::ReadOnly) } else { self.check() }
     }
 
     /// Checks that nothing failed.
@@ -128,7 +141,7 @@ impl Shared {
                 Ok(committed)
             }
             Write::Tip { record, height, shape } => {
-                self.log.set_tip(record)?;
+                self.log.set_tip(record, height)?;
                 metrics::tip_written();
                 metrics::tip(height, &shape);
                 Ok(true)

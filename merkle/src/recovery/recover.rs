@@ -70,6 +70,16 @@ impl Recovery {
         }
         let Found { chain, staged, next_id } = find(log)?;
         check(log, &chain)?;
+        // All that a checkpoint names is durable before it.
+        if let Ok(Some(Checkpoint { image, note, .. })) = &checkpoint
+            && log.marks().is_secret()
+            && note.next_seq > log.tip().1
+        {
+            let (checkpoint, ends) = (image.of.height, log.tip().1);
+            let what =
+                format!("the log ends before row {ends}, and is older than its checkpoint of block {checkpoint}");
+            return Err(Error::Corrupt { path: log.path(), what });
+        }
         let restored = checkpoint.and_then(|checkpoint| match checkpoint {
             Some(Checkpoint { image, .. }) => self.restore(log, &chain, image).map(Some),
             None => Ok(None),
@@ -114,10 +124,12 @@ impl Recovery {
                 return Err(corrupt(format!("block {} begins beyond all positions", first.height)));
             }
             let begun = first.parent_id == 0;
+            // Sentinels come first, so a snapshot that begins behind them begins with them.
+            let known = begun || first.is_base() && first.first_sn == tree.shape().next_sn;
             if begun && (first.parent != tree.root() || first.height != 0 || first.first_sn != tree.shape().next_sn) {
                 return Err(corrupt("the first block does not continue the empty state".into()));
             }
-            if !begun {
+            if !known {
                 let shape = Shape { next_sn: first.first_sn, floor: first.first_sn, active: 0 };
                 tree = Tree::starting_at(self.params, shape);
                 if let State::Resident(state) = &mut state {

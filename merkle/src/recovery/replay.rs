@@ -63,9 +63,10 @@ impl Hashed {
             let before = match item {
                 ExtentItem::Entry(entry, _) => entry.previous,
                 ExtentItem::Moved(from, ..) => Some(from),
+                ExtentItem::Kept(..) => None,
                 ExtentItem::Delete(..) => return,
             };
-            if let ExtentItem::Entry(entry, encoded) | ExtentItem::Moved(_, entry, encoded) = item {
+            if let Some((entry, encoded)) = item.entry() {
                 encodings.push((encoded, entry.height.to_be_bytes()));
                 hashed.keys.extend(needs(before).then(|| entry.key_hash(hash)));
             }
@@ -80,8 +81,12 @@ impl Replayer<'_> {
     pub(super) fn read(&mut self, chain: &[BlockRecord], from: usize, window: usize) -> Result<(), Error> {
         // An undo record needs all entries that were current before its block.
         let start = self.start;
-        let known =
-            |at: usize| start == 0 || at.checked_sub(1).is_some_and(|before| chain[before].shape.floor >= start);
+        let base = chain.first().is_some_and(BlockRecord::is_base);
+        let known = |at: usize| {
+            (start == 0 && !(base && at == 0))
+                || (base && at > 0)
+                || at.checked_sub(1).is_some_and(|before| chain[before].shape.floor >= start)
+        };
         let recorded = (chain.len().saturating_sub(window).max(from)..chain.len()).find(|at| known(*at));
         let recorded = recorded.unwrap_or(chain.len());
         let (log, records) = (self.log, &chain[from..recorded]);
@@ -105,7 +110,8 @@ impl Replayer<'_> {
         for part in &batch.parts {
             let Some(record) = records.as_slice().first() else { break };
             let Part::Extent(extent) = part else {
-                let floor_fits = record.shape.floor <= record.first_sn;
+                // The positions of a snapshot begin with the floor's twig.
+                let floor_fits = record.is_base() || record.shape.floor <= record.first_sn;
                 if self.extents != record.extents || self.read_sn != record.shape.next_sn || !floor_fits {
                     return Err(self.corrupt(format!("block {} lacks entries", record.height)));
                 }
@@ -197,7 +203,9 @@ impl Replayer<'_> {
             }
         });
         let lookups = items.iter().map(|item| match item {
-            ExtentItem::Entry(entry, _) | ExtentItem::Moved(_, entry, _) => Lookup::Key(entry.key),
+            ExtentItem::Entry(entry, _) | ExtentItem::Moved(_, entry, _) | ExtentItem::Kept(_, entry, _) => {
+                Lookup::Key(entry.key)
+            }
             ExtentItem::Delete(_, key) => Lookup::Key(key),
         });
         // The keys of an extent differ, so all can be looked up before any is applied.
@@ -213,6 +221,28 @@ impl Replayer<'_> {
                 }
                 ExtentItem::Moved(from, entry, _) => {
                     (entry, Some(from), Written::new(*next_sn, entry.previous, entry.height))
+                }
+                ExtentItem::Kept(active, entry, _) => {
+                    let written = Written::new(*next_sn, entry.previous, entry.height);
+                    let Some(hash) = keys.next().filter(|_| written.fits()) else { return false };
+                    *next_sn += 1;
+                    if !active {
+                        off.push(*next_sn - 1);
+                        state.pass();
+                    } else if entry.sentinel {
+                        let Some(id) = state.sentinel(entry.key) else { return false };
+                        // Its first position is known if the positions begin with it.
+                        let before = state.written(id).sn;
+                        off.extend((before >= floor).then_some(before));
+                        state.set_next(id, &entry.next);
+                        state.write(id, written);
+                    } else if id.is_some() || !state.has_room(1) || state.find(entry.key).is_some() {
+                        return false;
+                    } else {
+                        let links = Links { hash: *hash, next: entry.next };
+                        state.insert_unlinked(entry.key, entry.value, links, written);
+                    }
+                    continue;
                 }
                 ExtentItem::Delete(sn, key) => {
                     match id {
@@ -285,6 +315,21 @@ impl Replayer<'_> {
                 return;
             }
             let (place, before, after) = match item {
+                ExtentItem::Kept(active, entry, _) => {
+                    let (sn, place) = (*next_sn, keys.next().map_or(0, prefix));
+                    *next_sn += 1;
+                    paged.keys.advance(*next_sn);
+                    if !active {
+                        off.push(sn);
+                        return;
+                    }
+                    let is_its = |index: &u64| prefix(&Sentinels::place(sentinels.name(*index))) == place;
+                    let before = (0..sentinels.count()).find(is_its).filter(|_| entry.sentinel);
+                    fits &= paged.step(&[PositionChange { prefix: place, before, after: Some(sn) }]);
+                    // Its first position is known if the positions begin with it.
+                    off.extend(before.filter(|before| *before >= floor));
+                    return;
+                }
                 ExtentItem::Delete(sn, key) => (prefix(&hash.key(key)), Some(sn), None),
                 ExtentItem::Entry(entry, _) => {
                     (keys.next().map_or(0, prefix), entry.previous, Some((*next_sn, entry.sentinel)))

@@ -11,7 +11,7 @@ use super::{
     replay::Replayer,
 };
 use crate::{
-    log::{BlockRecord, ExtentHead, ExtentItem, Kind, Log, extent_head, read_extent},
+    log::{BlockRecord, ExtentHead, Kind, Log, extent_head, read_extent},
     parallel::Par,
     state::{Extents, KeyDigester, Keys, Paged, Resident, Run as _, State, slot_of},
     tree::Tree,
@@ -165,7 +165,7 @@ impl crate::state::Run for Run<'_> {
 
     fn each<'s>(&'s self, visit: &mut dyn FnMut(Entry<'s>)) {
         read_extent(self.kind, self.body, |item| {
-            if let ExtentItem::Entry(entry, _) | ExtentItem::Moved(_, entry, _) = item {
+            if let Some((entry, _)) = item.entry() {
                 visit(entry);
             }
         });

@@ -20,7 +20,7 @@ impl Store {
     /// # Errors
     /// [`Error::Stale`] before the first block, [`Error::TooLong`] past 16 MiB, [`Error::Poisoned`].
     pub fn annotate(&mut self, note: Vec<u8>) -> Result<Pending, Error> {
-        self.shared.check()?;
+        self.shared.check_writable()?;
         let height = self.height().ok_or(Error::Stale { height: 0 })?;
         let id = self.tip().0;
         self.write_tip(id, height, note)
@@ -77,7 +77,7 @@ impl Store {
     /// [`Error::Stale`] if the block was prepared on another tip or by another store; nothing has changed then.
     /// [`Error::Poisoned`].
     pub fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {
-        self.shared.check()?;
+        self.shared.check_writable()?;
         let Prepared { shared, parent_id, base, mut effect, payload } = prepared;
         let height = effect.height;
         if !Arc::ptr_eq(&shared, &self.shared) || parent_id != self.tip().0 {

@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{
     commit::Core,
-    log::{BlockRecord, Disk, Shared, open_log},
+    log::{BlockRecord, Disk, Opening, Place, Shared, open_log},
     recovery::{Job, Opened, Recovered, Recovery},
     state::State,
-    types::{BlockId, Error, Memory, StoreConfig},
+    types::{Access, BlockId, Error, Memory, StoreConfig, Tail},
 };
 
 /// Authenticated key-value store: the state of a chain, with one root per block.
@@ -41,6 +41,7 @@ pub struct Store {
     pub(crate) next_seq: u64,
     pub(crate) next_id: u64,
     opened: Opened,
+    tail: Tail,
     pub(crate) job: Job,
 }
 
@@ -56,14 +57,15 @@ impl Drop for Store {
 }
 
 impl Store {
-    /// Opens a store, creating it if there is none: recovers the state from the last checkpoint and the log. Staged
+    /// Opens a store; with [`Access::Create`] an absent or empty directory becomes one. Recovers the state from the last checkpoint and the log. Staged
     /// forks on top of the tip are restored ([`Self::forks`]).
     ///
     /// Takes time in proportion to the log since the checkpoint, and for a resident state to the state. Uses the
     /// current rayon pool.
     ///
     /// # Errors
-    /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Behind`], or what the file system reports.
+    /// [`Error::NoStore`], [`Error::OtherBackend`], [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`],
+    /// [`Error::Behind`], or what the file system reports. After any of them no stored byte has changed.
     pub fn open(config: StoreConfig) -> Result<Self, Error> {
         let StoreConfig {
             backend,
@@ -73,15 +75,22 @@ impl Store {
             expected_min_height,
             history: window,
             memory,
+            access,
+            contents,
             checkpoint_bytes,
             thread_start,
             fork_join,
             faults,
         } = config;
         let (dir, disk) = (backend.path().map(Path::to_path_buf), Disk::new(faults));
-        let checkpoint = dir.as_deref().map_or(Ok(None), |dir| checkpoint::load(dir, &params, &disk));
-        let past_cache = memory == Memory::Resident;
-        let log = open_log(&backend, durability, past_cache, &params, checkpoint::note(&checkpoint), disk.clone())?;
+        let place = Place::find(&backend, access, &params)?;
+        let checkpoint = match (&dir, &place) {
+            (Some(dir), Some(place)) => checkpoint::load(dir, &params, &place.marks, &disk),
+            _ => Ok(None),
+        };
+        let (past_cache, note) = (memory == Memory::Resident, checkpoint::note(&checkpoint));
+        let opening = Opening { access, durability, past_cache, params: &params, note, disk: disk.clone() };
+        let log = open_log(place.as_ref(), opening)?;
         let recovery = Recovery { params, salt, window, memory };
         let Recovered { mut state, tree, chain, mut staged, history, next_id, opened } =
             recovery.replay(&*log, checkpoint)?;
@@ -89,20 +98,24 @@ impl Store {
         if let Some(expected) = expected_min_height.filter(|expected| found.is_none_or(|found| found < *expected)) {
             return Err(Error::Behind { found, expected });
         }
+        // Nothing was changed so far.
+        let (log, tail) = log.heal()?;
         let (next_extent, next_seq) = (log.next_extent(), log.tip().1);
         let note = log.take_note();
         // A checkpoint indexes blocks without their payloads.
-        let payload_of =
-            |record: &BlockRecord| Ok(log.block(record.id)?.map(|record| record.payload).unwrap_or_default());
+        let payload_of = |record: &BlockRecord| {
+            Ok::<_, Error>(log.block(record.id)?.map(|record| record.payload).unwrap_or_default())
+        };
         let payload = chain.last().map(payload_of).transpose()?.unwrap_or_default();
         staged.iter_mut().try_for_each(|record| payload_of(record).map(|payload| record.payload = payload))?;
         let chain = chain.iter().map(Into::into).collect();
-        let shared = Shared::new(log, found);
+        let shared = Shared::new(log, found, access);
         if let State::Paged(paged) = &mut state {
             paged.thread_start = thread_start.clone();
         }
         let core = Core {
             params,
+            contents,
             shared: Arc::clone(&shared),
             state,
             tree,
@@ -115,9 +128,9 @@ impl Store {
         };
         let core = Arc::new(RwLock::new(core));
         let forks = HashMap::new();
-        let job = Job::new(dir, checkpoint_bytes, disk);
+        let job = Job::new(dir.filter(|_| access != Access::Read), checkpoint_bytes, disk);
         let mut store =
-            Self { params, core, shared, forks, payload, note, next_extent, next_seq, next_id, opened, job };
+            Self { params, core, shared, forks, payload, note, next_extent, next_seq, next_id, opened, tail, job };
         store.restore(staged)?;
         Ok(store)
     }
@@ -125,6 +138,16 @@ impl Store {
     /// Way in which the store was opened.
     pub const fn opened(&self) -> &Opened {
         &self.opened
+    }
+
+    /// End of the log as opening found it: what was torn or lost.
+    pub const fn tail(&self) -> &Tail {
+        &self.tail
+    }
+
+    /// Right that the store was opened with.
+    pub fn access(&self) -> Access {
+        self.shared.access()
     }
 
     /// Reader of the state after the last applied block.

@@ -3,6 +3,9 @@
 mod usage;
 mod prove;
 mod export;
+mod restore;
+mod exporter;
+mod partial;
 mod maintenance;
 mod background;
 mod fork;
@@ -14,8 +17,12 @@ mod reader;
 mod prepared;
 
 pub use background::Background;
+pub use export::{EXPORT_HEAD_LEN, export_params};
+pub use exporter::Exporter;
 pub use forks::Fork;
 pub use handle::Store;
+pub use partial::{discard_import, interrupted_import};
 pub use prepared::Prepared;
 pub use reader::Reader;
+pub use restore::Restore;
 pub use snapshot::Snapshot;

@@ -76,7 +76,7 @@ impl<'s> Reader<'s> {
         self.core.shared.check_read()
     }
 
-    /// Locator of an existing key, to read and change it again. Keys that only a fork or an earlier block has get none.
+    /// Locator of an existing key, to read and change it again. Marks that only a fork or an earlier block has get none.
     #[inline]
     pub fn locate(&self, key: &[u8]) -> Option<Locator> {
         let locator = match &self.core.state {

@@ -8,6 +8,7 @@ use std::{
 use phalanx_merkle_proof::Params;
 
 use super::{
+    contents::Contents,
     faults::Faults,
     fork_join::{ForkJoin, ForkJoinObserver},
 };
@@ -32,11 +33,15 @@ pub struct StoreConfig {
     pub history: usize,
     /// Part of the state that is in memory.
     pub memory: Memory,
+    /// Right that the store is opened with.
+    pub access: Access,
     /// Bytes of log between two checkpoints, which bounds what opening reads; zero for no checkpoints.
     ///
     /// The distance grows where a checkpoint takes more than a quarter of it. A store that is closed without snapshots
     /// of it makes a last checkpoint if more than an eighth of these bytes followed the one before.
     pub checkpoint_bytes: u64,
+    /// Rules of what the application stores.
+    pub contents: Contents,
     /// Callback that runs first on every thread that the store starts.
     pub thread_start: ThreadStart,
     /// Observer of fork-join work.
@@ -47,6 +52,16 @@ pub struct StoreConfig {
 }
 
 impl Backend {
+    /// Name of the backend: `mem`, `file` or `rocks`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Mem => "mem",
+            Self::File(_) => "file",
+            #[cfg(feature = "rocksdb")]
+            Self::Rocks(_) => "rocks",
+        }
+    }
+
     /// Directory of the log; `None` in memory.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
@@ -69,11 +84,20 @@ impl StoreConfig {
             expected_min_height: None,
             history: 8,
             memory: Memory::Resident,
+            access: Access::Create,
             checkpoint_bytes: 256 << 20,
+            contents: Contents::default(),
             thread_start: ThreadStart::default(),
             fork_join: ForkJoin::default(),
             faults: None,
         }
+    }
+
+    /// Sets the rules of what the application stores.
+    #[must_use]
+    pub const fn with_contents(mut self, contents: Contents) -> Self {
+        self.contents = contents;
+        self
     }
 
     /// Sets the bytes of log between two checkpoints.
@@ -87,6 +111,13 @@ impl StoreConfig {
     #[must_use]
     pub const fn with_memory(mut self, memory: Memory) -> Self {
         self.memory = memory;
+        self
+    }
+
+    /// Sets the right that the store is opened with.
+    #[must_use]
+    pub const fn with_access(mut self, access: Access) -> Self {
+        self.access = access;
         self
     }
 
@@ -182,6 +213,22 @@ pub enum Memory {
         /// Size of the cache of entries, bookkeeping included, in bytes.
         bytes: usize,
     },
+}
+
+/// Right that a store is opened with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Reads a store as it is: takes no lock and writes no byte.
+    ///
+    /// Works beside a running node, on a read-only mount, and for a user that may only read. The store stays at the block
+    /// that was its tip when it was opened; whatever would change it returns
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly).
+    Read,
+    /// Reads and writes a store that is there.
+    Write,
+    /// Like `Write`; an absent or empty directory becomes a new store.
+    #[default]
+    Create,
 }
 
 /// Backend of a store's log.

@@ -2,7 +2,19 @@
 
 use std::{io, path::PathBuf};
 
-use super::block_id::BlockId;
+use phalanx_merkle_proof::Hash;
+
+use super::{block_id::BlockId, snapshot_error::SnapshotError};
+
+/// Hexadecimal digits of a hash.
+pub(crate) fn hex(hash: &Hash) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Height in words.
+fn height_of(height: Option<u64>) -> String {
+    height.map_or_else(|| "before its first block".into(), |height| format!("at height {height}"))
+}
 
 /// Error of a store.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +25,47 @@ pub enum Error {
     Locked {
         /// The store.
         path: PathBuf,
+    },
+    /// There is no store at the path, and none may be created there. Nothing was changed.
+    #[error("there is no store at {}: {found}", path.display())]
+    NoStore {
+        /// The path.
+        path: PathBuf,
+        /// Description of what is there instead.
+        found: &'static str,
+    },
+    /// The directory holds a store of another backend. Nothing was changed.
+    #[error("{} holds a store of the backend {found}, not {expected}", path.display())]
+    OtherBackend {
+        /// The store.
+        path: PathBuf,
+        /// Backend of the store.
+        found: &'static str,
+        /// Backend that the caller asked for.
+        expected: &'static str,
+    },
+    /// A store cannot be made at the path: something is there. Nothing was changed.
+    #[error("{} is not empty: choose an absent or empty directory", path.display())]
+    NotEmpty {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Chunks of an interrupted restore are there: the restore goes on with them, and an import has to discard them first.
+    #[error("{} holds chunks of an interrupted restore: go on with it, or discard them", path.display())]
+    Interrupted {
+        /// Directory of the chunks.
+        path: PathBuf,
+    },
+    /// The store was opened with [`Access::Read`](crate::Access::Read).
+    #[error("the store was opened for reading only")]
+    ReadOnly,
+    /// A copy is whole and in its place, and its names may not be durable yet; opening it failed. Open it again.
+    #[error("{} is whole and in its place, but cannot be opened now: {source}", path.display())]
+    Unopened {
+        /// The store.
+        path: PathBuf,
+        /// Reason.
+        source: Box<Self>,
     },
     /// The store has another format version or other genesis parameters. Nothing was changed.
     #[error("{} has format and parameters {found}, expected {expected}: open it with the parameters and the version that made it", path.display())]
@@ -34,7 +87,7 @@ pub enum Error {
         what: String,
     },
     /// The store ends below the height that the caller knows as committed.
-    #[error("the store ends at height {found:?}, committed was {expected}")]
+    #[error("the store ends {}, committed was {expected}", height_of(*found))]
     Behind {
         /// Height of the store's last block.
         found: Option<u64>,
@@ -100,12 +153,29 @@ pub enum Error {
         /// Maximum number of uncommitted blocks on top of each other.
         max: usize,
     },
+    /// The application cannot have a key of this length, so its absence says nothing.
+    #[error("there is no key of {len} bytes in this state")]
+    Key {
+        /// Length of the key, in bytes.
+        len: usize,
+    },
     /// The proof needs entries that are applied but not written yet.
     #[error("the entry is not written yet; write the pending blocks first")]
     NotWritten,
     /// An earlier write failed or was dropped, so memory is ahead of the log: reopen the store.
     #[error("an earlier write failed; reopen the store")]
     Poisoned,
+    /// A stream leads to another root than the expected one.
+    #[error("the stream leads to root 0x{}", hex(found))]
+    OtherRoot {
+        /// Root that the stream leads to.
+        found: Hash,
+        /// Root that the caller trusts.
+        expected: Hash,
+    },
+    /// A manifest or a chunk of a snapshot is refused: what sent it is at fault.
+    #[error("the snapshot is refused: {0}")]
+    Snapshot(#[from] SnapshotError),
     /// The file system reported an error.
     #[error("{}: {source}", path.display())]
     Io {

@@ -10,6 +10,8 @@ pub enum Step<'p> {
     Read(&'p Path),
     /// Appends a number of bytes to a file.
     Append(&'p Path, usize),
+    /// Overwrites a number of bytes of a file at an offset.
+    Overwrite(&'p Path, u64, usize),
     /// Truncates a file to a length.
     Cut(&'p Path, u64),
     /// Makes a file's content durable; for a database, its write-ahead log.

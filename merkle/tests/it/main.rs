@@ -21,7 +21,13 @@ mod threads;
 mod upkeep;
 
 mod crash;
+mod damage;
 mod faults;
+mod forge;
 mod full;
 mod kill;
+mod beside;
+mod reading;
+mod snapshots;
+mod streams;
 mod sweep;

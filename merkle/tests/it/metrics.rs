@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use crate::common::life::{config, turn};
+use crate::common::life::{backend, config, turn};
 use metrics::{Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use phalanx_merkle::{Durability, Store};
+use phalanx_merkle::{Durability, Store, StoreConfig};
 
 type Values = Arc<Mutex<BTreeMap<String, f64>>>;
 
@@ -106,4 +106,47 @@ fn a_recorder_gets_the_figures_of_all_writes() {
         drop(store.apply(prepared).expect("a block"));
     });
     assert_eq!(values.lock().expect("no panic").get("phalanx_store_poisoned_total"), Some(&1.0), "a dropped write");
+}
+
+/// Bytes beside entries and code of a block that is staged and committed, payload and note apart.
+const ROWS: f64 = 400.0;
+
+/// Row bytes per block of a chain in which every block is staged, then committed with a note.
+fn rows_per_block(kind: &str, history: usize, updates: u64) -> f64 {
+    const BLOCKS: u64 = 50;
+    const PAYLOAD: usize = 1000;
+    const NOTE: usize = 77;
+    let board = Board::default();
+    let values = Arc::clone(&board.0);
+    let dir = tempfile::tempdir().expect("a directory");
+    metrics::with_local_recorder(&board, || {
+        let config = StoreConfig::new(backend(kind, &dir.path().join("store"))).with_history(history);
+        let mut store = Store::open(config).expect("a store");
+        let before = values.lock().expect("no panic").get("phalanx_store_row_bytes_total").copied().unwrap_or(0.0);
+        for height in 0..BLOCKS {
+            let mut delta = phalanx_merkle::Delta::new();
+            (0..updates).for_each(|key| delta.put(&key.to_be_bytes(), &height.to_be_bytes()));
+            delta.put_code([height as u8; 32], vec![1; 3000]);
+            let tip = store.tip();
+            let prepared = store.prepare_on(tip, delta).expect("a block");
+            let block = store.add_fork(prepared.with_payload(vec![7; PAYLOAD]).expect("a payload")).expect("a fork");
+            store.stage(block).expect("a block").expect("it is not staged yet").write().expect("a write");
+            store.apply_fork_noted(block, vec![8; NOTE]).expect("a block").write().expect("a write");
+        }
+        let all = values.lock().expect("no panic")["phalanx_store_row_bytes_total"] - before;
+        all / BLOCKS as f64 - (PAYLOAD + NOTE) as f64
+    })
+}
+
+/// What is written per block beside the delta does not grow with history, delta or state.
+#[test]
+fn what_is_written_beside_the_delta_is_bounded() {
+    let kinds = if cfg!(feature = "rocksdb") { &["file", "rocks"][..] } else { &["file"] };
+    for kind in kinds {
+        for (history, updates) in [(0, 1), (8, 1), (512, 1), (8, 2000)] {
+            let rows = rows_per_block(kind, history, updates);
+            assert!((200.0..ROWS).contains(&rows), "{kind}, history {history}, {updates} updates: {rows} bytes");
+            println!("{kind}, history {history}, {updates} updates: {rows} bytes of rows per block");
+        }
+    }
 }

@@ -40,7 +40,7 @@ fn copies(from: &Backend, to: impl Fn(&Path) -> Backend) {
     let twigs = copy.check().expect("a sound copy");
     assert_eq!(store.check().expect("a sound store"), twigs);
     let again = Store::import(config(&backend, HashFn::Sha256), &mut &stream[..]);
-    assert!(matches!(again, Err(Error::Format { .. })), "the place is taken");
+    assert!(matches!(again, Err(Error::NotEmpty { .. })), "the place is taken");
     let other = Store::import(config(&to(&dir.path().join("other")), HashFn::Blake3), &mut &stream[..]);
     assert!(matches!(other, Err(Error::Format { .. })), "{other:?}");
 
@@ -232,7 +232,7 @@ fn a_corrupt_store_is_restored_from_an_export() {
     let mut stream = Vec::new();
     chain(&peer, 24, 20).0.export(&mut stream).expect("an export");
     let into_damaged = Store::import(config(&damaged, HashFn::Sha256), &mut &stream[..]);
-    assert!(matches!(into_damaged, Err(Error::Format { .. })), "nothing is written over: {into_damaged:?}");
+    assert!(matches!(into_damaged, Err(Error::NotEmpty { .. })), "nothing is written over: {into_damaged:?}");
     std::fs::rename(dir.path().join("damaged"), dir.path().join("aside")).expect("another name");
     let mut restored = Store::import(config(&damaged, HashFn::Sha256), &mut &stream[..]).expect("an import");
     model.assert_equals(&restored, "restored");

@@ -3,7 +3,7 @@
 use crate::{
     config::{Store, choice, threads, word},
     error::Usage,
-    machine::{clock, host, memory},
+    machine::{clock, host, memory, temporary::Temporary},
     result::SCHEMA,
     ui::Ui,
 };
@@ -211,7 +211,7 @@ pub fn run(config: &StoreBench, ui: &Ui) -> anyhow::Result<Value> {
         Memory::Cached { bytes } => (keys as u64).saturating_mul(INDEX_BYTES).saturating_add(bytes as u64),
     };
     memory::memory_beside(needed)?;
-    let folder = tempfile::tempdir()?;
+    let folder = Temporary::new()?;
     let store = config.store.clone().unwrap_or_else(|| Store::File(folder.path().into()));
     let path = store.path().map(Path::to_path_buf);
     let store_config = StoreConfig::new(store.backend()?)

@@ -3,4 +3,5 @@
 pub mod clock;
 pub mod pin;
 pub mod memory;
+pub mod temporary;
 pub mod host;

@@ -25,7 +25,7 @@ mod tests;
 pub(crate) use summary::rows;
 pub use table::{csv, table};
 
-use crate::result::BenchResult;
+use crate::{machine::temporary, result::BenchResult};
 use serde_json::Value;
 use std::{
     fs, io,
@@ -64,7 +64,7 @@ pub fn write(dir: &Path, results: &[BenchResult]) -> io::Result<Vec<PathBuf>> {
         .into_iter()
         .map(|(name, content)| {
             let path = dir.join(name);
-            fs::write(&path, content)?;
+            temporary::write_whole(&path, content.as_bytes())?;
             Ok(path)
         })
         .collect()

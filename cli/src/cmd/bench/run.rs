@@ -32,7 +32,7 @@ impl RunArgs {
     }
 
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let result = [workload::run(&self.config(), &ui::open()?)?];
+        let result = [workload::run(&self.config(), &ui::open())?];
         output::results(&result, self.json.as_deref(), &result[0], self.csv.as_deref(), self.report.as_deref())?;
         Ok(exit::code_of_results(&result))
     }

@@ -35,7 +35,7 @@ pub(super) fn scale(bench: &RunArgs, capacity: &Capacity, svg: Option<&Path>) ->
     if bench.report.is_some() {
         return Err(Usage("the model writes --json, --csv and --svg, and no --report".into()).into());
     }
-    let modelled = model::run(&bench.config(), capacity, &ui::open()?)?;
+    let modelled = model::run(&bench.config(), capacity, &ui::open())?;
     output::show(&modelled, Files { json: bench.json.as_deref(), csv: bench.csv.as_deref(), svg })?;
     Ok(exit::OK)
 }

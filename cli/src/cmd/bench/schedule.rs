@@ -32,7 +32,7 @@ enum FigureKind {
 
 impl ScheduleArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let ui = ui::open()?;
+        let ui = ui::open();
         let measured = match self.figure {
             Some(FigureKind::Fafo4) => schedule::figure(&self.config.load, &ui)?,
             None => schedule::run(&self.config, &ui)?,

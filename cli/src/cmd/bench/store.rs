@@ -17,7 +17,7 @@ pub(crate) struct StoreArgs {
 
 impl StoreArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let result = store::run(&self.config, &ui::open()?)?;
+        let result = store::run(&self.config, &ui::open())?;
         match &self.json {
             Some(path) => output::json(path, &result)?,
             None => output::print(&format!("{}\n", serde_json::to_string_pretty(&result["runs"][0])?))?,

@@ -50,7 +50,7 @@ impl SweepArgs {
         if self.bench.report.is_some() {
             return Err(Usage("a sweep runs one --executor, and writes --json, --csv and --svg".into()).into());
         }
-        let (swept, ending) = sweep::run(&self.bench.config(), &over, &ui::open()?)?;
+        let (swept, ending) = sweep::run(&self.bench.config(), &over, &ui::open())?;
         let (json, csv, svg) = (self.bench.json.as_deref(), self.bench.csv.as_deref(), self.svg.as_deref());
         output::show(&swept, Files { json, csv, svg })?;
         Ok(exit::code_of_ending(ending))

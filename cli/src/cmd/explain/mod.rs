@@ -4,7 +4,6 @@ mod source;
 mod graph;
 
 use crate::{cmd::bench::run::RunArgs, exit, output, ui};
-use anyhow::Context as _;
 use clap::Args;
 use graph::Heat;
 use phalanx::paralyze::StateKey;
@@ -20,10 +19,7 @@ use phalanx_lab::{
 };
 use serde_json::json;
 use source::Explained;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Maximum number of listed transactions of the critical path.
 const TOLD: usize = 12;
@@ -85,7 +81,7 @@ pub(crate) struct ExplainArgs {
 
 impl ExplainArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        explain(self, &ui::open()?)
+        explain(self, &ui::open())
     }
 }
 
@@ -110,7 +106,7 @@ fn explain(args: &ExplainArgs, ui: &Ui) -> anyhow::Result<u8> {
     let dot = || explained.dot();
     for (path, draw) in [(&args.svg, &picture as &dyn Fn() -> String), (&args.dot, &dot)] {
         if let Some(path) = path {
-            fs::write(path, draw()).with_context(|| format!("writing {}", path.display()))?;
+            output::whole(path, draw().as_bytes())?;
         }
     }
     Ok(exit::OK)

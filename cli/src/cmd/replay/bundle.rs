@@ -35,10 +35,7 @@ pub(crate) fn write(case: &Case<'_>, ran: &Ran, line: &Line, args: &ReplayArgs) 
         root.set_file_name(format!("{}-{}-{}t-{hints}-{again}", line.number, line.executor, line.threads));
     }
     let block = root.join("blocks").join(line.number.to_string());
-    let put = |name: &str, value: &Value| {
-        let path = root.join(name);
-        fs::write(&path, format!("{value:#}\n")).with_context(|| format!("writing {}", path.display()))
-    };
+    let put = |name: &str, value: &Value| output::whole(&root.join(name), format!("{value:#}\n").as_bytes());
     fs::create_dir_all(&block).with_context(|| format!("making {}", block.display()))?;
     for file in case.block.files() {
         copy(&file, &block)?;
@@ -56,7 +53,7 @@ pub(crate) fn write(case: &Case<'_>, ran: &Ran, line: &Line, args: &ReplayArgs) 
     put("difference.json", &difference(&ran.judged, &case.truth))?;
     let block = std::path::absolute(&block).unwrap_or(block);
     let command = command(&block, line, ran, args);
-    fs::write(root.join("command"), format!("{command}\n")).with_context(|| format!("writing {}", root.display()))?;
+    output::whole(&root.join("command"), format!("{command}\n").as_bytes())?;
     Ok(root)
 }
 

@@ -28,16 +28,12 @@ use phalanx_lab::{
 };
 use phalanx_workloads::fixtures::{FixtureError, RealBlock, find_blocks};
 use run::{Case, Lessons};
-use std::{
-    fs::File,
-    io::{BufWriter, Write as _},
-    path::{Path, PathBuf},
-};
+use std::{io::Write as _, path::Path};
 
 impl ReplayArgs {
     /// Runs every block under the folders and prints the comparison.
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        replay_all(self, &ui::open()?)
+        replay_all(self, &ui::open())
     }
 }
 
@@ -132,17 +128,14 @@ fn replay(
 
 /// Writer of JSON lines.
 struct Lines {
-    file: Option<(PathBuf, BufWriter<File>)>,
+    file: Option<output::Beside>,
     stdout: bool,
 }
 
 impl Lines {
     fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         let stdout = path == Some(Path::new("-"));
-        let file = path.filter(|_| !stdout).map(|path| {
-            let file = File::create(path).with_context(|| format!("writing {}", path.display()))?;
-            anyhow::Ok((path.to_owned(), BufWriter::new(file)))
-        });
+        let file = path.filter(|_| !stdout).map(output::Beside::create);
         Ok(Self { file: file.transpose()?, stdout })
     }
 
@@ -151,16 +144,10 @@ impl Lines {
         if self.stdout {
             output::print(&line)?;
         }
-        if let Some((path, file)) = &mut self.file {
-            file.write_all(line.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
-        }
-        Ok(())
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(line.as_bytes())).context("writing JSON")
     }
 
-    fn finish(mut self) -> anyhow::Result<()> {
-        match &mut self.file {
-            Some((path, file)) => file.flush().with_context(|| format!("writing {}", path.display())),
-            None => Ok(()),
-        }
+    fn finish(self) -> anyhow::Result<()> {
+        self.file.map_or(Ok(()), output::Beside::finish)
     }
 }

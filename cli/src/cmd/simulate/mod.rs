@@ -36,7 +36,7 @@ pub(crate) enum SimulateCommand {
 impl SimulateCommand {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         match self {
-            Self::Zaptos(args) => run(args, &ui::open()?),
+            Self::Zaptos(args) => run(args, &ui::open()),
             Self::Resilientdb(args) => args.run(),
         }
     }
@@ -120,7 +120,7 @@ fn write_plots(args: &ZaptosArgs, plots: &[(String, Picture)], points: &[Point])
         let files = plots.iter().map(|(name, plot)| (format!("{name}.svg"), plot.standalone()));
         for (name, content) in files.chain([("points.csv".to_owned(), table::csv(points))]) {
             let path = dir.join(name);
-            std::fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
+            output::whole(&path, content.as_bytes())?;
         }
     }
     Ok(exit::OK)

@@ -84,7 +84,7 @@ struct Swept {
 impl ResilientdbArgs {
     /// Sweeps the figures and shows them.
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let ui = ui::open()?;
+        let ui = ui::open();
         let mut swept = Vec::new();
         for name in &self.figures {
             match sweep(Figure::ALL[*name as usize], &ui)? {

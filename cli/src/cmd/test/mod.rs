@@ -77,8 +77,8 @@ pub(crate) struct TestArgs {
 impl TestCommand {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         match self {
-            Self::State(args) => run(args, &StateTests, &ui::open()?),
-            Self::Blockchain(args) => run(args, &BlockchainTests, &ui::open()?),
+            Self::State(args) => run(args, &StateTests, &ui::open()),
+            Self::Blockchain(args) => run(args, &BlockchainTests, &ui::open()),
         }
     }
 }

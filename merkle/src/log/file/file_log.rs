@@ -8,7 +8,8 @@
 
 use std::{
     collections::HashMap,
-    fs::{File, TryLockError},
+    fs::File,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -16,27 +17,44 @@ use std::{
 use phalanx_merkle_proof::{Hash, Params};
 
 use super::{
-    segment::{Segment, append, corrupt, open_segments},
-    state::{At, Lock, State, pack, unpack},
+    segment::{Segment, append, corrupt, existing, open_segments},
+    state::{At, State, TornEnd, Unfinished, pack, unpack},
 };
 use crate::{
+    log::backend::Opening,
     log::backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
     log::disk::{Disk, at},
     log::frames::{Frames, read_frame},
+    log::identity::{How, Place},
     log::index::LogIndex,
+    log::lock::{self, Lock},
     log::places::{Places, opens_twig},
-    log::record::{BlockRecord, FRAME_HEADER, Kind, Records, TipRecord, frame_body},
-    types::{Durability, Error, Step},
+    log::promise::{self, Promise, PromiseFile, Reached},
+    log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord, frame_body},
+    log::torn::keep,
+    metrics,
+    types::{Access, Durability, Error, Lost, Step, Tail, Torn},
 };
+
+/// Name of the file that is locked.
+const LOCK: &str = "lock";
+
+/// Name of the file of code.
+const CODE: &str = "code.log";
 
 /// Size after which a segment takes no further block: the unit of pruning, in bytes.
 const SEGMENT: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(crate) struct FileLog {
-    pub(super) dir: PathBuf,
+    place: Place,
     durability: Durability,
     params: Params,
+    marks: Marks,
+    /// False if it was opened for reading.
+    writes: bool,
+    /// True if it was opened for reading beside a node that runs: its last write is not torn, but goes on.
+    beside: bool,
     disk: Disk,
     state: Mutex<State>,
 }
@@ -50,62 +68,150 @@ struct SegmentPart {
 }
 
 impl FileLog {
-    /// Opens or creates the log in `dir` and cuts off a torn tail. What `note` indexes, if it fits the log, is not
-    /// scanned.
+    /// Opens or creates the log at a place. What the note indexes, if it fits the log, is not scanned.
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Io`].
-    pub(crate) fn open(
-        dir: &Path,
-        durability: Durability,
-        params: &Params,
-        note: Option<&LogIndex>,
-        disk: Disk,
-    ) -> Result<Self, Error> {
-        std::fs::create_dir_all(dir).map_err(at(dir))?;
+    pub(crate) fn open(place: &Place, opening: Opening<'_>) -> Result<Self, Error> {
+        let Opening { access, durability, params, note, disk, .. } = opening;
+        let (dir, marks, writes) = (place.dir(), place.marks, access != Access::Read);
         refuse_format_1(dir, params)?;
-        let lock_path = dir.join("lock");
-        let lock = append(&lock_path)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: dir.to_path_buf() }),
-            Err(TryLockError::Error(source)) => return Err(at(&lock_path)(source)),
+        let beside = !writes && lock::is_taken(dir, LOCK);
+        if place.how == How::Create {
+            std::fs::create_dir_all(dir).map_err(at(dir))?;
         }
-        let lock = Lock(lock);
-        let code_path = dir.join("code.log");
-        let code = append(&code_path)?;
+        let lock = if writes { Some(Lock::take(dir, LOCK)?) } else { None };
+        place.begin(&disk)?;
+        // The promise first: a node that runs may write more meanwhile, and never takes a promise back.
+        let mut found_promise = match place.how {
+            How::Open => promise::read(dir, &marks)?,
+            How::Create | How::Adopt => Promise::default(),
+        };
+        let code_path = dir.join(CODE);
+        let segments = match place.how {
+            How::Create => vec![Segment::create(dir, 0, params, &marks, &disk)?],
+            How::Open | How::Adopt => open_segments(dir, params, &marks, writes)?,
+        };
+        if place.how == How::Open {
+            found_promise.renew_begin(dir, &marks)?;
+        }
+        let code = match place.how {
+            How::Open => existing(&code_path, writes)
+                .map_err(|error| if_missing(error, &code_path, "the file of contract code is missing"))?,
+            How::Adopt if !writes => existing(&code_path, false)?,
+            How::Create | How::Adopt => append(&code_path, true)?,
+        };
         let mut state = State {
             _lock: lock,
             disk: disk.clone(),
-            segments: open_segments(dir, params, &disk)?,
+            marks,
+            found_promise,
+            promise: None,
+            torn_ends: Vec::new(),
+            segments,
             buffer: Vec::new(),
             torn: false,
             code: Arc::new(code),
             code_len: 0,
+            without_code: None,
             codes: HashMap::new(),
             places: Places::new(),
             records: HashMap::new(),
+            begun: None,
+            code_added: false,
             found: Vec::new(),
             tip: None,
+            height: None,
             tip_at: (0, 0),
             next_seq: 0,
             next_extent: 0,
             note: Vec::new(),
         };
+        if state.segments.is_empty() {
+            return Err(corrupt(dir, "all segments are missing".into()));
+        }
+        // Code is written before the block that brings it: what these lengths hold needs no code that is written from now on.
+        let ends = state.lengths()?;
         state.scan_code(&code_path)?;
         let (first, mut from) = note.and_then(|note| state.take(note)).unwrap_or((0, None));
-        for index in first..state.segments.len() {
-            state.scan(index, from.take())?;
+        for (index, end) in ends.iter().enumerate().skip(first) {
+            state.scan(index, from.take(), *end)?;
         }
-        Ok(Self { dir: dir.to_path_buf(), durability, params: *params, disk, state: Mutex::new(state) })
+        state.check_promise(dir)?;
+        state.check_code(&code_path)?;
+        let tip = state.tip;
+        state.height = state.found.iter().find(|record| Some(record.id) == tip).map(|record| record.height);
+        let place = place.clone();
+        Ok(Self { place, durability, params: *params, marks, writes, beside, disk, state: Mutex::new(state) })
+    }
+
+    fn dir(&self) -> &Path {
+        self.place.dir()
+    }
+
+    /// Keeps a torn end beside its file, and cuts it off.
+    fn cut_off(&self, end: TornEnd) -> Result<Torn, Error> {
+        let TornEnd { file, path, from, end } = end;
+        let mut torn = Torn { file: path.clone(), offset: from, bytes: end - from, kept: None };
+        if self.writes {
+            torn.kept = keep(&file, &path, from, end, &self.disk)?;
+            self.disk.cut(&file, &path, from)?;
+            self.disk.sync(&file, &path)?;
+        }
+        Ok(torn)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// State of a log that takes writes.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; after a failed append [`Error::Poisoned`], before any step that could fail on its own.
+    fn writing(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.state();
+        if state.promise.is_none() {
+            return Err(Error::ReadOnly);
+        }
+        if state.torn {
+            return Err(Error::Poisoned);
+        }
+        Ok(state)
+    }
+
     fn append(&self, state: &mut State, records: &Records) -> Result<(), Error> {
         state.append(records, self.durability == Durability::None)
+    }
+
+    fn append_code(&self, state: &mut State, hash: &Hash, code: &[u8]) -> Result<(), Error> {
+        let mut records = Records::default();
+        records.push_marked(Kind::Code, &self.marks, |out| {
+            out.extend_from_slice(hash);
+            out.extend_from_slice(code);
+        });
+        // Later rows would follow an unknown part.
+        self.disk.append(&state.code, &self.dir().join(CODE), &records.bytes).inspect_err(|_| state.torn = true)?;
+        state.codes.insert(*hash, state.code_len);
+        state.code_len += records.bytes.len() as u64;
+        state.code_added = true;
+        Ok(())
+    }
+
+    /// Appends extents to the block that is being written; the first ones begin it.
+    fn append_extents(&self, state: &mut State, records: &Records) -> Result<(), Error> {
+        if state.begun.is_none() {
+            self.rotate(state)?;
+        }
+        let mut at = (state.last().number, state.last().len);
+        let mut begun = state.begun.take().unwrap_or_default();
+        begun.begin.get_or_insert(at);
+        for frame in records.iter() {
+            begun.twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, at)));
+            at.1 += frame.len() as u64;
+        }
+        state.begun = Some(begun);
+        self.append(state, records)
     }
 
     /// Part of a segment to be read without the lock: a visitor may take long, or write. A segment that is pruned
@@ -120,6 +226,29 @@ impl FileLog {
         }))
     }
 
+    /// Ends a write, before it is told.
+    fn written(&self, state: &mut State, committed: bool) -> Result<(), Error> {
+        match self.durability {
+            // Nothing is promised about the buffer.
+            Durability::None => Ok(()),
+            Durability::Block if committed => {
+                state.sync()?;
+                state.promise(true)
+            }
+            Durability::Async | Durability::Block => state.promise(false),
+        }
+    }
+
+    /// Makes all writes durable, and promises it.
+    fn make_durable(&self, state: &mut State) -> Result<(), Error> {
+        self.disk.sync(&state.code, &self.dir().join(CODE))?;
+        state.sync()?;
+        let reached = Reached { next_seq: state.next_seq, height: state.height };
+        let (end, code) = (pack((state.last().number, state.last().len)), state.code_len);
+        let promise = state.promise.as_mut().ok_or(Error::ReadOnly)?;
+        promise.put_synced(|now| (now.durable, now.acked, now.end, now.code) = (reached, reached, end, code))
+    }
+
     /// Begins another segment if the last one is full.
     fn rotate(&self, state: &mut State) -> Result<(), Error> {
         let last = state.last();
@@ -127,14 +256,28 @@ impl FileLog {
             return Ok(());
         }
         let number = last.number + 1;
-        // Only the last segment may be torn.
+        // Only the last segment may be torn, and a log without its last segment is damaged.
+        self.disk.sync(&state.code, &self.dir().join(CODE))?;
         state.sync()?;
-        state.segments.push(Segment::open(&self.dir, number, &self.params, &self.disk)?);
-        Ok(())
+        let segment = Segment::create(self.dir(), number, &self.params, &self.marks, &self.disk)?;
+        let (end, code) = (pack((number, segment.len)), state.code_len);
+        let reached = Reached { next_seq: state.next_seq, height: state.height };
+        state.segments.push(segment);
+        let promise = state.promise.as_mut().ok_or(Error::ReadOnly)?;
+        promise.put_synced(|now| (now.durable, now.acked, now.end, now.code) = (reached, reached, end, code))
     }
 }
 
-fn refuse_format_1(dir: &Path, params: &Params) -> Result<(), Error> {
+/// Turns the error of a file that is not there into damage.
+fn if_missing(error: Error, path: &Path, what: &str) -> Error {
+    match error {
+        Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => corrupt(path, what.into()),
+        other => other,
+    }
+}
+
+/// Refuses the log of the first format, which was one file.
+pub(in crate::log) fn refuse_format_1(dir: &Path, params: &Params) -> Result<(), Error> {
     let path = dir.join("state.log");
     if !path.exists() {
         return Ok(());
@@ -145,7 +288,41 @@ fn refuse_format_1(dir: &Path, params: &Params) -> Result<(), Error> {
 
 impl Log for FileLog {
     fn path(&self) -> PathBuf {
-        self.dir.clone()
+        self.dir().to_path_buf()
+    }
+
+    fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    fn heal(self: Box<Self>) -> Result<(Box<dyn Log>, Tail), Error> {
+        if self.beside || !self.writes && lock::is_taken(self.dir(), LOCK) {
+            return Ok((self, Tail::default()));
+        }
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let torn =
+            std::mem::take(&mut state.torn_ends).into_iter().map(|end| self.cut_off(end)).collect::<Result<_, _>>()?;
+        let found = state.found_promise;
+        let lost = found.acked.next_seq.checked_sub(state.next_seq).filter(|writes| *writes > 0);
+        let lost = lost.map(|writes| Lost { writes, height: found.acked.height });
+        if self.writes {
+            if let Some(last) = state.segments.last_mut().filter(|last| last.begun) {
+                last.begin(self.dir(), &self.params, &self.marks, &self.disk)?;
+            }
+            let new =
+                (self.place.how != How::Open).then(|| Promise { first: u64::from(state.segments[0].number), ..found });
+            state.promise = Some(PromiseFile::open(self.dir(), self.marks, new, &self.disk)?);
+            if self.durability == Durability::Block || self.place.how == How::Create {
+                // Earlier blocks may have been written without that durability.
+                self.make_durable(state)?;
+            } else if lost.is_some() {
+                state.promise(false)?;
+            }
+            self.place.finish(&self.disk)?;
+        }
+        drop(guard);
+        Ok((self, Tail { torn, lost }))
     }
 
     fn keeps_entries(&self) -> bool {
@@ -154,63 +331,64 @@ impl Log for FileLog {
 
     fn write(&self, batch: Batch) -> Result<(), Error> {
         let Batch { block, extents, codes } = batch;
-        let state = &mut *self.state();
-        self.rotate(state)?;
-        let code_path = self.dir.join("code.log");
+        let state = &mut *self.writing()?;
+        if state.begun.is_none() {
+            self.rotate(state)?;
+        }
         for (hash, code) in &codes {
-            let mut records = Records::default();
-            records.push(Kind::Code, |out| {
-                out.extend_from_slice(hash);
-                out.extend_from_slice(code);
-            });
-            self.disk.append(&state.code, &code_path, &records.bytes)?;
-            state.codes.insert(*hash, state.code_len);
-            state.code_len += records.bytes.len() as u64;
+            self.append_code(state, hash, code)?;
         }
-        if !codes.is_empty() && self.durability == Durability::Block {
-            self.disk.sync(&state.code, &code_path)?;
+        let codes = std::mem::take(&mut state.code_added);
+        if codes && self.durability == Durability::Block {
+            self.disk.sync(&state.code, &self.dir().join(CODE))?;
         }
-        let number = state.last().number;
-        let begin = (number, state.last().len);
-        let mut twigs = Vec::new();
         for records in &*extents {
-            let mut offset = state.last().len;
-            for frame in records.iter() {
-                twigs.extend(opens_twig(&frame[FRAME_HEADER..]).map(|twig| (twig, (number, offset))));
-                offset += frame.len() as u64;
-            }
-            self.append(state, records)?;
+            self.append_extents(state, records)?;
         }
-        state.places.insert(block.id, begin, twigs);
-        let place = (number, state.last().len);
+        let Unfinished { begin, twigs, .. } = state.begun.take().unwrap_or_default();
+        let (number, end) = (state.last().number, state.last().len);
+        let mut records = Records::default();
+        if codes {
+            records.push_marked(Kind::CodeEnd, &self.marks, |out| out.extend_from_slice(&state.code_len.to_be_bytes()));
+        }
+        let place = (number, end + records.bytes.len() as u64);
+        state.places.insert(block.id, begin.unwrap_or(place), twigs);
+        block.encode_into(&mut records, &self.marks);
         state.records.insert(block.id, place);
         state.next_extent = block.first_extent + block.extents;
         state.next_seq = block.seq + 1;
         if let Some(last) = state.segments.last_mut() {
             last.last_id = last.last_id.max(block.id);
         }
-        self.append(state, &block.encode())?;
+        self.append(state, &records)?;
+        metrics::wrote_rows(records.bytes.len());
         if block.committed {
-            (state.tip, state.tip_at) = (Some(block.id), place);
-            if self.durability == Durability::Block {
-                state.sync()?;
-            }
+            (state.tip, state.tip_at, state.height) = (Some(block.id), place, Some(block.height));
         }
-        Ok(())
+        self.written(state, block.committed)
     }
 
-    fn set_tip(&self, tip: TipRecord) -> Result<(), Error> {
-        let state = &mut *self.state();
+    fn write_code(&self, hash: &Hash, code: &[u8]) -> Result<(), Error> {
+        self.append_code(&mut *self.writing()?, hash, code)
+    }
+
+    fn write_part(&self, extents: &Records, _first_extent: u64) -> Result<(), Error> {
+        self.append_extents(&mut *self.writing()?, extents)
+    }
+
+    fn set_tip(&self, tip: TipRecord, height: u64) -> Result<(), Error> {
+        let state = &mut *self.writing()?;
         let place = (state.last().number, state.last().len);
-        self.append(state, &tip.encode())?;
+        let row = tip.encode(&self.marks);
+        self.append(state, &row)?;
+        metrics::wrote_rows(row.bytes.len());
         (state.tip, state.tip_at, state.next_seq) = (Some(tip.id), place, tip.seq + 1);
-        if self.durability == Durability::Block { state.sync() } else { Ok(()) }
+        state.height = Some(height);
+        self.written(state, true)
     }
 
     fn flush(&self) -> Result<(), Error> {
-        let mut state = self.state();
-        self.disk.sync(&state.code, &self.dir.join("code.log"))?;
-        state.sync()
+        self.make_durable(&mut *self.writing()?)
     }
 
     fn blocks(&self) -> Result<Vec<BlockRecord>, Error> {
@@ -231,15 +409,16 @@ impl Log for FileLog {
             return Ok(());
         };
         self.disk.ask(Step::Read(&path))?;
-        let mut frames = Frames::new(&file, begin, end);
+        let mut frames = Frames::new(&file, self.marks, begin, end);
         loop {
             let offset = frames.offset;
             match frames.next().map_err(at(&path))? {
-                Some((kind @ (Kind::Extent | Kind::Moved), body)) => {
+                Some((kind, body)) if kind.is_extent() => {
                     if !visit(kind, body)? {
                         return Ok(());
                     }
                 }
+                Some((Kind::CodeEnd, _)) => {}
                 Some((Kind::Block, _)) => return Ok(()),
                 _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
             }
@@ -252,22 +431,22 @@ impl Log for FileLog {
             return Ok(None);
         };
         self.disk.ask(Step::Read(&path))?;
-        match Frames::new(&file, begin, end).next().map_err(at(&path))? {
-            Some((Kind::Block, body)) => BlockRecord::decode(body).map(Some),
+        match Frames::new(&file, self.marks, begin, end).next().map_err(at(&path))? {
+            Some((Kind::Block, body)) => BlockRecord::decode(body, &self.marks).map(Some),
             _ => None,
         }
         .ok_or_else(|| corrupt(&path, format!("no valid row at byte {begin}")))
     }
 
     fn code(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, Error> {
-        let path = self.dir.join("code.log");
+        let path = self.dir().join(CODE);
         let (file, offset, end) = {
             let state = self.state();
             let Some(&offset) = state.codes.get(hash) else { return Ok(None) };
             (Arc::clone(&state.code), offset, state.code_len)
         };
         self.disk.ask(Step::Read(&path))?;
-        match Frames::new(&file, offset, end).next().map_err(at(&path))? {
+        match Frames::new(&file, self.marks, offset, end).next().map_err(at(&path))? {
             Some((Kind::Code, body)) => Ok(Some(body.get(hash.len()..).unwrap_or_default().into())),
             _ => Err(corrupt(&path, format!("no valid row at byte {offset}"))),
         }
@@ -302,7 +481,7 @@ impl Log for FileLog {
                 let mut state = self.state();
                 state.push_buffer()?;
                 let Some(segment) = state.segment(number) else {
-                    return Err(corrupt(&self.dir, format!("segment {number} is missing")));
+                    return Err(corrupt(self.dir(), format!("segment {number} is missing")));
                 };
                 (Arc::clone(&segment.file), segment.path.clone())
             };
@@ -310,8 +489,8 @@ impl Log for FileLog {
                 self.disk.ask(Step::Read(&path))?;
                 let (_, offset) = unpack(spot.place);
                 read_frame(&file, offset, spot.most, &mut frame).map_err(crate::log::disk::at(&path))?;
-                match frame_body(&frame) {
-                    Some((kind @ (Kind::Extent | Kind::Moved), body)) => visit(at, kind, body),
+                match frame_body(&frame, &self.marks) {
+                    Some((kind, body)) if kind.is_extent() => visit(at, kind, body),
                     _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
                 }
             }
@@ -325,23 +504,39 @@ impl Log for FileLog {
     }
 
     fn settle(&self) -> Result<(), Error> {
-        let (code, last, path) = {
-            let mut state = self.state();
+        let (code, last, path, reached, place) = {
+            let mut state = self.writing()?;
             state.push_buffer()?;
-            (Arc::clone(&state.code), Arc::clone(&state.last().file), state.last().path.clone())
+            let reached = Reached { next_seq: state.next_seq, height: state.height };
+            let place = (pack((state.last().number, state.last().len)), state.code_len);
+            let last = state.last();
+            (Arc::clone(&state.code), Arc::clone(&last.file), last.path.clone(), reached, place)
         };
-        self.disk.sync(&code, &self.dir.join("code.log"))?;
-        self.disk.sync(&last, &path)
+        self.disk.sync(&code, &self.dir().join(CODE))?;
+        self.disk.sync(&last, &path)?;
+        let mut state = self.state();
+        let promise = state.promise.as_mut().ok_or(Error::ReadOnly)?;
+        if promise.now().durable.next_seq < reached.next_seq {
+            promise.put_synced(|now| (now.durable, now.end, now.code) = (reached, place.0, place.1))?;
+        }
+        Ok(())
     }
 
     fn prune(&self, id: u64) -> Result<(), Error> {
-        let state = &mut *self.state();
+        let state = &mut *self.writing()?;
         state.push_buffer()?;
-        while state.segments.len() > 1 && state.segments[0].last_id < id {
+        let last = state.segments.len() - 1;
+        let gone = state.segments[..last].iter().take_while(|segment| segment.last_id < id).count();
+        if gone == 0 {
+            return Ok(());
+        }
+        let first = u64::from(state.segments[gone].number);
+        state.promise.as_mut().ok_or(Error::ReadOnly)?.put_synced(|now| now.first = first)?;
+        for _ in 0..gone {
             let gone = state.segments.remove(0);
             self.disk.remove(&gone.path)?;
             // One at a time: the remaining segments never have a gap.
-            self.disk.sync_names(&self.dir)?;
+            self.disk.sync_names(self.dir())?;
             state.places.prune(gone.last_id + 1);
             state.records.retain(|at, _| *at > gone.last_id);
         }
@@ -354,5 +549,8 @@ impl Drop for FileLog {
         // `Durability::None` promises nothing about the buffer, so a failure to write it breaks no promise.
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _ = state.push_buffer();
+        if let Some(promise) = &mut state.promise {
+            let _ = promise.settle();
+        }
     }
 }

@@ -8,10 +8,11 @@ use super::{
     state::{State, pack, unpack},
 };
 use crate::{
+    log::backend::Log as _,
     log::disk::at,
     log::frames::read_frame,
     log::index::{IndexedBlock, LogIndex},
-    log::record::{BlockRecord, Kind, TipRecord, frame_body},
+    log::record::{BlockRecord, Kind, Marks, TipRecord, frame_body},
     types::Error,
 };
 
@@ -35,8 +36,8 @@ impl FileLog {
         };
         // Without the lock: blocks are written meanwhile.
         for (file, place, begin, twigs) in found {
-            let record = record_at(&file, place.1).map_err(at(&self.dir))?;
-            let record = record.ok_or_else(|| corrupt(&self.dir, format!("no valid row at byte {}", place.1)))?;
+            let record = record_at(&file, place.1, self.marks()).map_err(at(&self.path()))?;
+            let record = record.ok_or_else(|| corrupt(&self.path(), format!("no valid row at byte {}", place.1)))?;
             note.blocks.push(IndexedBlock { record, place: pack(place), begin, twigs });
         }
         note.blocks.sort_unstable_by_key(|block| block.record.id);
@@ -45,21 +46,25 @@ impl FileLog {
 }
 
 /// Block record at an offset, without its payload.
-fn record_at(file: &File, offset: u64) -> io::Result<Option<BlockRecord>> {
+fn record_at(file: &File, offset: u64, marks: &Marks) -> io::Result<Option<BlockRecord>> {
     let mut frame = Vec::new();
     read_frame(file, offset, u64::MAX, &mut frame)?;
-    let body = frame_body(&frame).filter(|(kind, _)| *kind == Kind::Block).map(|(_, body)| body);
-    Ok(body.and_then(BlockRecord::decode).map(|record| BlockRecord { payload: Vec::new(), ..record }))
+    let body = frame_body(&frame, marks).filter(|(kind, _)| *kind == Kind::Block).map(|(_, body)| body);
+    Ok(body
+        .and_then(|body| BlockRecord::decode(body, marks))
+        .map(|record| BlockRecord { payload: Vec::new(), ..record }))
 }
 
 /// Note of the tip that the record at an offset makes, if it makes this block the tip.
-fn note_at(file: &File, offset: u64, tip: u64) -> io::Result<Option<Vec<u8>>> {
+fn note_at(file: &File, offset: u64, tip: u64, marks: &Marks) -> io::Result<Option<Vec<u8>>> {
     let mut frame = Vec::new();
     read_frame(file, offset, u64::MAX, &mut frame)?;
-    Ok(match frame_body(&frame) {
-        Some((Kind::Tip, body)) => TipRecord::decode(body).filter(|record| record.id == tip).map(|record| record.note),
+    Ok(match frame_body(&frame, marks) {
+        Some((Kind::Tip, body)) => {
+            TipRecord::decode(body, marks).filter(|record| record.id == tip).map(|record| record.note)
+        }
         Some((Kind::Block, body)) => {
-            BlockRecord::decode(body).filter(|record| record.committed && record.id == tip).map(|_| Vec::new())
+            BlockRecord::decode(body, marks).filter(|record| record.committed && record.id == tip).map(|_| Vec::new())
         }
         _ => None,
     })
@@ -79,12 +84,12 @@ impl State {
         // roots.
         let newest = note.blocks.iter().max_by_key(|noted| noted.record.id)?;
         let (at, record) = (unpack(newest.place), &newest.record);
-        if record_at(&self.segment(at.0)?.file, at.1).ok()?.as_ref() != Some(record) {
+        if record_at(&self.segment(at.0)?.file, at.1, &self.marks).ok()?.as_ref() != Some(record) {
             return None;
         }
         // The tip's note is in no block record, and no later record may bring another.
         let tip_at = unpack(note.tip_place);
-        let tip_note = note_at(&self.segment(tip_at.0)?.file, tip_at.1, note.tip).ok()??;
+        let tip_note = note_at(&self.segment(tip_at.0)?.file, tip_at.1, note.tip, &self.marks).ok()??;
         if note.blocks.iter().any(|noted| unpack(noted.place).0 > number) {
             return None;
         }

@@ -6,3 +6,5 @@ mod state;
 mod segment;
 
 pub(crate) use file_log::FileLog;
+pub(super) use file_log::refuse_format_1;
+pub(super) use segment::{number_of, params_row};

@@ -1,4 +1,5 @@
-//! A segment, one file of the log: parameters first, then frames.
+//! A segment, one file of the log: its head first, which names the store, its parameters and the segment's number; then
+//! frames.
 
 use std::{
     fs::{File, OpenOptions},
@@ -11,7 +12,7 @@ use phalanx_merkle_proof::Params;
 
 use crate::{
     log::disk::{Disk, at},
-    log::record::{check_params, encode_params},
+    log::record::{Marks, Other, check_head, encode_head},
     types::Error,
 };
 
@@ -19,64 +20,126 @@ use crate::{
 pub(super) struct Segment {
     pub(super) number: u32,
     pub(super) path: PathBuf,
-    /// Opened for appending; also read at offsets.
+    /// Opened for appending unless the log is only read; also read at offsets.
     pub(super) file: Arc<File>,
     /// Length in bytes, buffered bytes included.
     pub(super) len: u64,
     /// Highest block id in the segment.
     pub(super) last_id: u64,
+    /// True if the head is not whole: the segment's creation was interrupted.
+    pub(super) begun: bool,
 }
 
-pub(super) fn append(path: &Path) -> Result<File, Error> {
-    OpenOptions::new().read(true).append(true).create(true).open(path).map_err(at(path))
+/// Opens a file for reading and appending; creates it if `create`.
+pub(super) fn append(path: &Path, create: bool) -> Result<File, Error> {
+    OpenOptions::new().read(true).append(true).create(create).open(path).map_err(at(path))
+}
+
+/// Opens a file that must be there.
+pub(super) fn existing(path: &Path, writes: bool) -> Result<File, Error> {
+    OpenOptions::new().read(true).append(writes).open(path).map_err(at(path))
 }
 
 pub(super) fn corrupt(path: &Path, what: String) -> Error {
     Error::Corrupt { path: path.to_path_buf(), what }
 }
 
-/// Opens all segments; creates the first one if there is none.
-pub(super) fn open_segments(dir: &Path, params: &Params, disk: &Disk) -> Result<Vec<Segment>, Error> {
+/// Number of the segment with this name.
+pub(in crate::log) fn number_of(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(".seg").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let number = digits.parse().ok()?;
+    (name_of(number) == name).then_some(number)
+}
+
+fn name_of(number: u32) -> String {
+    format!("{number:08}.seg")
+}
+
+/// Numbers of all segments in a directory, without gaps.
+pub(super) fn numbers(dir: &Path) -> Result<Vec<u32>, Error> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(at(dir))? {
-        let name = entry.map_err(at(dir))?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(".seg")).and_then(|name| name.parse::<u32>().ok());
-        numbers.extend(number);
+        numbers.extend(entry.map_err(at(dir))?.file_name().to_str().and_then(number_of));
     }
     numbers.sort_unstable();
     if let Some(gap) = numbers.windows(2).find(|pair| pair[0] + 1 != pair[1]) {
         return Err(corrupt(dir, format!("segment {} is missing", gap[0] + 1)));
     }
-    if numbers.is_empty() {
-        numbers.push(0);
-    }
-    numbers.into_iter().map(|number| Segment::open(dir, number, params, disk)).collect()
+    Ok(numbers)
+}
+
+/// First record of a segment, as its file has it.
+pub(in crate::log) fn params_row(dir: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let Some(first) = numbers(dir)?.first().copied() else { return Ok(None) };
+    let path = dir.join(name_of(first));
+    let len = encode_head(&Params::default(), &Marks::PLAIN, first).bytes.len() as u64;
+    let mut row = Vec::new();
+    File::open(&path).and_then(|file| file.take(len).read_to_end(&mut row)).map_err(at(&path))?;
+    Ok(Some(row))
 }
 
 impl Segment {
-    /// Opens a segment, and writes or checks its first frame.
-    pub(super) fn open(dir: &Path, number: u32, params: &Params, disk: &Disk) -> Result<Self, Error> {
-        let path = dir.join(format!("{number:08}.seg"));
-        let mut file = append(&path)?;
-        let expected = encode_params(params).bytes;
+    /// Opens a segment that is there.
+    ///
+    /// # Errors
+    /// [`Error::Format`], [`Error::Corrupt`], [`Error::Io`].
+    pub(super) fn open(dir: &Path, number: u32, params: &Params, marks: &Marks, writes: bool) -> Result<Self, Error> {
+        let path = dir.join(name_of(number));
+        let mut file = existing(&path, writes)?;
+        let head = encode_head(params, marks, number).bytes;
         let mut found = Vec::new();
-        (&mut file).take(expected.len() as u64).read_to_end(&mut found).map_err(at(&path))?;
+        (&mut file).take(head.len() as u64).read_to_end(&mut found).map_err(at(&path))?;
         let len = file.metadata().map_err(at(&path))?.len();
-        let same = found.iter().zip(&expected).take_while(|(found, expected)| found == expected).count();
-        let begun = len <= expected.len() as u64 && found[same..].iter().all(|byte| *byte == 0);
-        if begun && found != expected {
-            // The segment is new, or its creation was interrupted, perhaps by power loss before its bytes were durable.
-            disk.cut(&file, &path, 0)?;
-            disk.append(&file, &path, &expected)?;
-            disk.sync(&file, &path)?;
-            disk.sync_names(dir)?;
-        } else {
-            check_params(&found, params).map_err(|(found, expected)| Error::Format {
-                path: path.clone(),
-                found,
-                expected,
+        let same = found.iter().zip(&head).take_while(|(found, expected)| found == expected).count();
+        // Its creation was interrupted, perhaps by power loss before its bytes were durable.
+        let begun = found != head && len <= head.len() as u64 && found[same..].iter().all(|byte| *byte == 0);
+        if !begun {
+            check_head(&found, &head, params).map_err(|other| match other {
+                Other::Params(found, expected) => Error::Format { path: path.clone(), found, expected },
+                Other::Damage(what) => corrupt(&path, what.into()),
             })?;
         }
-        Ok(Self { number, path, file: Arc::new(file), len: expected.len() as u64, last_id: 0 })
+        Ok(Self { number, path, file: Arc::new(file), len: head.len() as u64, last_id: 0, begun })
     }
+
+    /// Creates a segment.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn create(dir: &Path, number: u32, params: &Params, marks: &Marks, disk: &Disk) -> Result<Self, Error> {
+        let path = dir.join(name_of(number));
+        let file = Arc::new(append(&path, true)?);
+        let len = encode_head(params, marks, number).bytes.len() as u64;
+        let mut segment = Self { number, path, file, len, last_id: 0, begun: true };
+        segment.begin(dir, params, marks, disk)?;
+        Ok(segment)
+    }
+
+    /// Writes the head of a segment whose creation was interrupted.
+    pub(super) fn begin(&mut self, dir: &Path, params: &Params, marks: &Marks, disk: &Disk) -> Result<(), Error> {
+        disk.cut(&self.file, &self.path, 0)?;
+        disk.append(&self.file, &self.path, &encode_head(params, marks, self.number).bytes)?;
+        disk.sync(&self.file, &self.path)?;
+        disk.sync_names(dir)?;
+        self.begun = false;
+        Ok(())
+    }
+}
+
+/// Opens all segments of a log. A segment that is pruned meanwhile, by a node that runs, is no damage.
+///
+/// # Errors
+/// Errors of [`Segment::open`].
+pub(super) fn open_segments(dir: &Path, params: &Params, marks: &Marks, writes: bool) -> Result<Vec<Segment>, Error> {
+    const TRIES: u32 = 16;
+    let open = || -> Result<Vec<Segment>, Error> {
+        numbers(dir)?.into_iter().map(|number| Segment::open(dir, number, params, marks, writes)).collect()
+    };
+    for _ in 1..TRIES {
+        match open() {
+            Err(_) if !writes => {}
+            opened => return opened,
+        }
+    }
+    open()
 }

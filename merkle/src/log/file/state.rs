@@ -1,7 +1,12 @@
 //! The state of a file log under its lock: segments, code, and the place of every record; scanned when the log is
 //! opened.
 
-use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    fs::File,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use phalanx_merkle_proof::Hash;
 
@@ -9,8 +14,10 @@ use super::segment::{Segment, corrupt};
 use crate::{
     log::disk::{Disk, at},
     log::frames::{Frames, find_later},
+    log::lock::Lock,
     log::places::{Places, opens_twig},
-    log::record::{BlockRecord, FRAME_HEADER, Kind, Records, TipRecord},
+    log::promise::{Promise, PromiseFile, Reached, same_boot},
+    log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord},
     types::{Error, Step},
 };
 
@@ -25,22 +32,38 @@ pub(super) type At = (u32, u64);
 
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) _lock: Lock,
+    /// Absent if the log was opened for reading.
+    pub(super) _lock: Option<Lock>,
     pub(super) disk: Disk,
+    pub(super) marks: Marks,
+    /// Promise as opening found it.
+    pub(super) found_promise: Promise,
+    /// Absent until the log is writable.
+    pub(super) promise: Option<PromiseFile>,
+    /// Torn ends of files, until they are cut off.
+    pub(super) torn_ends: Vec<TornEnd>,
     /// By ascending number, without gaps; never empty.
     pub(super) segments: Vec<Segment>,
     /// Bytes of the last segment that `Durability::None` has not written yet.
     pub(super) buffer: Vec<u8>,
-    /// True if an append failed: later bytes would follow an unknown part.
+    /// True if an append to a segment or to the code failed: later bytes would follow an unknown part.
     pub(super) torn: bool,
     pub(super) code: Arc<File>,
     pub(super) code_len: u64,
+    /// Length of code that the first block behind the log's end needs, if it is longer than the code.
+    pub(super) without_code: Option<u64>,
     pub(super) codes: HashMap<Hash, u64>,
     pub(super) places: Places<At>,
     pub(super) records: HashMap<u64, At>,
+    /// Begin and twigs of a block of which parts are written.
+    pub(super) begun: Option<Unfinished>,
+    /// True if the next block brings code that is written.
+    pub(super) code_added: bool,
     /// Block records found when opening, until they are taken.
     pub(super) found: Vec<BlockRecord>,
     pub(super) tip: Option<u64>,
+    /// Height of the tip.
+    pub(super) height: Option<u64>,
     /// Place of the record that made it the tip.
     pub(super) tip_at: At,
     pub(super) next_seq: u64,
@@ -49,15 +72,13 @@ pub(super) struct State {
     pub(super) note: Vec<u8>,
 }
 
-/// File that is exclusively locked while the log is open, or being opened.
+/// Torn end of a file.
 #[derive(Debug)]
-pub(super) struct Lock(pub(super) File);
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Closing unlocks as well, but not while a process that was just forked holds the descriptor.
-        let _ = self.0.unlock();
-    }
+pub(super) struct TornEnd {
+    pub(super) file: Arc<File>,
+    pub(super) path: PathBuf,
+    pub(super) from: u64,
+    pub(super) end: u64,
 }
 
 pub(super) const fn pack((number, offset): At) -> u64 {
@@ -69,10 +90,12 @@ pub(super) const fn unpack(place: u64) -> At {
 }
 
 /// Extents of a block whose record the scan has not met yet.
-#[derive(Default)]
-struct Unfinished {
-    begin: Option<At>,
-    twigs: Vec<(u64, At)>,
+#[derive(Debug, Default)]
+pub(super) struct Unfinished {
+    pub(super) begin: Option<At>,
+    pub(super) twigs: Vec<(u64, At)>,
+    /// Length of code that the block needs.
+    pub(super) code: u64,
 }
 
 impl State {
@@ -80,18 +103,31 @@ impl State {
         self.segments.last().expect("a log has a segment")
     }
 
-    /// Indexes a segment from an offset on, up to the last complete record, and truncates the last segment there.
-    pub(super) fn scan(&mut self, index: usize, from: Option<u64>) -> Result<(), Error> {
+    /// Lengths of the segments' files.
+    pub(super) fn lengths(&self) -> Result<Vec<u64>, Error> {
+        let len = |segment: &Segment| segment.file.metadata().map(|meta| meta.len()).map_err(at(&segment.path));
+        self.segments.iter().map(len).collect()
+    }
+
+    /// Indexes a segment between two offsets, up to the last complete record whose code is there, and truncates the last
+    /// segment there.
+    pub(super) fn scan(&mut self, index: usize, from: Option<u64>, end: u64) -> Result<(), Error> {
+        if self.segments[index].begun {
+            return Ok(());
+        }
         let Segment { number, path, file, len: begin, .. } = &self.segments[index];
         let (number, path, begin) = (*number, path.clone(), from.unwrap_or(*begin));
         self.disk.ask(Step::Read(&path))?;
-        let end = file.metadata().map_err(at(&path))?.len();
-        let file = file.try_clone().map_err(at(&path))?;
-        let mut frames = Frames::new(&file, begin, end);
+        let file = Arc::clone(file);
+        let mut frames = Frames::new(&file, self.marks, begin, end);
         let (mut good, mut offset) = (begin, begin);
         let mut open = Unfinished::default();
         while let Some((kind, body)) = frames.next().map_err(at(&path))? {
             let place = (number, offset);
+            if kind == Kind::Block && open.code > self.code_len {
+                self.without_code = Some(open.code);
+                break;
+            }
             if !self.visit(kind, body, place, &mut open) {
                 return Err(corrupt(&path, format!("row at byte {offset} does not fit")));
             }
@@ -100,17 +136,33 @@ impl State {
             }
             offset = frames.offset;
         }
+        let promised = unpack(self.found_promise.end);
+        if good
+            < if promised.0 == number {
+                promised.1
+            } else if promised.0 > number {
+                end
+            } else {
+                0
+            }
+        {
+            let Reached { height, .. } = self.found_promise.durable;
+            let until = height.map_or_else(String::new, |height| format!(", up to block {height}"));
+            let end = if promised.0 == number { format!("byte {}", promised.1) } else { "its end".into() };
+            return Err(corrupt(&path, format!("bad row at byte {offset}; it was durable to {end}{until}")));
+        }
+        // After a power cut a block may be there without its code, and so may later ones.
+        let whole = self.without_code.is_some();
         // The last record may be torn anywhere, and may have reached the disk before its extents. A record above it was
         // written only after it was complete.
-        if let Some(seq) = find_later(&file, offset, end, self.next_seq).map_err(at(&path))? {
+        if !whole && let Some(seq) = find_later(&file, self.marks, offset, end, self.next_seq).map_err(at(&path))? {
             return Err(corrupt(&path, format!("bad row at byte {offset} before row {seq}")));
         }
         if good < end {
             if index + 1 < self.segments.len() {
                 return Err(corrupt(&path, format!("bad row at byte {offset}, and segments follow")));
             }
-            self.disk.cut(&file, &path, good)?;
-            self.disk.sync(&file, &path)?;
+            self.torn_ends.push(TornEnd { file: Arc::clone(&file), path, from: good, end });
         }
         self.segments[index].len = good;
         let inside = self.records.iter().filter(|(_, place)| place.0 == number);
@@ -121,12 +173,12 @@ impl State {
     /// Indexes a record. Returns false if it does not continue what came before.
     fn visit(&mut self, kind: Kind, body: &[u8], place: At, open: &mut Unfinished) -> bool {
         match kind {
-            Kind::Extent | Kind::Moved => {
+            Kind::Extent | Kind::Moved | Kind::Kept => {
                 open.begin.get_or_insert(place);
                 open.twigs.extend(opens_twig(body).map(|twig| (twig, place)));
             }
             Kind::Block => {
-                let Some(record) = BlockRecord::decode(body) else { return false };
+                let Some(record) = BlockRecord::decode(body, &self.marks) else { return false };
                 // Nothing is known of what precedes the first record: it may be pruned.
                 let first = self.found.is_empty() && place.0 > 0;
                 let fits = record.seq == self.next_seq && record.first_extent == self.next_extent;
@@ -135,7 +187,7 @@ impl State {
                 }
                 let Some(next_extent) = record.first_extent.checked_add(record.extents) else { return false };
                 (self.next_extent, self.next_seq) = (next_extent, record.seq + 1);
-                let Unfinished { begin, twigs } = std::mem::take(open);
+                let Unfinished { begin, twigs, .. } = std::mem::take(open);
                 self.places.insert(record.id, begin.unwrap_or(place), twigs);
                 self.records.insert(record.id, place);
                 if record.committed {
@@ -145,22 +197,27 @@ impl State {
                 self.found.push(record);
             }
             Kind::Tip => {
-                let Some(record) = TipRecord::decode(body) else { return false };
+                let Some(record) = TipRecord::decode(body, &self.marks) else { return false };
                 if !(self.found.is_empty() && place.0 > 0) && record.seq != self.next_seq {
                     return false;
                 }
                 (self.next_seq, self.tip, self.note) = (record.seq + 1, Some(record.id), record.note);
                 self.tip_at = place;
             }
+            Kind::CodeEnd => {
+                let Some(needed) = body.try_into().ok().map(u64::from_be_bytes) else { return false };
+                open.code = open.code.max(needed);
+            }
             Kind::Params | Kind::Code | Kind::Checkpoint => return false,
         }
         true
     }
 
+    /// Indexes the file of code, up to the last whole row.
     pub(super) fn scan_code(&mut self, path: &Path) -> Result<(), Error> {
         self.disk.ask(Step::Read(path))?;
         let end = self.code.metadata().map_err(at(path))?.len();
-        let mut frames = Frames::new(&self.code, 0, end);
+        let mut frames = Frames::new(&self.code, self.marks, 0, end);
         let mut offset = 0;
         while let Some((kind, body)) = frames.next().map_err(at(path))? {
             match body.first_chunk() {
@@ -171,10 +228,66 @@ impl State {
         }
         drop(frames);
         if offset < end {
-            self.disk.cut(&self.code, path, offset)?;
+            let (file, path) = (Arc::clone(&self.code), path.to_path_buf());
+            self.torn_ends.push(TornEnd { file, path, from: offset, end });
         }
         self.code_len = offset;
         Ok(())
+    }
+
+    /// Compares the length of the code with what was promised, and with what blocks need that only a power cut can have left
+    /// without their code.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub(super) fn check_code(&self, path: &Path) -> Result<(), Error> {
+        let Promise { code, acked, .. } = self.found_promise;
+        let reached = self.next_seq < acked.next_seq && same_boot(&self.found_promise);
+        let needed = code.max(self.without_code.filter(|_| reached).unwrap_or(0));
+        let offset = self.code_len;
+        if offset < needed {
+            return Err(corrupt(path, format!("bad row at byte {offset}; blocks need code up to byte {needed}")));
+        }
+        Ok(())
+    }
+
+    /// Compares what was found with the promise.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub(super) fn check_promise(&self, dir: &Path) -> Result<(), Error> {
+        let Promise { durable, end, first, .. } = self.found_promise;
+        let (Some(front), Some(back)) = (self.segments.first(), self.segments.last()) else {
+            return Err(corrupt(dir, "all segments are missing".into()));
+        };
+        if u64::from(front.number) > first {
+            return Err(corrupt(dir, format!("segment {first} is missing")));
+        }
+        let promised = unpack(end);
+        if (back.number, back.len) < promised || (back.begun && back.number == promised.0) {
+            return Err(corrupt(
+                &back.path,
+                format!("the log was durable to byte {} of segment {}", promised.1, promised.0),
+            ));
+        }
+        if self.next_seq < durable.next_seq {
+            let (found, promised) = (self.next_seq, durable.next_seq);
+            return Err(corrupt(dir, format!("the log ends before row {found}, and was durable to row {promised}")));
+        }
+        Ok(())
+    }
+
+    /// Records that all writes so far reached the kernel, or are durable.
+    pub(super) fn promise(&mut self, durable: bool) -> Result<(), Error> {
+        let reached = Reached { next_seq: self.next_seq, height: self.height };
+        let (end, code) = (pack((self.last().number, self.last().len)), self.code_len);
+        let promise = self.promise.as_mut().ok_or(Error::ReadOnly)?;
+        promise.put(|now| {
+            now.acked = reached;
+            if durable {
+                (now.durable, now.end, now.code) = (reached, end, code);
+            }
+        })
     }
 
     /// Appends to the last segment. After a failed append nothing more is written.

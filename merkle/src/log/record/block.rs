@@ -2,11 +2,8 @@
 
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
-use super::frame::{Fields, Kind, Records, frame_body};
+use super::frame::{Fields, Kind, Marks, Records, frame_body};
 
-/// First bytes of a block record's body, by which a reader finds blocks behind damage.
-pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"PHXB";
-pub(crate) const TIP_MAGIC: [u8; 4] = *b"PHXT";
 const PARAMS_MAGIC: [u8; 4] = *b"PHXM";
 
 /// Record of a block.
@@ -34,10 +31,16 @@ pub(crate) struct BlockRecord {
 }
 
 impl BlockRecord {
-    pub(crate) fn encode(&self) -> Records {
+    pub(crate) fn encode(&self, marks: &Marks) -> Records {
         let mut records = Records::default();
-        records.push(Kind::Block, |out| {
-            out.extend_from_slice(&BLOCK_MAGIC);
+        self.encode_into(&mut records, marks);
+        records
+    }
+
+    /// Adds the record to others.
+    pub(crate) fn encode_into(&self, records: &mut Records, marks: &Marks) {
+        records.push_marked(Kind::Block, marks, |out| {
+            out.extend_from_slice(&marks.block);
             out.extend_from_slice(&self.seq.to_be_bytes());
             out.push(u8::from(self.committed));
             for word in [self.id, self.parent_id, self.height] {
@@ -51,12 +54,11 @@ impl BlockRecord {
             }
             out.extend_from_slice(&self.payload);
         });
-        records
     }
 
-    pub(crate) fn decode(body: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(body: &[u8], marks: &Marks) -> Option<Self> {
         let mut reader = Fields(body);
-        if *reader.array()? != BLOCK_MAGIC {
+        if *reader.array()? != marks.block {
             return None;
         }
         let seq = reader.u64()?;
@@ -89,6 +91,16 @@ impl BlockRecord {
     }
 }
 
+impl BlockRecord {
+    /// Parent of a block that is a restored snapshot: its extents are the whole state after it.
+    pub(crate) const NO_PARENT: u64 = MAX_COUNT;
+
+    /// True if the block is a restored snapshot.
+    pub(crate) const fn is_base(&self) -> bool {
+        self.parent_id == Self::NO_PARENT
+    }
+}
+
 /// Record that makes a written block the tip: a staged block that is committed, or the target of a rewind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TipRecord {
@@ -99,10 +111,10 @@ pub(crate) struct TipRecord {
 }
 
 impl TipRecord {
-    pub(crate) fn encode(&self) -> Records {
+    pub(crate) fn encode(&self, marks: &Marks) -> Records {
         let mut records = Records::default();
-        records.push(Kind::Tip, |out| {
-            out.extend_from_slice(&TIP_MAGIC);
+        records.push_marked(Kind::Tip, marks, |out| {
+            out.extend_from_slice(&marks.tip);
             out.extend_from_slice(&self.seq.to_be_bytes());
             out.extend_from_slice(&self.id.to_be_bytes());
             out.extend_from_slice(&self.note);
@@ -110,15 +122,15 @@ impl TipRecord {
         records
     }
 
-    pub(crate) fn decode(body: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(body: &[u8], marks: &Marks) -> Option<Self> {
         let mut reader = Fields(body);
-        (*reader.array()? == TIP_MAGIC).then_some(())?;
+        (*reader.array()? == marks.tip).then_some(())?;
         let record = Self { seq: reader.u64()?, id: reader.u64()?, note: reader.0.to_vec() };
         (record.seq <= MAX_COUNT && record.id <= MAX_COUNT).then_some(record)
     }
 }
 
-/// Record of the store's parameters.
+/// Record of the parameters of a store or of an export.
 pub(crate) fn encode_params(params: &Params) -> Records {
     let mut records = Records::default();
     records.push(Kind::Params, |out| {
@@ -128,24 +140,74 @@ pub(crate) fn encode_params(params: &Params) -> Records {
     records
 }
 
-/// Compares a store's parameters with the caller's.
+/// First record of one file of a store, which binds it to its store and its number.
+pub(crate) fn encode_head(params: &Params, marks: &Marks, number: u32) -> Records {
+    if !marks.is_secret() {
+        return encode_params(params);
+    }
+    let mut records = Records::default();
+    records.push(Kind::Params, |out| {
+        out.extend_from_slice(&PARAMS_MAGIC);
+        out.extend_from_slice(&params.encode());
+        out.extend_from_slice(&marks.store);
+        out.extend_from_slice(&number.to_be_bytes());
+    });
+    records
+}
+
+/// Parameters in the record that begins a file.
+pub(crate) fn params_in(frame: &[u8]) -> Option<Params> {
+    let (_, body) = frame_body(frame, &Marks::PLAIN).filter(|(kind, _)| *kind == Kind::Params)?;
+    Params::decode(body.strip_prefix(&PARAMS_MAGIC)?.get(..Params::LEN)?)
+}
+
+/// Difference between the first record of a file and the expected one.
+#[derive(Debug)]
+pub(crate) enum Other {
+    /// The parameters in words, and the expected ones.
+    Params(String, String),
+    /// Description of the damage.
+    Damage(&'static str),
+}
+
+/// Compares the first record of a file with the expected one, which [`encode_head`] made.
 ///
 /// # Errors
-/// The store's format and parameters, and the expected ones, as text.
+/// The difference.
+pub(crate) fn check_head(frame: &[u8], expected: &[u8], params: &Params) -> Result<(), Other> {
+    if frame == expected {
+        return Ok(());
+    }
+    match frame_body(frame, &Marks::PLAIN) {
+        Some((Kind::Params, body)) if body.starts_with(&PARAMS_MAGIC) => match params_in(frame) {
+            Some(found) if found == *params => Err(Other::Damage("a file of another store, or of another place in it")),
+            Some(found) => Err(Other::Params(in_words(&found), in_words(params))),
+            None => {
+                let found = format!("{:02x?}", &body[PARAMS_MAGIC.len()..]);
+                Err(Other::Params(found, in_words(params)))
+            }
+        },
+        _ => Err(Other::Damage("its first row is damaged")),
+    }
+}
+
+/// Format and parameters in words.
+pub(crate) fn in_words(params: &Params) -> String {
+    let Params { hash, compaction, sentinels } = params;
+    let sentinels = sentinels.count();
+    format!("format {} with {hash}, {compaction:?}, {sentinels} sentinels", phalanx_merkle_proof::FORMAT)
+}
+
+/// Compares the parameters of an export with the caller's.
+///
+/// # Errors
+/// The format and parameters of the export, and the expected ones, in words.
 pub(crate) fn check_params(frame: &[u8], params: &Params) -> Result<(), (String, String)> {
-    let words = |encoded: &[u8]| match Params::decode(encoded) {
-        Some(params) => {
-            let Params { hash, compaction, sentinels } = params;
-            let sentinels = sentinels.count();
-            format!("format {} with {hash}, {compaction:?}, {sentinels} sentinels", phalanx_merkle_proof::FORMAT)
-        }
-        None => format!("{encoded:02x?}"),
-    };
-    let found = match frame_body(frame) {
-        Some((Kind::Params, body)) if body.starts_with(&PARAMS_MAGIC) => &body[PARAMS_MAGIC.len()..],
-        _ => return Err(("unknown (not a store of this kind)".into(), words(&params.encode()))),
-    };
-    if found == params.encode() { Ok(()) } else { Err((words(found), words(&params.encode()))) }
+    match check_head(frame, &encode_params(params).bytes, params) {
+        Ok(()) => Ok(()),
+        Err(Other::Params(found, expected)) => Err((found, expected)),
+        Err(Other::Damage(_)) => Err(("unknown (not a store of this kind)".into(), in_words(params))),
+    }
 }
 
 /// Maximum count in a record: no log reaches it, and sums of counts do not overflow.

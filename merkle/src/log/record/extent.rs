@@ -54,6 +54,14 @@ impl ExtentWriter {
         self.encode(entry)
     }
 
+    /// Adds the entry of a snapshot's position, active or not. A writer takes either these or others.
+    pub(crate) fn kept(&mut self, sn: u64, active: bool, entry: &Entry<'_>) {
+        self.open(Kind::Kept, sn);
+        self.records.bytes.push(u8::from(active));
+        self.records.bytes.extend_from_slice(&entry.height.to_be_bytes());
+        self.encode(entry);
+    }
+
     #[inline]
     fn encode(&mut self, entry: &Entry<'_>) -> Range<usize> {
         let start = self.records.bytes.len();
@@ -140,8 +148,22 @@ pub(crate) enum ExtentItem<'a> {
     Entry(Entry<'a>, &'a [u8]),
     /// Entry that was moved, with its old position first.
     Moved(u64, Entry<'a>, &'a [u8]),
+    /// Entry of a snapshot, with its active bit first.
+    Kept(bool, Entry<'a>, &'a [u8]),
     /// Position that the deletion deactivates, and its key.
     Delete(u64, &'a [u8]),
+}
+
+impl<'a> ExtentItem<'a> {
+    /// Entry of the next position, with its canonical encoding; `None` for a deletion.
+    pub(crate) const fn entry(&self) -> Option<(Entry<'a>, &'a [u8])> {
+        match *self {
+            Self::Entry(entry, encoded) | Self::Moved(_, entry, encoded) | Self::Kept(_, entry, encoded) => {
+                Some((entry, encoded))
+            }
+            Self::Delete(..) => None,
+        }
+    }
 }
 
 /// Hands the items of an extent's body to `visit`. Returns `None` if the body is invalid, perhaps after some items.
@@ -149,16 +171,21 @@ pub(crate) fn read_extent<'a>(kind: Kind, body: &'a [u8], mut visit: impl FnMut(
     let (head, rest) = extent_head(body)?;
     let mut reader = Fields(rest);
     for _ in 0..head.entries {
-        let moved = match kind {
-            Kind::Extent => None,
-            Kind::Moved => Some((reader.u64()?, reader.u64()?)),
+        let (word, height) = match kind {
+            Kind::Extent => (0, head.height),
+            Kind::Moved => (reader.u64()?, reader.u64()?),
+            Kind::Kept => match *reader.array()? {
+                [active @ (0 | 1)] => (u64::from(active), reader.u64()?),
+                _ => return None,
+            },
             _ => return None,
         };
-        let (entry, after) = Entry::decode(reader.0, moved.map_or(head.height, |(_, height)| height))?;
+        let (entry, after) = Entry::decode(reader.0, height)?;
         let encoded = &reader.0[..reader.0.len() - after.len()];
-        visit(match moved {
-            Some((from, _)) => ExtentItem::Moved(from, entry, encoded),
-            None => ExtentItem::Entry(entry, encoded),
+        visit(match kind {
+            Kind::Moved => ExtentItem::Moved(word, entry, encoded),
+            Kind::Kept => ExtentItem::Kept(word == 1, entry, encoded),
+            _ => ExtentItem::Entry(entry, encoded),
         });
         reader.0 = after;
     }

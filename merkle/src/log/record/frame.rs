@@ -9,6 +9,8 @@
 //! A frame counts if it is complete and its checksum fits. A reader bounds the length before it trusts it, so a damaged
 //! length allocates no more than the largest body.
 
+use phalanx_merkle_proof::HashFn;
+
 /// Maximum length of a body that a reader accepts: bounds the allocation before the checksum is known.
 const MAX_BODY_LEN: usize = (1 << 24) + 1024;
 
@@ -26,9 +28,17 @@ pub(crate) enum Kind {
     Moved = 5,
     Tip = 6,
     Checkpoint = 7,
+    CodeEnd = 8,
+    /// Extent of a snapshot.
+    Kept = 16,
 }
 
 impl Kind {
+    /// True for the kinds of extents.
+    pub(crate) const fn is_extent(self) -> bool {
+        matches!(self, Self::Extent | Self::Moved | Self::Kept)
+    }
+
     const fn from_id(id: u8) -> Option<Self> {
         match id {
             1 => Some(Self::Params),
@@ -38,7 +48,53 @@ impl Kind {
             5 => Some(Self::Moved),
             6 => Some(Self::Tip),
             7 => Some(Self::Checkpoint),
+            8 => Some(Self::CodeEnd),
+            16 => Some(Self::Kept),
             _ => None,
+        }
+    }
+}
+
+/// Marks of one store's records, made from its secret: what users store cannot imitate a record of a block, tip or code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// Mask of the checksums of these records.
+    mask: u32,
+    /// First bytes of their bodies, by which recovery finds them behind damage.
+    pub(crate) block: [u8; 4],
+    pub(crate) tip: [u8; 4],
+    pub(crate) checkpoint: [u8; 4],
+    /// Name of the store, in the files that must not be swapped with those of another.
+    pub(crate) store: [u8; 8],
+}
+
+impl Marks {
+    /// Marks without a secret: of exports, and of stores that have no file of their identity.
+    pub(crate) const PLAIN: Self =
+        Self { mask: 0, block: *b"PHXB", tip: *b"PHXT", checkpoint: *b"PHXC", store: [0; 8] };
+
+    /// Derives the marks from a secret; zeros stand for none.
+    pub(crate) fn new(secret: &[u8; 16]) -> Self {
+        if *secret == [0; 16] {
+            return Self::PLAIN;
+        }
+        let digest = HashFn::Sha256.key(secret);
+        let mut fields = Fields(&digest);
+        let mut word = || fields.array().copied().unwrap_or_default();
+        let (mask, block, tip, checkpoint) = (u32::from_be_bytes(word()), word(), word(), word());
+        Self { mask, block, tip, checkpoint, store: fields.array().copied().unwrap_or_default() }
+    }
+
+    /// True if the store has a secret.
+    pub(crate) fn is_secret(&self) -> bool {
+        *self != Self::PLAIN
+    }
+
+    const fn mask(&self, kind: Kind) -> u32 {
+        match kind {
+            Kind::Block | Kind::Tip | Kind::Code | Kind::CodeEnd => self.mask,
+            // Recovery never searches for them. They are made before their store is known.
+            Kind::Params | Kind::Extent | Kind::Moved | Kind::Kept | Kind::Checkpoint => 0,
         }
     }
 }
@@ -56,6 +112,15 @@ impl Records {
         let start = self.begin(kind);
         body(&mut self.bytes);
         self.finish(start);
+    }
+
+    /// Adds a record with the mark of a store.
+    pub(crate) fn push_marked(&mut self, kind: Kind, marks: &Marks, body: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.begin(kind);
+        body(&mut self.bytes);
+        self.finish(start);
+        let mask = marks.mask(kind).to_be_bytes();
+        self.bytes[start..start + 4].iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
     }
 
     pub(super) fn begin(&mut self, kind: Kind) -> usize {
@@ -97,11 +162,12 @@ pub(crate) fn frame_header(header: &[u8; FRAME_HEADER]) -> Option<(Kind, usize)>
 }
 
 /// Body of a frame that is exactly `frame`, if the checksum fits.
-pub(crate) fn frame_body(frame: &[u8]) -> Option<(Kind, &[u8])> {
+pub(crate) fn frame_body<'f>(frame: &'f [u8], marks: &Marks) -> Option<(Kind, &'f [u8])> {
     let (header, body) = frame.split_first_chunk::<FRAME_HEADER>()?;
     let (kind, len) = frame_header(header)?;
     let (checksum, covered) = frame.split_first_chunk::<4>()?;
-    (len == body.len() && crc32c::crc32c(covered) == u32::from_be_bytes(*checksum)).then_some((kind, body))
+    let sum = u32::from_be_bytes(*checksum) ^ marks.mask(kind);
+    (len == body.len() && crc32c::crc32c(covered) == sum).then_some((kind, body))
 }
 
 /// Reader of fields, one after the other.

@@ -3,7 +3,7 @@
 use phalanx_merkle_proof::{Entry, Shape};
 
 use super::{
-    BlockRecord, ExtentItem, ExtentWriter, Kind, Records, TipRecord,
+    BlockRecord, ExtentItem, ExtentWriter, Kind, Marks, Records, TipRecord,
     extent::{EXTENT_BYTES, EXTENT_ENTRIES},
     frame_body, read_extent,
 };
@@ -20,7 +20,7 @@ fn moved_entries_keep_their_heights() {
     }
     let mut seen = 0u64;
     for frame in writer.finish().iter() {
-        let (kind, body) = frame_body(frame).expect("a frame");
+        let (kind, body) = frame_body(frame, &Marks::PLAIN).expect("a frame");
         let head = read_extent(kind, body, |item| {
             let ExtentItem::Moved(from, found, _) = item else { panic!("{item:?}") };
             assert_eq!((from, found), (seen / 2, entry(&seen.to_be_bytes(), b"v", seen % 5)));
@@ -48,24 +48,24 @@ fn block_and_tip_records_have_one_encoding() {
         shape: Shape { next_sn: 10, floor: 11, active: 12 },
         payload: vec![13; 14],
     };
-    let records = record.encode();
-    let (_, body) = frame_body(&records.bytes).expect("a frame");
-    assert_eq!(BlockRecord::decode(body), Some(record));
+    let records = record.encode(&Marks::PLAIN);
+    let (_, body) = frame_body(&records.bytes, &Marks::PLAIN).expect("a frame");
+    assert_eq!(BlockRecord::decode(body, &Marks::PLAIN), Some(record));
     let mut other = body.to_vec();
     other[12] = 2;
-    assert_eq!(BlockRecord::decode(&other), None);
+    assert_eq!(BlockRecord::decode(&other, &Marks::PLAIN), None);
     // Counts at which the log could not go on, of a block and of its id.
     for place in [4, 13] {
         let mut other = body.to_vec();
         other[place..place + 8].copy_from_slice(&u64::MAX.to_be_bytes());
-        assert_eq!(BlockRecord::decode(&other), None);
+        assert_eq!(BlockRecord::decode(&other, &Marks::PLAIN), None);
     }
     for note in [&b""[..], b"where consensus stands"] {
         let tip = TipRecord { seq: 1, id: 2, note: note.to_vec() };
-        let records = tip.encode();
-        let (_, body) = frame_body(&records.bytes).expect("a frame");
-        assert_eq!(TipRecord::decode(body), Some(tip));
-        assert_eq!(TipRecord::decode(&body[..body.len() - note.len() - 1]), None);
+        let records = tip.encode(&Marks::PLAIN);
+        let (_, body) = frame_body(&records.bytes, &Marks::PLAIN).expect("a frame");
+        assert_eq!(TipRecord::decode(body, &Marks::PLAIN), Some(tip));
+        assert_eq!(TipRecord::decode(&body[..body.len() - note.len() - 1], &Marks::PLAIN), None);
     }
 }
 
@@ -83,7 +83,7 @@ fn extents_decode_to_what_was_encoded_and_end_at_their_limits() {
     let records = writer.finish();
     let (mut entries, mut deletes) = (0u64, 0u64);
     for frame in records.iter() {
-        let (kind, body) = frame_body(frame).expect("a frame");
+        let (kind, body) = frame_body(frame, &Marks::PLAIN).expect("a frame");
         assert_eq!(kind, Kind::Extent);
         assert!(body.len() < 2 * EXTENT_BYTES);
         let (expected, before) = (1000 + entries, entries);
@@ -97,7 +97,7 @@ fn extents_decode_to_what_was_encoded_and_end_at_their_limits() {
                 assert_eq!((sn, key), (deletes, &b"gone"[..]));
                 deletes += 1;
             }
-            ExtentItem::Moved(..) => panic!("nothing was moved"),
+            ExtentItem::Moved(..) | ExtentItem::Kept(..) => panic!("nothing was moved"),
         })
         .expect("an extent");
         assert_eq!(head.first_sn, expected);
@@ -113,11 +113,11 @@ fn extents_decode_to_what_was_encoded_and_end_at_their_limits() {
 fn a_changed_frame_fails_its_checksum() {
     let mut records = Records::default();
     records.push(Kind::Code, |out| out.extend_from_slice(b"some code"));
-    assert_eq!(frame_body(&records.bytes), Some((Kind::Code, &b"some code"[..])));
+    assert_eq!(frame_body(&records.bytes, &Marks::PLAIN), Some((Kind::Code, &b"some code"[..])));
     for at in 0..records.bytes.len() {
         let mut changed = records.bytes.clone();
         changed[at] ^= 0x40;
-        assert_eq!(frame_body(&changed), None, "byte {at}");
-        assert_eq!(frame_body(&records.bytes[..at]), None);
+        assert_eq!(frame_body(&changed, &Marks::PLAIN), None, "byte {at}");
+        assert_eq!(frame_body(&records.bytes[..at], &Marks::PLAIN), None);
     }
 }

@@ -7,13 +7,15 @@
 //! | `meta` | `params`, `tip` | params; tip |
 //! | `code` | code hash | code |
 //!
-//! Keys of `entries` only ascend and are never deleted one by one: files never overlap, so compaction moves files
+//! Marks of `entries` only ascend and are never deleted one by one: files never overlap, so compaction moves files
 //! instead of rewriting them. A tombstone or a second compression type would end that. A large block's extents come as
 //! a table of their own; those of small blocks go through the write-ahead log.
 
 mod rocks_log;
 mod options;
 mod table;
+mod wal;
 mod direct;
 
 pub(crate) use rocks_log::RocksLog;
+pub(super) use rocks_log::params_row;

@@ -7,7 +7,7 @@ use std::{
 
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, ChecksumType, DBCompactionStyle, DBCompressionType, DBRecoveryMode,
-    Options, compaction_filter::Decision as CompactionDecision,
+    InfoLogger, LogLevel, Options, compaction_filter::Decision as CompactionDecision,
 };
 
 // Column families of the database.
@@ -17,14 +17,27 @@ pub(super) const META: &str = "meta";
 pub(super) const CODE: &str = "code";
 pub(super) const FAMILIES: [&str; 4] = [ENTRIES, BLOCKS, META, CODE];
 
+/// Options of a database that is only read: no byte is written, not even about what was done.
+pub(super) fn reading_options() -> Options {
+    let mut options = Options::default();
+    options.set_paranoid_checks(true);
+    // The caller looks for damage. What follows the last whole record of the last log is torn, or being written.
+    options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    options.set_track_and_verify_wals_in_manifest(true);
+    options.set_skip_stats_update_on_db_open(true);
+    options.set_info_logger(InfoLogger::new_callback_logger(LogLevel::Fatal, |_, _| ()));
+    // Open files outlive their removal by a node that runs.
+    options.set_max_open_files(-1);
+    options
+}
+
 pub(super) fn database_options(past_cache: bool) -> Options {
     let mut options = Options::default();
     options.set_use_direct_io_for_flush_and_compaction(past_cache);
-    options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_paranoid_checks(true);
-    // Cuts the log at the first torn record; the caller's minimum height covers what consensus knows as committed.
-    options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    // The torn end of the log was cut off before.
+    options.set_wal_recovery_mode(DBRecoveryMode::AbsoluteConsistency);
     options.set_track_and_verify_wals_in_manifest(true);
     // Keeps all families at one block, with or without a write-ahead log.
     options.set_atomic_flush(true);

@@ -11,14 +11,13 @@ use phalanx_merkle_proof::{BITMAP_BYTES, Hash, Params, Shape};
 use super::image::{Checkpoint, CheckpointBlock, Ignored, Image, NAME};
 use crate::{
     log::{
-        BlockRecord, Disk, FRAME_HEADER, Fields, IndexedBlock, Kind, LogIndex, Records, at, frame_body, frame_header,
+        BlockRecord, Disk, FRAME_HEADER, Fields, IndexedBlock, Kind, LogIndex, Marks, Records, at, frame_body,
+        frame_header,
     },
     state::{Extents, Keys},
     tree::TreeImage,
     types::{Error, Step},
 };
-
-const MAGIC: [u8; 4] = *b"PHXC";
 
 /// Bytes after which a frame is closed.
 const FRAME: usize = 1 << 20;
@@ -82,7 +81,7 @@ impl Out<'_> {
 ///
 /// # Errors
 /// Errors of the disk.
-pub(super) fn write(disk: &Disk, path: &Path, checkpoint: &Checkpoint) -> Result<u64, Error> {
+pub(super) fn write(disk: &Disk, path: &Path, checkpoint: &Checkpoint, marks: &Marks) -> Result<u64, Error> {
     let Checkpoint { params, image: Image { of, tree, index }, note } = checkpoint;
     let to = &OpenOptions::new().read(true).append(true).create(true).open(path).map_err(at(path))?;
     // An earlier checkpoint may have left bytes there.
@@ -90,12 +89,18 @@ pub(super) fn write(disk: &Disk, path: &Path, checkpoint: &Checkpoint) -> Result
     let mut out = Out { disk, to, path, frame: Vec::new(), part: Part::Head, frames: 0, bytes: 0 };
     let words = |words: &[u64]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
     let Shape { next_sn, floor, active } = of.shape;
-    out.item(&[&MAGIC, &params.encode(), &words(&[of.id, of.height]), &of.root, &words(&[next_sn, floor, active])])?;
+    out.item(&[
+        &marks.checkpoint,
+        &params.encode(),
+        &words(&[of.id, of.height]),
+        &of.root,
+        &words(&[next_sn, floor, active]),
+    ])?;
     out.item(&[&words(&[tree.first_twig, note.end, note.tip, note.tip_place, note.next_seq, note.next_extent])])?;
     out.item(&[&[u8::from(index.is_some())]])?;
     out.part(Part::IndexedBlock)?;
     for IndexedBlock { record, place, begin, twigs } in &note.blocks {
-        let record = record.encode();
+        let record = record.encode(marks);
         let record = &record.bytes[FRAME_HEADER..];
         out.item(&[&words(&[record.len() as u64]), record, &words(&[*place, *begin, twigs.len() as u64])])?;
         twigs.iter().try_for_each(|(twig, place)| out.item(&[&words(&[*twig, *place])]))?;
@@ -122,7 +127,7 @@ pub(super) fn write(disk: &Disk, path: &Path, checkpoint: &Checkpoint) -> Result
 ///
 /// # Errors
 /// The reason why the checkpoint cannot be used.
-pub(crate) fn load(dir: &Path, params: &Params, disk: &Disk) -> Result<Option<Checkpoint>, Ignored> {
+pub(crate) fn load(dir: &Path, params: &Params, marks: &Marks, disk: &Disk) -> Result<Option<Checkpoint>, Ignored> {
     let damaged = |error: io::Error| Ignored::Damaged(error.to_string());
     let path = dir.join(NAME);
     let file = match File::open(&path) {
@@ -140,7 +145,7 @@ pub(crate) fn load(dir: &Path, params: &Params, disk: &Disk) -> Result<Option<Ch
         let len = frame.first_chunk().and_then(frame_header).map(|(_, len)| len);
         let len = len.ok_or_else(|| Ignored::Damaged(format!("frame {frames} is torn")))?;
         (&mut reader).take(len as u64).read_to_end(&mut frame).map_err(damaged)?;
-        let body = frame_body(&frame).filter(|(kind, _)| *kind == Kind::Checkpoint).map(|(_, body)| body);
+        let body = frame_body(&frame, marks).filter(|(kind, _)| *kind == Kind::Checkpoint).map(|(_, body)| body);
         let (part, body) = body
             .and_then(<[u8]>::split_first)
             .ok_or_else(|| Ignored::Damaged(format!("frame {frames} has another checksum")))?;
@@ -149,7 +154,7 @@ pub(crate) fn load(dir: &Path, params: &Params, disk: &Disk) -> Result<Option<Ch
         };
         if *part == Part::End {
             let fits = body == frames.to_be_bytes();
-            return match decode(&parts, params) {
+            return match decode(&parts, params, marks) {
                 Some(checkpoint) if fits => checkpoint.map(Some),
                 _ => Err(Ignored::Damaged("its parts do not fit".into())),
             };
@@ -164,10 +169,10 @@ pub(crate) fn note(checkpoint: &Result<Option<Checkpoint>, Ignored>) -> Option<&
     checkpoint.as_ref().ok()?.as_ref().map(|checkpoint| &checkpoint.note)
 }
 
-fn decode(parts: &[Vec<u8>; 7], expected: &Params) -> Option<Result<Checkpoint, Ignored>> {
+fn decode(parts: &[Vec<u8>; 7], expected: &Params, marks: &Marks) -> Option<Result<Checkpoint, Ignored>> {
     let mut head = Fields(&parts[Part::Head as usize]);
-    if *head.array()? != MAGIC {
-        return None;
+    if *head.array()? != marks.checkpoint {
+        return Some(Err(Ignored::Foreign));
     }
     let encoded = expected.encode();
     if head.take(encoded.len())? != encoded {
@@ -182,7 +187,7 @@ fn decode(parts: &[Vec<u8>; 7], expected: &Params) -> Option<Result<Checkpoint, 
     let mut noted = Fields(&parts[Part::IndexedBlock as usize]);
     while !noted.0.is_empty() {
         let len = usize::try_from(noted.u64()?).ok()?;
-        let record = BlockRecord::decode(noted.take(len)?)?;
+        let record = BlockRecord::decode(noted.take(len)?, marks)?;
         let (place, begin, count) = (noted.u64()?, noted.u64()?, noted.u64()?);
         let twigs = (0..count).map(|_| Some((noted.u64()?, noted.u64()?))).collect::<Option<_>>()?;
         blocks.push(IndexedBlock { record, place, begin, twigs });
@@ -240,8 +245,8 @@ mod tests {
     fn a_checkpoint_with_unordered_extents_is_damaged() {
         let dir = tempfile::tempdir().expect("a directory");
         let load = |places: &[(u64, u64)]| {
-            write(&Disk::default(), &dir.path().join(NAME), &checkpoint(places)).expect("a file");
-            load(dir.path(), &Params::default(), &Disk::default())
+            write(&Disk::default(), &dir.path().join(NAME), &checkpoint(places), &Marks::PLAIN).expect("a file");
+            load(dir.path(), &Params::default(), &Marks::PLAIN, &Disk::default())
         };
         let sound = load(&[(10, 500), (42, 900), (60, 1000)]).expect("it is sound").expect("it is there");
         let (_, extents) = sound.image.index.expect("it has extents");

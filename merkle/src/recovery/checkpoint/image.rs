@@ -37,6 +37,9 @@ pub enum Ignored {
     /// The checkpoint is damaged or could not be read.
     #[error("the checkpoint is damaged: {0}")]
     Damaged(String),
+    /// The checkpoint belongs to another store.
+    #[error("the checkpoint is of another store")]
+    Foreign,
     /// The checkpoint belongs to a store with other genesis parameters.
     #[error("the checkpoint is of other parameters")]
     Parameters,

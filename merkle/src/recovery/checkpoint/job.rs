@@ -186,6 +186,6 @@ fn write(disk: &Disk, dir: &Path, due: Due, params: Params, shared: &Shared) -> 
     // The blocks below a checkpoint must be durable before it. The system reports a failed sync only once: a later sync
     // would take lost data for durable.
     log.settle().inspect_err(|_| shared.poison())?;
-    let bytes = super::file::write(disk, &dir.join(NEW_NAME), &Checkpoint { params, image, note })?;
+    let bytes = super::file::write(disk, &dir.join(NEW_NAME), &Checkpoint { params, image, note }, log.marks())?;
     Ok((Written { of, total }, bytes))
 }

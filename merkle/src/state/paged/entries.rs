@@ -17,7 +17,7 @@ struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     fn of(kind: Kind, body: &'a [u8]) -> Option<Self> {
-        let (head, rest) = extent_head(body).filter(|_| matches!(kind, Kind::Extent | Kind::Moved))?;
+        let (head, rest) = extent_head(body).filter(|_| kind.is_extent())?;
         Some(Self { rest: Fields(rest), kind, next_sn: head.first_sn, left: head.entries, height: head.height })
     }
 }
@@ -28,8 +28,13 @@ impl<'a> Iterator for Entries<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        // A moved entry keeps its height, which follows its old position.
-        let height = if self.kind == Kind::Moved { (self.rest.u64()?, self.rest.u64()?).1 } else { self.height };
+        let height = match self.kind {
+            // A moved entry keeps its height, which follows its old position.
+            Kind::Moved => (self.rest.u64()?, self.rest.u64()?).1,
+            // That of a snapshot follows its active bit.
+            Kind::Kept => (self.rest.array::<1>()?, self.rest.u64()?).1,
+            _ => self.height,
+        };
         let (_, after) = Entry::decode(self.rest.0, height)?;
         let encoded = &self.rest.0[..self.rest.0.len() - after.len()];
         (self.rest.0, self.next_sn) = (after, self.next_sn + 1);

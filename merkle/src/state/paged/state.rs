@@ -15,7 +15,7 @@ use super::{
     keys::{Keys, frag},
 };
 use crate::{
-    log::{FRAME_HEADER, Kind, Log, Records, extent_head, frame_body},
+    log::{FRAME_HEADER, Kind, Log, Marks, Records, extent_head, frame_body},
     parallel::Par,
     state::digester::KeyDigester,
     types::{Error, Locator, MemoryUse, ThreadStart, prefix},
@@ -261,7 +261,7 @@ impl Unwritten {
     }
 
     fn frame(&self, extent: &UnwrittenExtent) -> Option<(Kind, &[u8])> {
-        frame_body(&self.records[extent.records as usize].bytes[extent.start..extent.end])
+        frame_body(&self.records[extent.records as usize].bytes[extent.start..extent.end], &Marks::PLAIN)
     }
 
     /// Extent of a position.

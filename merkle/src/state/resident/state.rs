@@ -373,6 +373,11 @@ impl Resident {
         self.owners.push(Some(id));
     }
 
+    /// Passes over the next position, which is not active.
+    pub(crate) fn pass(&mut self) {
+        self.owners.push(None);
+    }
+
     #[inline]
     pub(crate) fn set_next(&mut self, id: u32, next: &Hash) {
         self.slab.record_mut(id).next = *next;

@@ -144,7 +144,7 @@ impl Store {
     /// # Errors
     /// [`Error::Gone`], [`Error::Stale`] if its parent is not staged, [`Error::Poisoned`].
     pub fn stage(&mut self, block: BlockId) -> Result<Option<Pending>, Error> {
-        self.shared.check()?;
+        self.shared.check_writable()?;
         let fork = self.forks.get(&block.0).ok_or(Error::Gone { block })?;
         if fork.staged {
             return Ok(None);
@@ -184,7 +184,7 @@ impl Store {
     /// Errors of [`Self::apply_fork`]; [`Error::Stale`] if the fork is not staged, [`Error::TooLong`] for a note past
     /// 16 MiB.
     pub fn apply_fork_noted(&mut self, block: BlockId, note: Vec<u8>) -> Result<Pending, Error> {
-        self.shared.check()?;
+        self.shared.check_writable()?;
         check_note(&note)?;
         let gone = || Error::Gone { block };
         let fork = self.forks.get(&block.0).ok_or_else(gone)?;
@@ -242,7 +242,7 @@ impl Store {
     /// # Errors
     /// Errors of [`Self::rewind`], and [`Error::TooLong`] for a note past 16 MiB.
     pub fn rewind_noted(&mut self, height: Option<u64>, note: Vec<u8>) -> Result<Pending, Error> {
-        self.shared.check()?;
+        self.shared.check_writable()?;
         check_note(&note)?;
         let core = self.core();
         let blocks = |height: Option<u64>| height.map_or(0, |height| height + 1);
@@ -276,10 +276,10 @@ impl Store {
             let mut delta = Delta::new();
             self.shared.log.extents(record.id, None, &mut |kind, body| {
                 read_extent(kind, body, |item| match item {
-                    // Keys with only a new next key have their old values here, which changes nothing.
+                    // Marks with only a new next key have their old values here, which changes nothing.
                     ExtentItem::Entry(entry, _) if !entry.sentinel => delta.put(entry.key, entry.value),
                     ExtentItem::Delete(_, key) => delta.delete(key),
-                    ExtentItem::Entry(..) | ExtentItem::Moved(..) => {}
+                    ExtentItem::Entry(..) | ExtentItem::Moved(..) | ExtentItem::Kept(..) => {}
                 });
                 Ok(true)
             })?;

@@ -7,7 +7,7 @@ use phalanx_merkle_proof::{Hash, Shape, TWIG_LEAVES, prove};
 use super::{prover::Prover, wanted::Wanted};
 use crate::{
     commit::ChainBlock,
-    log::{ExtentItem, extent_head, read_extent},
+    log::{extent_head, read_extent},
     store::reader::{At, Reader},
     tree::{Patches, TreePatch, TreeView, TwigTree, twig_of},
     types::Error,
@@ -22,9 +22,11 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`Error::NotWritten`] if the value came with a block of more than a million changed keys whose write is pending;
-    /// [`Error::Corrupt`] if the log differs from the tree; [`Error::Poisoned`], or what the log reports.
+    /// [`Error::Corrupt`] if the log differs from the tree; [`Error::Key`] if the application cannot have the key;
+    /// [`Error::Poisoned`], or what the log reports.
     pub fn prove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.core.shared.check()?;
+        self.check_key(key)?;
         let wanted = self.wanted(key);
         self.core.shared.check()?;
         wanted.map(|entry| self.prove_wanted(vec![entry])).transpose()
@@ -37,6 +39,7 @@ impl Reader<'_> {
     /// Errors of [`Self::prove`].
     pub fn prove_absence(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.core.shared.check()?;
+        self.check_key(key)?;
         if self.get(key).is_some() {
             return Ok(None);
         }
@@ -52,6 +55,7 @@ impl Reader<'_> {
     /// Errors of [`Self::prove`].
     pub fn prove_keys<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<u8>, Error> {
         self.core.shared.check()?;
+        keys.iter().try_for_each(|key| self.check_key(key.as_ref()))?;
         let wanted = |key: &[u8]| self.wanted(key).or_else(|| self.wanted_before(&self.hash_of(key)));
         self.prove_wanted(keys.iter().filter_map(|key| wanted(key.as_ref())).collect())
     }
@@ -81,6 +85,11 @@ impl Reader<'_> {
             ControlFlow::Continue(())
         });
         Ok((self.prove_wanted(wanted)?, end.max(*from)))
+    }
+
+    /// Checks a key against the application's rules: the absence of a mistyped key says nothing.
+    fn check_key(&self, key: &[u8]) -> Result<(), Error> {
+        if (self.core.contents.is_key)(key) { Ok(()) } else { Err(Error::Key { len: key.len() }) }
     }
 
     pub(super) fn hash_of(&self, key: &[u8]) -> Hash {
@@ -139,7 +148,7 @@ impl Reader<'_> {
                 let Some((head, _)) = extent_head(body) else { return Ok(false) };
                 let (mut sn, mut encodings) = (head.first_sn, Vec::new());
                 read_extent(kind, body, |item| {
-                    if let ExtentItem::Entry(entry, encoded) | ExtentItem::Moved(_, entry, encoded) = item {
+                    if let Some((entry, encoded)) = item.entry() {
                         if (first..end).contains(&sn) {
                             encodings.push((encoded, entry.height.to_be_bytes()));
                         }

@@ -219,6 +219,29 @@ pub(crate) fn config(kind: &str, dir: &Path, durability: Durability) -> StoreCon
     config.with_history(3).with_faults(Arc::new(SmallSegments))
 }
 
+/// Ends of the records of a store's file, as far as they can be told; the first one is its begin.
+pub(crate) fn boundaries(name: &str, bytes: &[u8]) -> Vec<usize> {
+    let (mut ends, mut at) = (vec![0], 0);
+    if name.ends_with(".seg") || name == "code.log" || name.starts_with("checkpoint") {
+        // `crc (4) || len (4) || kind (1) || ..`
+        while at + 9 <= bytes.len() {
+            at += 9 + u32::from_be_bytes(bytes[at + 4..at + 8].try_into().expect("four bytes")) as usize;
+            ends.push(at.min(bytes.len()));
+        }
+    } else if name.ends_with(".log") || name.starts_with("MANIFEST") {
+        // `crc (4) || len (2) || type (1) || ..`, with four bytes more if the type is of a reused log; a fragment never
+        // crosses a block of 32 KiB.
+        while at + 7 <= bytes.len() {
+            let header = if (5..9).contains(&bytes[at + 6]) || bytes[at + 6] == 11 { 11 } else { 7 };
+            at += header + usize::from(u16::from_le_bytes([bytes[at + 4], bytes[at + 5]]));
+            let left = (1 << 15) - at % (1 << 15);
+            at += if left < 7 { left } else { 0 };
+            ends.push(at.min(bytes.len()));
+        }
+    }
+    ends
+}
+
 /// Copies a directory without subdirectories.
 pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");

@@ -1,0 +1,156 @@
+//! The store that a command works on: the folder itself says of which kind it is and which hash function it has.
+
+use anyhow::Context as _;
+use clap::Args;
+use phalanx::merkle::{self, Access, Backend, HashFn, Identity, Params, StoreConfig, Tail};
+use phalanx_lab::{
+    config::{Store, choice, word},
+    error::Usage,
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Selects a store.
+#[derive(Debug, Args)]
+pub(crate) struct Db {
+    /// Folder of the store; file:DIR or rocks:DIR refuse another kind
+    #[arg(long, value_name = "DIR", value_parser = Place::parse)]
+    db: Place,
+    /// Refuse a store with another hash of the commitment
+    #[arg(long, value_parser = choice::<HashFn>())]
+    hasher: Option<HashFn>,
+    /// Refuse a store that ends below this height
+    #[arg(long, value_name = "HEIGHT")]
+    min_height: Option<u64>,
+}
+
+/// Place of a store on the command line.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// Folder of any kind of store.
+    Folder(PathBuf),
+    /// Store of a kind.
+    Store(Store),
+}
+
+impl Place {
+    /// Reads `DIR`, `file:DIR` or `rocks:DIR`.
+    pub(super) fn parse(word: &str) -> Result<Self, String> {
+        match Store::parse(word) {
+            Ok(Store::Mem) => Err("a store in memory is empty".into()),
+            Ok(store) => Ok(Self::Store(store)),
+            Err(_) if word.is_empty() || word == "file:" || word == "rocks:" => {
+                Err("expected DIR, file:DIR or rocks:DIR".into())
+            }
+            Err(_) => Ok(Self::Folder(word.into())),
+        }
+    }
+
+    /// The folder.
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Folder(path) => path,
+            Self::Store(store) => store.path().unwrap_or(Path::new("")),
+        }
+    }
+
+    /// Backend of a store that is made here, of a kind like `default` unless the place names one.
+    pub(super) fn backend(&self, default: &Store) -> Result<Backend, Usage> {
+        match self {
+            Self::Folder(path) => default.at(path.clone()).backend(),
+            Self::Store(store) => store.backend(),
+        }
+    }
+}
+
+/// Configuration of a store with the rules of a chain's state.
+pub(super) fn config(backend: Backend, params: Params) -> StoreConfig {
+    StoreConfig::new(backend).with_params(params).with_contents(phalanx::contents())
+}
+
+/// Refuses a hash function that is not the wanted one.
+pub(super) fn check_hasher(path: &Path, found: HashFn, wanted: Option<HashFn>) -> Result<(), merkle::Error> {
+    match wanted.filter(|wanted| *wanted != found) {
+        None => Ok(()),
+        Some(wanted) => Err(merkle::Error::Format {
+            path: path.to_path_buf(),
+            found: format!("hash function {}", word(found)),
+            expected: word(wanted),
+        }),
+    }
+}
+
+impl Db {
+    /// Folder of the store.
+    pub(super) fn path(&self) -> &Path {
+        self.db.path()
+    }
+
+    /// Finds out which store it is, and refuses one of another kind than the command line names.
+    pub(super) fn identity(&self) -> anyhow::Result<Identity> {
+        let path = self.path();
+        if let Some(partial) = merkle::interrupted_import(path).filter(|_| is_empty(path)) {
+            let what = "an import, restore or backup into it was interrupted or still runs";
+            let repair = "repeat the command, or `phalanx state discard` it";
+            let (path, partial) = (path.display(), partial.display());
+            return Err(Usage(format!("{path} is no store yet: {what} ({partial}); {repair}")).into());
+        }
+        let identity = Identity::of(path)?;
+        if let Place::Store(store) = &self.db {
+            let (found, expected) = (identity.backend.name(), store.backend()?.name());
+            if found != expected {
+                return Err(merkle::Error::OtherBackend { path: path.to_path_buf(), found, expected }.into());
+            }
+        }
+        check_hasher(path, identity.params.hash, self.hasher)?;
+        Ok(identity)
+    }
+
+    /// Opens the store to look at it: beside a running node, and without writing a byte.
+    pub(super) fn read(&self) -> anyhow::Result<merkle::Store> {
+        self.open(Access::Read)
+    }
+
+    /// Opens the store, and says on stderr what of its end is torn or gone.
+    pub(super) fn open(&self, access: Access) -> anyhow::Result<merkle::Store> {
+        let Identity { backend, params, .. } = self.identity().context("opening the store")?;
+        let mut config = config(backend, params).with_access(access);
+        config.expected_min_height = self.min_height;
+        let store = merkle::Store::open(config).map_err(|error| {
+            // A corrupt store is never repaired in place: the damage may hit durable blocks.
+            let hint = match error {
+                merkle::Error::Corrupt { .. } => {
+                    "opening the store; to repair it, move it away and `phalanx state import` what a backup or another node's \
+                     `phalanx state export` holds, with the --root that you trust"
+                }
+                _ => "opening the store",
+            };
+            anyhow::Error::new(error).context(hint)
+        })?;
+        lines(store.tail()).iter().for_each(|line| eprintln!("phalanx: {line}"));
+        Ok(store)
+    }
+}
+
+/// Returns true if there is nothing at a path, or an empty folder.
+fn is_empty(path: &Path) -> bool {
+    fs::read_dir(path).map_or_else(|_| !path.exists(), |mut entries| entries.next().is_none())
+}
+
+/// Descriptions of what opening found torn or gone.
+pub(super) fn lines(tail: &Tail) -> Vec<String> {
+    let torn = tail.torn.iter().map(|torn| {
+        let kept = match &torn.kept {
+            Some(kept) => format!("cut off and kept in {}", kept.display()),
+            None => "which belongs to no block".into(),
+        };
+        format!("{} has a torn end of {} bytes from byte {}, {kept}", torn.file.display(), torn.bytes, torn.offset)
+    });
+    let lost = tail.lost.iter().map(|lost| {
+        let height = lost.height.map_or_else(String::new, |height| format!(", up to height {height}"));
+        format!("{} writes{height}, are gone; none was promised to survive a power cut", lost.writes)
+    });
+    torn.chain(lost).collect()
+}

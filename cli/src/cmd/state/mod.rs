@@ -1,0 +1,152 @@
+//! `state`: reads, proves, checks, prunes and copies a state store.
+//!
+//! Commands that look open the store for reading: beside a running node, on a read-only mount, without writing a byte.
+
+mod copies;
+mod proofs;
+mod look;
+mod db;
+mod words;
+
+use clap::Subcommand;
+use db::{Db, Place};
+use phalanx::merkle::HashFn;
+use phalanx_lab::config::choice;
+use std::path::PathBuf;
+use words::{Hex, StateKey};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StateCommand {
+    /// Print height and root of a store
+    Info {
+        #[command(flatten)]
+        db: Db,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the value of a key
+    Get {
+        #[command(flatten)]
+        db: Db,
+        /// Address (20 bytes), or address and slot (52 bytes), in hex
+        key: StateKey,
+    },
+    /// Print a proof of a key's value or absence, as JSON
+    Prove {
+        #[command(flatten)]
+        db: Db,
+        /// Address (20 bytes), or address and slot (52 bytes), in hex
+        key: StateKey,
+    },
+    /// Verify a proof without a store
+    Verify {
+        /// Output of `state prove`, `-` for stdin
+        #[arg(value_name = "FILE|-")]
+        proof: PathBuf,
+        /// Trusted root, in hex
+        #[arg(long)]
+        root: Hex,
+        /// Hash of the commitment [default: the proof's]
+        #[arg(long, value_parser = choice::<HashFn>())]
+        hasher: Option<HashFn>,
+    },
+    /// Read the whole store, with its contract code, and compare it with its root
+    Check {
+        #[command(flatten)]
+        db: Db,
+    },
+    /// Drop the beginning of the log, which the state no longer needs
+    Prune {
+        #[command(flatten)]
+        db: Db,
+    },
+    /// Copy a store to a new or empty folder
+    Backup {
+        #[command(flatten)]
+        db: Db,
+        /// Folder of the copy, or file:DIR or rocks:DIR [default kind: the store's]
+        #[arg(long, value_name = "DIR", value_parser = Place::parse)]
+        to: Place,
+    },
+    /// Write a store as one stream
+    Export {
+        #[command(flatten)]
+        db: Db,
+        /// File to write, `-` for stdout
+        #[arg(value_name = "FILE|-")]
+        to: PathBuf,
+    },
+    /// Make a store in a new or empty folder from such a stream
+    Import {
+        #[command(flatten)]
+        to: New,
+        /// File to read, `-` for stdin
+        #[arg(value_name = "FILE|-")]
+        from: PathBuf,
+        /// Expected root, in hex; another root is refused
+        #[arg(long)]
+        root: Option<Hex>,
+    },
+    /// Write the state as chunks that are proven one by one, the same on every node
+    Snapshot {
+        #[command(flatten)]
+        db: Db,
+        /// Height, one of the last blocks [default: the last]
+        #[arg(long)]
+        height: Option<u64>,
+        /// New folder for the manifest and the chunks
+        #[arg(value_name = "DIR")]
+        to: PathBuf,
+    },
+    /// Make a store of a snapshot's chunks; one that was interrupted goes on
+    Restore {
+        #[command(flatten)]
+        to: New,
+        /// Folder with a manifest and chunks
+        #[arg(value_name = "DIR")]
+        from: PathBuf,
+        /// Trusted height
+        #[arg(long)]
+        height: u64,
+        /// Trusted root at that height, in hex
+        #[arg(long)]
+        root: Hex,
+    },
+    /// Remove what an interrupted import, restore or backup left
+    Discard {
+        /// Folder of the store that was to be made
+        #[arg(long, value_name = "DIR", value_parser = Place::parse)]
+        db: Place,
+    },
+}
+
+/// Place of a store that is made.
+#[derive(Debug, clap::Args)]
+pub(crate) struct New {
+    /// Folder of the new store, or file:DIR or rocks:DIR [default kind: file]
+    #[arg(long, value_name = "DIR", value_parser = Place::parse)]
+    db: Place,
+    /// Hash of the commitment [default: that of what is read]
+    #[arg(long, value_parser = choice::<HashFn>())]
+    hasher: Option<HashFn>,
+}
+
+impl StateCommand {
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        match self {
+            Self::Info { db, json } => look::info(db, *json),
+            Self::Get { db, key } => look::get(db, key),
+            Self::Prove { db, key } => proofs::prove(db, key),
+            Self::Verify { proof, root, hasher } => proofs::verify(proof, root, *hasher),
+            Self::Check { db } => look::check(db),
+            Self::Prune { db } => look::prune(db),
+            Self::Backup { db, to } => copies::backup(db, to),
+            Self::Export { db, to } => copies::export(db, to),
+            Self::Import { to, from, root } => copies::import(to, from, root.as_ref()),
+            Self::Snapshot { db, height, to } => copies::snapshot(db, *height, to),
+            Self::Restore { to, from, height, root } => copies::restore(to, from, *height, root),
+            Self::Discard { db } => copies::discard(db),
+        }
+    }
+}
