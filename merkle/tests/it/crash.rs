@@ -448,7 +448,7 @@ fn a_place_that_cannot_be_written_is_a_typed_error() {
     let plain = dir.path().join("plain");
     std::fs::write(&plain, b"not a directory").expect("a write");
     let opened = Store::open(StoreConfig::new(Backend::File(plain.join("store"))));
-    assert!(matches!(opened, Err(Error::Io { .. })), "{opened:?}");
+    assert!(matches!(opened, Err(Error::NoStore { .. })), "{opened:?}");
 
     #[cfg(unix)]
     {
