@@ -67,13 +67,13 @@ mod model;
 pub use alloy_eips::eip7928;
 pub use bal::access_list_hints;
 pub use builder::{Budget, BuildJob, Builder, Built, Dropped, Progress, Reason, Target, Template};
-pub use engine::{Engine, EngineBuilder, SnapshotAt};
+pub use engine::{Engine, EngineBuilder, ForeignBlock, SnapshotAt};
 pub use exec::run::RunStats;
 #[cfg(feature = "seeded-faults")]
 pub use model::Fault;
 pub use model::{
-    AccessListFault, BlockAccessList, BlockError, Candidate, ChangedValue, Error, Executor, Hints, Invalid, Observer,
-    Order, Outcome, Payload, Stage, ThreadRole, TooWide, Traces, Transaction, Unobserved,
+    AccessListFault, BlockAccessList, BlockError, Candidate, ChangedValue, Error, Executor, ForeignError, ForeignItem,
+    Hints, Invalid, Observer, Order, Outcome, Payload, Stage, ThreadRole, TooWide, Traces, Transaction, Unobserved,
 };
 pub use plan::{Block, LeftTransactions, Planner, SourceCounts};
 pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};

@@ -19,6 +19,7 @@ mod budget;
 mod dropped;
 
 use crate::model::Candidate;
+use crate::state::StateRef;
 use crate::{
     engine::Engine,
     model::{BlockError, Stage, observe},
@@ -78,11 +79,11 @@ impl Builder {
         let (cfg, env) = target.rules(engine);
         self.paralyze.set_cfg(cfg);
         let gas = target.limits(engine, &env).gas;
-        let (Self { paralyze, ahead }, state) = (self, engine.state());
+        let (Self { paralyze, ahead }, state) = (self, StateRef::Own(engine.state()));
         ahead.offer(candidates);
         let room = Room { gas, dry_gas: gas, requeued: &VecDeque::new() };
         observe(engine.observer(), Stage::Analyse, || {
-            engine.workers().install(|| ahead.analyse(paralyze, state, &env, room));
+            engine.workers().install(|| ahead.analyse(paralyze, &state, &env, room));
         });
         observe(engine.observer(), Stage::Frame, || ahead.frame());
     }

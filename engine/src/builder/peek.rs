@@ -2,7 +2,7 @@
 
 use crate::{
     exec::{cells::Still, overlay::Overlay},
-    state::{State, StateError, Value},
+    state::{StateError, StateRef, Value},
 };
 use alloy_primitives::{Address, B256};
 use phalanx_access::Interner;
@@ -16,7 +16,7 @@ use revm::{
 /// Changes of the block's transactions so far, without deferred rewards. Good enough for predictions.
 #[derive(Debug)]
 pub(super) struct Peek<'p> {
-    pub(super) state: &'p State,
+    pub(super) state: StateRef<'p>,
     pub(super) ground: Option<&'p Overlay<'p>>,
     /// Ids of `cells`; it has further ids if the cells were folded into the base state.
     pub(super) keys: &'p Interner<StateKey>,
@@ -42,7 +42,7 @@ impl DatabaseRef for Peek<'_> {
         if !value.exists {
             return Ok(None);
         }
-        let (code_hash, code) = self.state.codes.get(value.code);
+        let (code_hash, code) = self.state.codes().get(value.code);
         let Value { number: balance, nonce, .. } = value;
         Ok(Some(AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }))
     }
@@ -66,7 +66,7 @@ impl DatabaseRef for Peek<'_> {
 impl Snapshot for Peek<'_> {
     fn code_hash(&self, address: &Address) -> Option<B256> {
         match self.changed(&StateKey::Basic(*address)) {
-            Some(value) => (value.exists && !value.code.is_none()).then(|| self.state.codes.hash(value.code)),
+            Some(value) => (value.exists && !value.code.is_none()).then(|| self.state.codes().hash(value.code)),
             None => self.state.code_hash(address),
         }
     }

@@ -4,7 +4,7 @@ use crate::bal::exceptions::{decode, encode};
 use crate::{
     engine::Engine,
     model::{BlockError, Payload},
-    state::State,
+    state::StateRef,
 };
 use phalanx_access::{Access, AccessSets};
 use phalanx_paralyze::{Batch, Layers, ParaLyze, StateKey};
@@ -29,7 +29,7 @@ impl Engine {
         let env = self.rules.chain.env(payload.header);
         let Self { state, workers, paralyze, .. } = self;
         let nothing = encode(&AccessSets::new(), |_| false);
-        let derived = workers.install(|| excepted(paralyze, state, &env, payload.txs, &nothing));
+        let derived = workers.install(|| excepted(paralyze, &StateRef::Own(state), &env, payload.txs, &nothing));
         let Some(derived) = derived else { return Ok(encode(&truth, |_| true)) };
         Ok(encode(&truth, |tx| !covers(derived.sets.get(tx), truth.get(tx))))
     }
@@ -47,7 +47,7 @@ fn covers(predicted: &[(StateKey, Access)], truth: &[(StateKey, Access)]) -> boo
 /// Templates are not rules here: other nodes need not have learned what the block's producer has.
 pub(crate) fn excepted(
     paralyze: &mut ParaLyze,
-    state: &State,
+    state: &StateRef<'_>,
     env: &BlockEnv,
     txs: &[TxEnv],
     bytes: &[u8],

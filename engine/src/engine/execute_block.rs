@@ -7,6 +7,7 @@ use super::{
     listed::Listed,
     protocol::{after, before},
     run_on::RunOn,
+    setting::Setting,
 };
 use crate::{
     bal::{Footprint, List, Record},
@@ -18,6 +19,7 @@ use crate::{
     },
     state::State,
 };
+use alloy_consensus::Header;
 use revm::context::BlockEnv;
 
 impl Engine {
@@ -42,29 +44,32 @@ impl Engine {
         invalid: Invalid,
     ) -> Result<Executed, BlockError> {
         let env = self.follow(payload)?;
-        let run_on = self.run_on(payload.txs, &hints);
-        self.at(run_on, |engine| engine.execute_whole(payload, &env, hints, run_on, invalid))
+        let (run_on, setting) = (self.run_on(payload.txs, &hints), self.own_setting());
+        self.at(run_on, |engine| engine.execute_whole(payload, &env, hints, run_on, invalid, setting))
     }
 
     /// Executes like [`Self::execute_block`], on its thread and by the rules of the block's time.
-    fn execute_whole(
+    pub(super) fn execute_whole(
         &mut self,
         payload: &Payload<'_>,
         env: &BlockEnv,
         hints: Hints<'_>,
         run_on: RunOn,
         invalid: Invalid,
+        setting: Setting<'_>,
     ) -> Result<Executed, BlockError> {
         let list = match self.validate_hints(payload, hints)? {
+            // Nothing merkleizes beside a block on a foreign state.
+            Some((_, decoded)) if setting.foreign.is_some() => Some(decoded),
             Some((rlp, decoded)) => match self.execute_listed(payload, env, rlp, decoded)? {
                 Listed::Executed(executed) => return Ok(*executed),
                 Listed::Unsuited(decoded) => Some(*decoded),
             },
             None => None,
         };
-        let block = self.predict(payload.txs, env, hints, run_on);
+        let block = self.predict(payload.txs, env, hints, run_on, setting);
         let (is_predicted, sources) = (block.is_predicted(), block.sources);
-        let (resources, executors) = self.split();
+        let (resources, executors) = self.split_for(setting);
         let (state, observer) = (resources.state, resources.observer);
 
         let (base, first) = observe(observer, Stage::Execute, || before(resources, env, payload))?;
@@ -103,7 +108,7 @@ impl Engine {
             Ok::<_, BlockError>(executed)
         })?;
         if matches!(hints, Hints::Predict) && run_on.teaches() {
-            self.study(env, payload.txs, executed.block().gas_used(), is_predicted, &stats);
+            self.study(env, payload.txs, executed.block().gas_used(), is_predicted, &stats, setting);
         }
         Ok(executed)
     }
@@ -129,9 +134,7 @@ impl Engine {
 
     /// Applies the rules of the block's time, and returns its environment.
     pub(crate) fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
-        let (chain, header) = (&self.rules.chain, payload.header);
-        let spec = chain.spec(header);
-        let (cfg, env) = (chain.cfg(spec, header.timestamp), chain.env(header));
+        let header = payload.header;
         // On a fork, and after a block that is none of a chain, the caller alone knows the number.
         let committed = self.committed_number.filter(|_| self.position() == self.committed());
         if let Some(number) = committed.filter(|number| *number >= header.number) {
@@ -141,6 +144,14 @@ impl Engine {
         if let Some(parent) = header.number.checked_sub(1) {
             self.state.complete_ancestors(parent, header.parent_hash)?;
         }
+        self.enter_whole(header)
+    }
+
+    /// Applies the rules of a whole block's time, and returns its environment.
+    pub(super) fn enter_whole(&mut self, header: &Header) -> Result<BlockEnv, BlockError> {
+        let chain = &self.rules.chain;
+        let spec = chain.spec(header);
+        let (cfg, env) = (chain.cfg(spec, header.timestamp), chain.env(header));
         self.enter(cfg)?;
         self.state.begin();
         Ok(checked_env(&env, spec)?)

@@ -29,7 +29,10 @@ impl Engine {
         run_on: RunOn,
     ) -> Result<Executed, BlockError> {
         let env = &checked_env(env, self.cfg.spec)?;
-        let block = self.predict(txs, env, Hints::Predict, run_on);
+        let block = {
+            let setting = self.own_setting();
+            self.predict(txs, env, Hints::Predict, run_on, setting)
+        };
         let (is_predicted, sources) = (block.is_predicted(), block.sources);
         let (resources, executors) = self.split();
         let gas = (invalid == Invalid::Refuse).then_some(env.gas_limit);
@@ -46,7 +49,7 @@ impl Engine {
             Executed::seal(run, list, sealing, observer)
         })?;
         if run_on.teaches() {
-            self.study(env, txs, executed.block().gas_used(), is_predicted, &stats);
+            self.study(env, txs, executed.block().gas_used(), is_predicted, &stats, self.own_setting());
         }
         Ok(executed)
     }

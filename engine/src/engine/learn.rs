@@ -1,9 +1,11 @@
 //! Learning from whole blocks, within a bound on its cost.
 
+use super::setting::Setting;
 use crate::{
     engine::Engine,
     exec::run::RunStats,
     model::{BlockError, Executor, Payload, Stage, observe},
+    state::StateRef,
 };
 use phalanx_paralyze::ParaLyze;
 use revm::context::{BlockEnv, TxEnv};
@@ -32,14 +34,25 @@ impl Engine {
         let sets = self.true_sets(payload)?;
         let Self { state, workers, paralyze, .. } = self;
         let truth: Vec<_> = payload.txs.iter().zip(sets.iter()).collect();
-        workers.install(|| paralyze.learn(state, &env, &truth));
+        workers.install(|| paralyze.learn(&StateRef::Own(state), &env, &truth));
         Ok(())
     }
 
     /// Learns from a badly predicted block that ran on the engine's present state and used this much gas: it had no
     /// predictions, or transactions escaped. What pays is the gas used: a limit costs nothing, so it counts within bounds. Costs nothing where predictions were right.
-    pub(crate) fn study(&mut self, env: &BlockEnv, txs: &[TxEnv], used: u64, is_predicted: bool, stats: &RunStats) {
-        if !self.learning || self.executor != Executor::Dag || (is_predicted && stats.escapes == 0 && !stats.fallback) {
+    pub(super) fn study(
+        &mut self,
+        env: &BlockEnv,
+        txs: &[TxEnv],
+        used: u64,
+        is_predicted: bool,
+        stats: &RunStats,
+        setting: Setting<'_>,
+    ) {
+        if !self.learning
+            || setting.executor != Executor::Dag
+            || (is_predicted && stats.escapes == 0 && !stats.fallback)
+        {
             return;
         }
         let limits = txs.iter().fold(0u64, |gas, tx| gas.saturating_add(tx.gas_limit)).min(env.gas_limit);
@@ -49,7 +62,9 @@ impl Engine {
         }
         let gas = core::mem::take(&mut self.unstudied);
         let Self { state, workers, paralyze, observer, .. } = self;
-        observe(&**observer, Stage::Analyse, || workers.install(|| paralyze.study(state, env, txs, gas)));
+        observe(&**observer, Stage::Analyse, || {
+            workers.install(|| paralyze.study(&setting.state(state), env, txs, gas))
+        });
     }
 
     /// Forgets what earlier blocks taught the engine itself: the predictor of whole blocks, and the calls that workers

@@ -44,7 +44,8 @@ impl Engine {
         list: List,
     ) -> Result<Listed, BlockError> {
         let (resources, executors) = self.split();
-        let (state, cfg, observer) = (resources.state, resources.cfg, resources.observer);
+        let (cfg, observer) = (resources.cfg, resources.observer);
+        let Some(state) = resources.state.own() else { return Ok(Listed::Unsuited(Box::new(list))) };
         // A list cannot express empty accounts that exist, storage without an account, storage that goes with its
         // account, and code that only looks like a delegation. All of them are history.
         let in_words = cfg.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON)
@@ -85,7 +86,7 @@ impl Engine {
             None => judge(gas_limit, payload.txs, &outcomes)?,
         }
         let last = payload.txs.len() as u64 + 1;
-        let mut overlay = Overlay::listed(state, ctx.rules(), Arc::clone(&values), last);
+        let mut overlay = Overlay::listed(resources.state, ctx.rules(), Arc::clone(&values), last);
         let (requests, footprint) =
             observe(observer, Stage::Execute, || after(resources, env, payload, &mut overlay, &outcomes))?;
         drop(overlay);
@@ -102,7 +103,8 @@ impl Engine {
         };
         let executed = observe(observer, Stage::Seal, || {
             let access_list = Some(BlockAccessList::taken(list.accounts, rlp, list.hash));
-            let sealing = Sealing { is_whole: true, requests, access_list, ..Sealing::new(state, cfg.spec, env) };
+            let sealing =
+                Sealing { is_whole: true, requests, access_list, ..Sealing::new(resources.state, cfg.spec, env) };
             Executed::seal(run, txs, sealing, observer)
         })?;
         Ok(Listed::Executed(Box::new(Executed { prepared: Some(prepared), ..executed })))

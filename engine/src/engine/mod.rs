@@ -3,6 +3,7 @@
 
 mod builder;
 mod execute_block;
+mod execute_on;
 mod given;
 mod listed;
 mod learn;
@@ -15,12 +16,14 @@ pub(crate) mod steps;
 pub(crate) mod protocol;
 pub(crate) mod judge;
 pub(crate) mod environment;
+mod setting;
 pub(crate) mod rules;
 mod forks;
 #[cfg(test)]
 mod tests;
 
 pub use builder::EngineBuilder;
+pub use execute_on::ForeignBlock;
 pub use fork::SnapshotAt;
 pub(crate) use steps::MIN_OVERLAP;
 
@@ -32,7 +35,7 @@ use crate::{
     model::{Error, Executor, Observer, Order, StoreStage},
     plan::{Block, Planner, join_if},
     seal::{Committed, Executed, Merkleized},
-    state::{Ancestors, Changes, GenesisAccount, Persister, State, genesis_digest},
+    state::{Ancestors, Changes, GenesisAccount, Persister, State, StateRef, genesis_digest},
 };
 use alloy_primitives::{B256, U256};
 use environment::checked_env;
@@ -82,8 +85,9 @@ pub struct Engine {
 /// The [`ExecResources`] of an engine, borrowed field by field: its executors stay free.
 macro_rules! resources {
     ($engine:ident) => {{
-        let Self { state, workers, cfg, rules, store_stage, .. } = $engine;
-        let chain = &rules.chain;
+        let state = StateRef::Own(&$engine.state);
+        let (workers, cfg, chain) = (&*$engine.workers, &$engine.cfg, &$engine.rules.chain);
+        let store_stage = &*$engine.store_stage;
         let (executor, options, access_lists) = ($engine.executor, $engine.options, $engine.access_lists);
         let observer = &*$engine.observer;
         ExecResources { state, workers, cfg, chain, observer, store_stage, executor, options, access_lists }
@@ -200,10 +204,11 @@ impl Engine {
     ) -> Result<(Merkleized, Option<Block>), Error> {
         self.enter_plain(env)?;
         let env = &self.admit(env, txs, &block)?;
-        let (resources, executors) = self.split();
+        let resources = resources!(self);
+        let (state, executors) = (&self.state, &mut self.executors);
         let overlaps = block.order.len() >= MIN_OVERLAP;
         let plan = || planner.plan(resources.planning(), next, true);
-        let run = || steps::execute_and_merkleize(resources, executors, env, txs, block);
+        let run = || steps::execute_and_merkleize(resources, state, executors, env, txs, block);
         let (planned, merkleized) = resources.workers.install(|| join_if(overlaps, plan, run));
         Ok((merkleized?, planned))
     }
@@ -213,7 +218,7 @@ impl Engine {
     /// # Errors
     /// The block ran on another state than the committed one, or the store is poisoned.
     pub fn merkleize(&self, executed: Executed) -> Result<Merkleized, Error> {
-        steps::merkleize(self.resources(), executed)
+        steps::merkleize(self.resources(), &self.state, executed)
     }
 
     /// Commits `block`, executed on the committed state. The state has changed when this returns, and the handle

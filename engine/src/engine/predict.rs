@@ -1,6 +1,6 @@
 //! Predictions of a block in a given order, from hints or by ParaLyze; and its true access sets.
 
-use super::{Engine, exceptions::excepted, judge::judge, protocol::before, run_on::RunOn};
+use super::{Engine, exceptions::excepted, judge::judge, protocol::before, run_on::RunOn, setting::Setting};
 use crate::{
     exec::{block_gas::BlockGas, serial::Sequential},
     model::{BlockError, Executor, Hints, Order, Payload, Stage, observe},
@@ -19,19 +19,27 @@ const fn max_simulated(threads: usize) -> f64 {
 
 impl Engine {
     /// Predicts the block in its given order, as far as that pays.
-    pub(super) fn predict(&mut self, txs: &[TxEnv], env: &BlockEnv, hints: Hints<'_>, run_on: RunOn) -> Block {
+    pub(super) fn predict(
+        &mut self,
+        txs: &[TxEnv],
+        env: &BlockEnv,
+        hints: Hints<'_>,
+        run_on: RunOn,
+        setting: Setting<'_>,
+    ) -> Block {
         let order: Vec<u32> = (0..txs.len() as u32).collect();
         if let (Hints::Predict, RunOn::Caller { teaches: true }) = (hints, run_on) {
             self.paralyze.pass();
         }
-        let Self { state, workers, cfg, observer, executor, options, paralyze, interner, .. } = self;
+        let Self { state, workers, cfg, observer, options, paralyze, interner, .. } = self;
+        let state = setting.state(state);
         let policy = options.policy(cfg, state, workers);
         let max_simulated = || match policy.prefers_serial(txs) {
             // Only the DAG could win it back, and it gains no more than the free rules give.
             true => 0.0,
             false => max_simulated(workers.threads()),
         };
-        let is_on_dag = *executor == Executor::Dag && run_on == RunOn::Worker;
+        let is_on_dag = setting.executor == Executor::Dag && run_on == RunOn::Worker;
         if !is_on_dag || matches!(hints, Hints::None) {
             return Block::unpredicted(order);
         }
@@ -39,7 +47,7 @@ impl Engine {
         let mut preimages = Preimages::new();
         let excepted = match hints {
             Hints::Exceptions(bytes) => {
-                observe(&**observer, Stage::Analyse, || excepted(paralyze, state, env, txs, bytes))
+                observe(&**observer, Stage::Analyse, || excepted(paralyze, &state, env, txs, bytes))
             }
             _ => None,
         };
@@ -59,7 +67,7 @@ impl Engine {
                     // Gas limits may exceed the block's many times; what the block can use may not.
                     let max_gas = (env.gas_limit as f64 * max_share.min(1.0)) as u64;
                     let dry = DryRuns { max_share, max_gas, earlier: &|_| Vec::new(), is_free: false };
-                    paralyze.analyse_bounded(state, env, &txs, &dry, &mut batch)
+                    paralyze.analyse_bounded(&state, env, &txs, &dry, &mut batch)
                 });
                 if !is_predicted {
                     return Block::unpredicted(order);

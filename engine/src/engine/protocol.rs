@@ -6,7 +6,6 @@ use crate::{
     chain::PreStep,
     exec::{context::ExecResources, overlay::Overlay, serial::Sequential},
     model::{BlockError, Error, Outcome, Payload},
-    state::AccountRules,
 };
 use alloy_primitives::{Address, Bytes, U256};
 use phalanx_paralyze::StateKey;
@@ -21,7 +20,7 @@ pub(crate) fn before<'s>(
 ) -> Result<(Overlay<'s>, Footprint), BlockError> {
     let ExecResources { state, cfg, chain, .. } = resources;
     let mut footprint = Footprint::default();
-    let mut overlay = Overlay::new(state, AccountRules::new(cfg.spec, state.bare_storage));
+    let mut overlay = Overlay::new(state, state.rules(cfg.spec));
     for step in chain.pre_steps(payload.header, cfg.spec) {
         match step {
             PreStep::Drain { accounts, refund } => {

@@ -4,6 +4,7 @@ use super::Engine;
 use crate::{
     exec::policy::is_short,
     model::{Executor, Hints},
+    state::StateRef,
 };
 use revm::context::TxEnv;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl Engine {
         }
         // Hints or known predictions may be worth other threads.
         let is_unknown = || match hints {
-            Hints::Predict => txs.iter().any(|tx| !paralyze.is_ruled(state, tx)),
+            Hints::Predict => txs.iter().any(|tx| !paralyze.is_ruled(&StateRef::Own(state), tx)),
             Hints::None => true,
             _ => false,
         };

@@ -10,6 +10,7 @@ use crate::{
     model::{Error, Stage, Txs, observe},
     plan::{Block, join_if},
     seal::{BlockInfo, Executed, Merkleized, Ran, Sealing, access_list::produce},
+    state::State,
 };
 use revm::context::{BlockEnv, TxEnv};
 use std::sync::Arc;
@@ -34,12 +35,13 @@ pub(super) fn execute(
 /// Executes a planned block and computes its root, the receipts beside it: the two are independent.
 pub(super) fn execute_and_merkleize(
     resources: ExecResources<'_>,
+    state: &State,
     executors: &mut Executors,
     env: &BlockEnv,
     txs: &[TxEnv],
     block: Block,
 ) -> Result<Merkleized, Error> {
-    let ExecResources { state, observer, store_stage, .. } = resources;
+    let ExecResources { observer, store_stage, .. } = resources;
     let (ran, sealing) = run(resources, executors, env, txs, block)?;
     let (results, mut changes) = ran.split();
     changes.follow(sealing.spec);
@@ -51,8 +53,8 @@ pub(super) fn execute_and_merkleize(
 }
 
 /// Computes the root after a block.
-pub(super) fn merkleize(resources: ExecResources<'_>, executed: Executed) -> Result<Merkleized, Error> {
-    let ExecResources { state, workers, store_stage, .. } = resources;
+pub(super) fn merkleize(resources: ExecResources<'_>, state: &State, executed: Executed) -> Result<Merkleized, Error> {
+    let ExecResources { workers, store_stage, .. } = resources;
     if !Arc::ptr_eq(&executed.parent, &state.tip) {
         return Err(Error::Stale);
     }

@@ -1,7 +1,7 @@
 //! Current value of every key of a block. With an exact DAG one value per key is enough, without versions.
 
 use crate::state::Value;
-use crate::state::{CodeId, Origin, State, StateError};
+use crate::state::{CodeId, Origin, StateError, StateRef};
 use alloy_primitives::U256;
 use core::{
     cell::UnsafeCell,
@@ -93,7 +93,7 @@ impl Cells {
     }
 
     /// Appends a cell with the committed value for each of `keys`, in the current rayon pool.
-    pub(crate) fn load_more(&mut self, state: &State, keys: &[StateKey]) -> Result<(), StateError> {
+    pub(crate) fn load_more(&mut self, state: StateRef<'_>, keys: &[StateKey]) -> Result<(), StateError> {
         let start = self.len;
         self.len += keys.len();
         let (CellMemory { cells, origins }, end) = (&mut *self.memory, self.len);

@@ -7,7 +7,7 @@ use crate::{
     exec::{fast_path::FastPath, overlay::Overlay, policy::Policy},
     model::{Executor, Observer, StoreStage, Traces, Txs},
     plan::PlanContext,
-    state::{AccountRules, State},
+    state::{AccountRules, StateRef},
 };
 use phalanx_paralyze::VmConfig;
 use phalanx_parascheduler::Workers;
@@ -32,7 +32,7 @@ pub(crate) struct ExecOptions {
 
 impl ExecOptions {
     /// Chooses between serial and parallel execution.
-    pub(crate) fn policy<'a>(self, cfg: &'a VmConfig, state: &'a State, workers: &Workers) -> Policy<'a> {
+    pub(crate) fn policy<'a>(self, cfg: &'a VmConfig, state: StateRef<'a>, workers: &Workers) -> Policy<'a> {
         let Self { force_parallel, schedule_seed, .. } = self;
         Policy { cfg, state, threads: workers.threads(), force_parallel, schedule_seed }
     }
@@ -41,7 +41,7 @@ impl ExecOptions {
 /// The parts of an engine that planning, execution and sealing share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExecResources<'e> {
-    pub(crate) state: &'e State,
+    pub(crate) state: StateRef<'e>,
     pub(crate) workers: &'e Workers,
     pub(crate) cfg: &'e VmConfig,
     pub(crate) chain: &'e ChainSpec,
@@ -91,7 +91,7 @@ impl BuildLimits<'_> {
 /// Everything that the execution of one block needs.
 #[derive(Clone, Copy)]
 pub(crate) struct ExecContext<'a> {
-    pub(crate) state: &'a State,
+    pub(crate) state: StateRef<'a>,
     pub(crate) workers: &'a Workers,
     pub(crate) cfg: &'a VmConfig,
     pub(crate) observer: &'a dyn Observer,
@@ -117,7 +117,7 @@ impl<'a> ExecContext<'a> {
 
     /// The rules by which transactions change accounts.
     pub(crate) fn rules(&self) -> AccountRules {
-        AccountRules::new(self.cfg.spec, self.state.bare_storage)
+        self.state.rules(self.cfg.spec)
     }
 
     /// Chooses between serial and parallel execution.

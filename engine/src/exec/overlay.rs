@@ -4,7 +4,7 @@ use crate::{
     bal::Values,
     exec::cells::Settled,
     model::{Error, Fault, paid},
-    state::{AccountRules, AccountTransition, Changes, CodeId, Origin, State, StateError, Value},
+    state::{AccountRules, AccountTransition, Changes, CodeId, Origin, StateError, StateRef, Value},
 };
 use alloy_primitives::{
     Address, B256, KECCAK256_EMPTY, U256,
@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 /// State within a block. Every loaded value is kept, so that no second load reaches the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Overlay<'s> {
-    state: &'s State,
+    state: StateRef<'s>,
     rules: AccountRules,
     /// Values of a block access list up to an index, above the state.
     listed: Option<(Arc<Values>, u64)>,
@@ -125,13 +125,13 @@ impl<T> Entry<T> {
 }
 
 impl<'s> Overlay<'s> {
-    pub(crate) fn new(state: &'s State, rules: AccountRules) -> Self {
+    pub(crate) fn new(state: StateRef<'s>, rules: AccountRules) -> Self {
         let (accounts, slots) = (HashMap::default(), HashMap::default());
         Self { state, rules, listed: None, standing: None, accounts, slots }
     }
 
     /// State before the step at `index` of a block, according to its access list.
-    pub(crate) fn listed(state: &'s State, rules: AccountRules, values: Arc<Values>, index: u64) -> Self {
+    pub(crate) fn listed(state: StateRef<'s>, rules: AccountRules, values: Arc<Values>, index: u64) -> Self {
         Self { listed: Some((values, index)), ..Self::new(state, rules) }
     }
 
@@ -191,7 +191,7 @@ impl<'s> Overlay<'s> {
 
     fn info(&self, value: Value) -> Option<AccountInfo> {
         value.exists.then(|| {
-            let (code_hash, code) = self.state.codes.get(value.code);
+            let (code_hash, code) = self.state.codes().get(value.code);
             let Value { number: balance, nonce, .. } = value;
             AccountInfo { balance, nonce, code_hash, code: Some(code), account_id: None }
         })
@@ -265,8 +265,8 @@ impl<'s> Overlay<'s> {
             Some(info) => {
                 let code = match &info.code {
                     _ if info.code_hash == KECCAK256_EMPTY => CodeId::NONE,
-                    Some(code) => self.state.codes.insert(info.code_hash, code.clone()),
-                    None => self.state.codes.find(&info.code_hash).unwrap_or(CodeId::NONE),
+                    Some(code) => self.state.codes().insert(info.code_hash, code.clone()),
+                    None => self.state.codes().find(&info.code_hash).unwrap_or(CodeId::NONE),
                 };
                 Value { number: info.balance, nonce: info.nonce, code, exists: true, incarnation }
             }
@@ -388,7 +388,7 @@ impl<'s> Overlay<'s> {
             let (before, origin) = self.state.load(&key)?;
             let value = self.value(&entry.value);
             self.state.note(&mut changes, *address, &before, &value);
-            self.state.put(&mut changes.delta, &key, &value, &origin);
+            self.state.put(&mut changes, &key, &value, &origin);
         }
         for ((address, slot), entry) in self.slots.iter().filter(|(_, entry)| entry.dirty) {
             let Word { number, incarnation } = entry.value;
@@ -401,7 +401,7 @@ impl<'s> Overlay<'s> {
             let kept = incarnation == self.state.incarnation(address);
             let origin = if kept { self.state.load(&key)?.1 } else { Origin::default() };
             let value = Value { number, incarnation, ..Value::default() };
-            self.state.put(&mut changes.delta, &key, &value, &origin);
+            self.state.put(&mut changes, &key, &value, &origin);
         }
         Ok(changes)
     }
@@ -439,7 +439,7 @@ impl Overlay<'_> {
             {
                 state.note(&mut changes, *address, &state.load(key)?.0, &value);
             }
-            state.put(&mut changes.delta, key, &value, cells.origin(id));
+            state.put(&mut changes, key, &value, cells.origin(id));
         }
         Ok(changes)
     }

@@ -1,6 +1,6 @@
 //! Chooses between one worker and all, for a wave or for a block without predictions.
 
-use crate::{state::State, trie};
+use crate::{state::StateRef, trie};
 use alloy_primitives::{Address, map::HashMap};
 use phalanx_paralyze::{Snapshot as _, VmConfig};
 use phalanx_parascheduler::{Dag, TxIndex};
@@ -118,7 +118,7 @@ impl Width {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy<'a> {
     pub(crate) cfg: &'a VmConfig,
-    pub(crate) state: &'a State,
+    pub(crate) state: StateRef<'a>,
     pub(crate) threads: usize,
     pub(crate) force_parallel: bool,
     pub(crate) schedule_seed: Option<u64>,

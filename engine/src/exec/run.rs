@@ -47,6 +47,7 @@ impl<'s> After<'s> {
 
 /// Figures of a block's execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct RunStats {
     /// Longest chain of the block, in transactions: of the DAG, and all that ran serially.
     pub critical_path: usize,

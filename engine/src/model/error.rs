@@ -1,6 +1,6 @@
 //! Errors of the engine.
 
-use super::too_wide::TooWide;
+use super::{foreign::ForeignError, too_wide::TooWide};
 use revm::primitives::hardfork::SpecId;
 
 /// Failure of the engine. Invalid transactions are not errors but [`crate::Outcome::Skipped`].
@@ -36,7 +36,7 @@ pub enum Error {
         /// Chain that was asked for.
         expected: String,
     },
-    /// The header's number is not above that of the last whole block that was committed.
+    /// The header's number does not follow that of the last whole block that was committed.
     #[error("the header has number {got}, and the state is after a block that {expected} follows")]
     Number {
         /// Number after the committed block's.
@@ -61,6 +61,9 @@ pub enum Error {
         /// Requested height.
         height: u64,
     },
+    /// A foreign database failed under a block.
+    #[error(transparent)]
+    Foreign(#[from] ForeignError),
     /// The block environment lacks a field that its spec demands.
     #[error("the block environment lacks {what}")]
     Environment {

@@ -6,6 +6,7 @@ mod config;
 mod error;
 mod faults;
 mod fees;
+mod foreign;
 mod observer;
 mod outcome;
 mod payload;
@@ -23,6 +24,7 @@ pub use faults::Fault;
 #[cfg(not(feature = "seeded-faults"))]
 pub(crate) use faults::Fault;
 pub(crate) use fees::{paid, reward};
+pub use foreign::{ForeignError, ForeignItem};
 pub use observer::{Observer, Stage, Unobserved};
 pub(crate) use observer::{StoreStage, observe, observe_fork};
 pub use outcome::Outcome;

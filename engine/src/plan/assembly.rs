@@ -195,7 +195,7 @@ impl<'t> Assembly<'t> {
         let Self { requeue, txs, limits, .. } = self;
         if !requeue.escaped.is_empty() {
             let taught = limits.max_gas / TAUGHT_SHARE;
-            let predict = || requeue.predict_again(paralyze, ctx.state, env, order, taught, |tx| &txs[tx as usize]);
+            let predict = || requeue.predict_again(paralyze, &ctx.state, env, order, taught, |tx| &txs[tx as usize]);
             observe(ctx.observer, Stage::Analyse, || ctx.workers.install(predict));
         }
     }

@@ -28,6 +28,7 @@ pub struct Block {
 
 /// Number of transactions that each layer of ParaLyze predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SourceCounts {
     /// L0, native rule.
     pub native: usize,

@@ -1,12 +1,12 @@
 //! The parts of the engine that planning receives.
 
-use crate::{model::Observer, plan::intern::interns_in_shards, state::State};
+use crate::{model::Observer, plan::intern::interns_in_shards, state::StateRef};
 use phalanx_parascheduler::Workers;
 
 /// The engine's parts that planning needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanContext<'e> {
-    pub(crate) state: &'e State,
+    pub(crate) state: StateRef<'e>,
     pub(crate) workers: &'e Workers,
     pub(crate) observer: &'e (dyn Observer + 'static),
     /// True if blocks run on the graph of their conflicts.

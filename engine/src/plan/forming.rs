@@ -162,7 +162,7 @@ impl Analysis<'_> {
         let mut chunk = self.memory.take();
         observe(ctx.observer, Stage::Analyse, || {
             let dry = DryRuns { max_share: f64::INFINITY, max_gas: u64::MAX, earlier: &earlier, is_free: true };
-            let analyse = || self.paralyze.analyse_batches(ctx.state, env, &txs, Some(&dry), &mut chunk.0);
+            let analyse = || self.paralyze.analyse_batches(&ctx.state, env, &txs, Some(&dry), &mut chunk.0);
             observe_fork(ctx.observer, Stage::Analyse, txs.len().div_ceil(BATCH_LEN), || {
                 ctx.workers.install(analyse);
             });

@@ -49,6 +49,7 @@ struct Entry {
 
 /// Counters of a cache since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheStats {
     /// Look-ups that found their transaction: signatures saved.
     pub hits: u64,

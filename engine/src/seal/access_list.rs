@@ -4,7 +4,7 @@ use crate::{
     bal::{List, Record, build::Builder, compare::first_fault, record::Footprint},
     exec::{overlay::Overlay, run::Run},
     model::{AccessListFault, BlockAccessList, BlockError, Error},
-    state::{State, StateError, Value},
+    state::{StateError, StateRef, Value},
 };
 use alloy_primitives::Address;
 use phalanx_paralyze::StateKey;
@@ -28,7 +28,7 @@ pub(crate) fn refused(index: Option<usize>) -> impl FnOnce(AccessListFault) -> B
 /// # Errors
 /// The store is corrupt.
 pub(crate) fn produce(
-    state: &State,
+    state: StateRef<'_>,
     around: Option<&Around<'_>>,
     env: &BlockEnv,
     run: &Run<'_>,
@@ -64,7 +64,7 @@ pub(crate) fn produce(
 /// # Errors
 /// The first step at which they differ.
 pub(crate) fn compare(
-    state: &State,
+    state: StateRef<'_>,
     list: &List,
     around: &Around<'_>,
     env: &BlockEnv,

@@ -6,7 +6,7 @@ use crate::{
     exec::{outcomes::Outcomes, run::RunStats},
     model::{BlockAccessList, Observer, Outcome, Stage, Txs, observe_fork},
     plan::{LeftTransactions, SourceCounts},
-    state::{State, Tip},
+    state::{StateRef, Tip},
     trie,
 };
 use alloy_consensus::ReceiptEnvelope;
@@ -37,6 +37,7 @@ pub struct BlockInfo {
 
 /// Figures of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct BlockStats {
     /// Figures of the execution.
     pub run: RunStats,
@@ -194,8 +195,8 @@ pub(crate) struct Sealing {
 
 impl Sealing {
     /// A block in the environment `env` on `state`, without frames, predictions, requests and access list.
-    pub(crate) fn new(state: &State, spec: SpecId, env: &BlockEnv) -> Self {
-        let (parent, env, sources) = (Arc::clone(&state.tip), env.clone(), SourceCounts::default());
+    pub(crate) fn new(state: StateRef<'_>, spec: SpecId, env: &BlockEnv) -> Self {
+        let (parent, env, sources) = (Arc::clone(state.tip()), env.clone(), SourceCounts::default());
         Self { parent, spec, env, is_whole: false, frames: 0, sources, requests: None, access_list: None }
     }
 }

@@ -1,9 +1,11 @@
 //! Changes of a block: the store's delta, and the changes to the index of accounts beside the store.
 
+use super::Value;
 use crate::model::Fault;
 use alloy_primitives::{Address, B256, map::AddressMap};
 use phalanx_memory::Strata;
 use phalanx_merkle::Delta;
+use phalanx_paralyze::StateKey;
 use revm::primitives::hardfork::SpecId;
 
 /// Sum of a block's changes.
@@ -11,12 +13,15 @@ use revm::primitives::hardfork::SpecId;
 pub(crate) struct Changes {
     pub(crate) delta: Delta,
     pub(crate) accounts: AccountIndexDelta,
+    /// Final values on a foreign state, in order; those on the own state are in `delta`.
+    pub(crate) values: Vec<(StateKey, Value)>,
 }
 
 impl Changes {
     /// Appends later changes. O(operations).
     pub(crate) fn append(&mut self, later: Self) {
-        let Self { delta, accounts } = later;
+        let Self { delta, accounts, values } = later;
+        self.values.extend(values);
         self.delta.append(delta);
         self.accounts.changes.extend(accounts.changes);
         self.accounts.bare_storage |= accounts.bare_storage;

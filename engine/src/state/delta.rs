@@ -110,7 +110,7 @@ impl State {
     /// Computes the root after `changes`, in the current rayon pool. Nothing is committed.
     pub(crate) fn prepare(&self, mut changes: Changes) -> Result<(Prepared, AccountIndexDelta), Error> {
         self.put_bare_storage(&mut changes);
-        let Changes { delta, accounts } = changes;
+        let Changes { delta, accounts, .. } = changes;
         Ok((self.store.prepare_on(self.position(), delta)?, accounts))
     }
 

@@ -1,7 +1,7 @@
 //! The state after a block, on the store. The only room that knows both the state store and revm.
 //!
 //! [`State::reader`] is the only way to values, of the committed state and of a fork alike. `delta` writes what a block
-//! changes, `database` shows the state to revm.
+//! changes, `database` shows the state to revm. A block may also run on a foreign database: executors see [`StateRef`].
 
 mod account_rules;
 mod changes;
@@ -12,8 +12,11 @@ mod database;
 mod delta;
 mod diff;
 pub(crate) mod encoding;
+mod foreign;
 mod genesis;
+mod hashes;
 mod origin;
+mod state_ref;
 mod value;
 mod view;
 mod writer;
@@ -24,8 +27,11 @@ pub use code_rule::CODE_RULE;
 pub(crate) use codes::{CodeId, CodeRule, Codes, DEFAULT_CODE_CACHE, LocalCodes};
 pub use contents::contents;
 pub use diff::{ChangedAccount, StateDiff};
+pub(crate) use foreign::Foreign;
 pub use genesis::{GenesisAccount, genesis_digest};
+pub(crate) use hashes::Hashes;
 pub(crate) use origin::Origin;
+pub(crate) use state_ref::StateRef;
 pub(crate) use value::Value;
 pub use view::{SnapshotError, StateSnapshot};
 pub(crate) use writer::Persister;

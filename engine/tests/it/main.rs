@@ -3,6 +3,7 @@
 
 mod transfers;
 mod mainnet;
+mod foreign;
 mod adversarial;
 mod hostile;
 mod bounds;

@@ -44,6 +44,7 @@ const fn context<'m>(
 
 /// Progress of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Use of the block's budget; gas is gas used.
     pub used: Budget,
@@ -209,7 +210,7 @@ impl<'e> BuildJob<'e> {
             let peek = Peek { state: resources.state, ground, keys: interner, cells };
             resources.workers.install(|| {
                 if untouched {
-                    intake.analyse(paralyze, resources.state, env, room)
+                    intake.analyse(paralyze, &resources.state, env, room)
                 } else {
                     intake.analyse(paralyze, &peek, env, room)
                 }

@@ -4,11 +4,10 @@
 //! is loaded ([`View`] as revm's database), and when a finished transaction is collected ([`View::collect`]). Changes that are
 //! made without revm, by the fast path and by traces, hold only what [`View::access`] permits.
 
-use crate::state::Ancestors;
 use crate::{
     exec::{cells::Cells, dag::rewards::Rewards},
     model::Fault,
-    state::{AccountRules, AccountTransition, CodeId, Codes, LocalCodes, Value},
+    state::{AccountRules, AccountTransition, CodeId, Codes, Hashes, LocalCodes, Value},
 };
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use phalanx_access::{Access, AccessSets, KeyId};
@@ -39,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) preimages: Pooled<Preimages<KeyId>>,
     pub(crate) cells: Cells,
     pub(crate) codes: Arc<Codes>,
-    pub(crate) ancestors: Arc<Ancestors>,
+    pub(crate) hashes: Hashes,
     pub(crate) rules: AccountRules,
     /// Rewards of the transactions, if one of them reads the beneficiary.
     pub(crate) rewards: Option<Rewards>,
@@ -433,6 +432,6 @@ impl Database for View {
 
     fn block_hash(&mut self, number: u64) -> Result<B256, Refused> {
         let number = number + u64::from(Fault::BlockHashWindow.is_seeded());
-        Ok(self.block().ancestors.get(&number).copied().unwrap_or_default())
+        Ok(self.block().hashes.get(number))
     }
 }

@@ -110,7 +110,7 @@ impl<'s> BlockSession<'s> {
                         state.note(&mut gathered.changes, *address, &state.load(key)?.0, &value);
                     }
                 }
-                state.put(&mut gathered.changes.delta, key, &value, origin);
+                state.put(&mut gathered.changes, key, &value, origin);
             }
             Ok(gathered)
         };
@@ -130,7 +130,7 @@ impl<'s> BlockSession<'s> {
         {
             let (mut value, origin) = state.load(&beneficiary)?;
             (value.number, value.exists) = (value.number.saturating_add(owed), true);
-            state.put(&mut changes.delta, &beneficiary, &value, &origin);
+            state.put(&mut changes, &beneficiary, &value, &origin);
         }
         Ok(changes)
     }

@@ -27,7 +27,7 @@ use crate::{
     },
     model::{Error, Order, Outcome, Stage, observe, observe_fork},
     plan::{Block, graph::Graph},
-    state::{State, StateError},
+    state::{StateError, StateRef},
 };
 use alloy_primitives::U256;
 use phalanx_access::{AccessSets, KeyId};
@@ -40,7 +40,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 /// A block in execution. After an error it must not be used any more.
 #[derive(Debug)]
 pub(crate) struct BlockSession<'s> {
-    state: &'s State,
+    state: StateRef<'s>,
     /// State below the cells; `None` for the committed state.
     ground: Option<Overlay<'s>>,
     /// Keys of the cells.
@@ -95,7 +95,7 @@ pub(crate) struct HandOver {
 
 impl<'s> BlockSession<'s> {
     /// A block without transactions on `ground`; on the committed state, if that is `None`. `cells` are memory.
-    pub(crate) fn new(state: &'s State, ground: Option<Overlay<'s>>, mut cells: Cells) -> Self {
+    pub(crate) fn new(state: StateRef<'s>, ground: Option<Overlay<'s>>, mut cells: Cells) -> Self {
         cells.clear();
         Self {
             state,
@@ -253,8 +253,8 @@ impl<'s> BlockSession<'s> {
             sets,
             preimages,
             cells: core::mem::take(&mut self.cells),
-            codes: Arc::clone(&state.codes),
-            ancestors: Arc::clone(&state.ancestors),
+            codes: Arc::clone(state.codes()),
+            hashes: state.hashes(),
             rules: ctx.rules(),
             rewards,
             overflowed: AtomicBool::new(false),

@@ -129,7 +129,7 @@ impl StmExecutor {
         for local in &mut self.locals {
             local.evm.ctx.block = ctx.env.clone();
             local.evm.ctx.journaled_state.inner.transaction_id = TransactionId::ZERO;
-            local.evm.ctx.journaled_state.database.enter(&ctx.state.codes, &ctx.state.ancestors);
+            local.evm.ctx.journaled_state.database.enter(ctx.state.codes(), ctx.state.hashes());
         }
         let gas = Mutex::new(gas);
         let fast_path = ctx.permitted(&self.fast_path);
@@ -393,7 +393,7 @@ impl Block<'_, '_, '_, '_> {
             return before.code;
         }
         match &info.code {
-            Some(code) => self.ctx.state.codes.insert(info.code_hash, code.clone()),
+            Some(code) => self.ctx.state.codes().insert(info.code_hash, code.clone()),
             None => before.code,
         }
     }

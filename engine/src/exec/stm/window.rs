@@ -1,7 +1,7 @@
 //! View of one Block-STM execution, as revm's database: a window that is open while it runs.
 
 use crate::model::Fault;
-use crate::state::{Ancestors, CodeId, Codes, LocalCodes, Value};
+use crate::state::{CodeId, Codes, Hashes, LocalCodes, Value};
 use alloy_primitives::{
     Address, B256, U256,
     map::{AddressMap, AddressSet},
@@ -58,7 +58,7 @@ pub(crate) struct Window {
     accounts: Vec<(Address, Value)>,
     local: LocalCodes,
     codes: Option<Arc<Codes>>,
-    ancestors: Arc<Ancestors>,
+    hashes: Hashes,
 }
 
 impl core::fmt::Debug for Window {
@@ -105,10 +105,10 @@ impl Window {
     }
 
     /// Enters a block.
-    pub(crate) fn enter(&mut self, codes: &Arc<Codes>, ancestors: &Arc<Ancestors>) {
+    pub(crate) fn enter(&mut self, codes: &Arc<Codes>, hashes: Hashes) {
         self.local.enter(codes);
         self.codes = Some(Arc::clone(codes));
-        self.ancestors = Arc::clone(ancestors);
+        self.hashes = hashes;
     }
 
     fn code(&mut self, id: CodeId) -> (B256, Bytecode) {
@@ -239,7 +239,7 @@ impl Database for Window {
     }
 
     fn block_hash(&mut self, number: u64) -> Result<B256, Closed> {
-        Ok(self.ancestors.get(&number).copied().unwrap_or_default())
+        Ok(self.hashes.get(number))
     }
 }
 

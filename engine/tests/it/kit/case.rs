@@ -351,6 +351,7 @@ impl Case {
             }
         }
         let (perfect, artefacts) = (self.perfect(), self.artefacts());
+        self.check_foreign(&blocks, &perfect)?;
         let without_list = |verdict: &Verdict| verdict.clone().map(|ended| Ended { access_list: None, ..ended });
         let unlisted: Vec<Verdict> = blocks.iter().map(without_list).collect();
         let txs: usize = self.blocks.iter().map(|body| body.txs.len()).sum();

@@ -4,14 +4,18 @@
 mod asm;
 mod case;
 mod chain;
+mod foreign;
 mod hints;
 mod oracle;
 mod reference;
 mod ways;
+mod world;
 
 pub(crate) use asm::{Asm, deploys};
 pub(crate) use case::{Body, Case, Proof, base_fee, header};
 pub(crate) use chain::{COINBASE, ETHER, Ran, builder, call, contract, env, eoa, prove, replay, run};
+pub(crate) use foreign::{difference as bundle_difference, recorded, stateless};
 pub(crate) use hints::Hint;
 pub(crate) use oracle::Oracle;
 pub(crate) use ways::{Way, some_ways};
+pub(crate) use world::{Asked, Fails, World, stock};
