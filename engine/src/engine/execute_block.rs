@@ -137,7 +137,7 @@ impl Engine {
         let header = payload.header;
         // On a fork, and after a block that is none of a chain, the caller alone knows the number.
         let committed = self.committed_number.filter(|_| self.position() == self.committed());
-        if let Some(number) = committed.filter(|number| *number >= header.number) {
+        if let Some(number) = committed.filter(|number| number.checked_add(1) != Some(header.number)) {
             let expected = number.saturating_add(1);
             return Err(Error::Number { expected, got: header.number }.into());
         }

@@ -211,9 +211,12 @@ fn blockhash_knows_the_ancestors_without_the_caller() {
         }
         parents.push(header);
     }
-    let wrong = Header { number: 8, ..header(&engine, parents.last().expect("blocks")) };
-    let refused = engine.execute_block(&whole(&wrong, &[]), Hints::None).expect_err("out of line");
-    assert!(matches!(refused, BlockError::Engine(Error::Number { expected: 9, got: 8 })), "{refused}");
+    for number in [0, 8, 10, 9_000, u64::MAX] {
+        let wrong = Header { number, ..header(&engine, parents.last().expect("blocks")) };
+        let refused = engine.execute_block(&whole(&wrong, &[]), Hints::None).expect_err("out of line");
+        let BlockError::Engine(Error::Number { expected: 9, got }) = refused else { panic!("{refused}") };
+        assert_eq!(got, number);
+    }
 }
 
 #[test]
