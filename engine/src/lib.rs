@@ -45,6 +45,7 @@
 //!   `exec/serial.rs` is the oracle.
 //! - `plan`: order and block boundaries; `bal`: block access lists.
 //! - `state`: the state after a block, on the store; `recovery`: senders; `chain`: the rules of a chain; `trie`: ordered tries.
+//! - `simulate`: calls that are not part of the chain.
 //! - `model`: the vocabulary of all of them.
 //! - `lab`: decisions that the laboratory models, behind the feature of that name.
 
@@ -62,6 +63,7 @@ mod state;
 mod recovery;
 pub mod chain;
 mod trie;
+pub mod simulate;
 mod model;
 
 pub use alloy_eips::eip7928;

@@ -1,14 +1,15 @@
-//! revm's mainnet handler without the payment of the beneficiary.
+//! revm's mainnet handler without the payment of the beneficiary, for transactions and for calls without a signature.
 
 use crate::vm::Vm;
 use revm::{
     context_interface::{
-        Database,
+        ContextTr as _, Database, JournalTr as _, Transaction as _,
+        journaled_state::account::JournaledAccountTr as _,
         result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
     },
-    handler::{FrameResult, Handler, MainnetContext},
+    handler::{FrameResult, Handler, MainnetContext, pre_execution::calculate_caller_fee},
     inspector::{Inspector, InspectorHandler},
-    interpreter::interpreter::EthInterpreter,
+    interpreter::{InitialAndFloorGas, interpreter::EthInterpreter},
 };
 
 /// Runs transactions without paying the beneficiary, so that its balance is not a key that every transaction writes.
@@ -53,6 +54,56 @@ impl<D: Database, I: Inspector<MainnetContext<D>>> DeferredReward<D, I> {
     ///
     /// # Errors
     /// As [`DeferredReward::run`].
+    pub fn inspect(evm: &mut Vm<D, I>) -> Result<ExecutionResult, EVMError<D::Error, InvalidTransaction>> {
+        InspectorHandler::inspect_run(&mut Self::default(), evm)
+    }
+}
+
+/// Runs calls that no account signed: any nonce goes, and contracts may be the sender. Fees are charged as ever, so
+/// a call without a price is free. The beneficiary is not paid.
+#[derive(Debug)]
+pub struct Unsigned<D, I = ()>(core::marker::PhantomData<fn() -> (D, I)>);
+
+impl<D, I> Default for Unsigned<D, I> {
+    fn default() -> Self {
+        Self(core::marker::PhantomData)
+    }
+}
+
+impl<D: Database, I> Handler for Unsigned<D, I> {
+    type Evm = Vm<D, I>;
+    type Error = EVMError<D::Error, InvalidTransaction>;
+    type HaltReason = HaltReason;
+
+    fn validate_against_state_and_deduct_caller(
+        &self,
+        evm: &mut Self::Evm,
+        _: &mut InitialAndFloorGas,
+    ) -> Result<(), Self::Error> {
+        let (block, tx, cfg, journal, _, _) = evm.ctx.all_mut();
+        let mut caller = journal.load_account_with_code_mut(tx.caller())?.data;
+        let balance = calculate_caller_fee(*caller.balance(), tx, block, cfg)?;
+        caller.set_balance(balance);
+        if tx.kind().is_call() {
+            caller.bump_nonce();
+        }
+        Ok(())
+    }
+
+    fn reward_beneficiary(&self, _: &mut Self::Evm, _: &mut FrameResult) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+impl<D: Database, I: Inspector<MainnetContext<D>>> InspectorHandler for Unsigned<D, I> {
+    type IT = EthInterpreter;
+}
+
+impl<D: Database, I: Inspector<MainnetContext<D>>> Unsigned<D, I> {
+    /// Runs the call that is set in `evm`, with the EVM's inspector. The journal then holds its state.
+    ///
+    /// # Errors
+    /// [`EVMError::Transaction`] if the call is invalid all the same, [`EVMError::Database`] if the database failed.
     pub fn inspect(evm: &mut Vm<D, I>) -> Result<ExecutionResult, EVMError<D::Error, InvalidTransaction>> {
         InspectorHandler::inspect_run(&mut Self::default(), evm)
     }

@@ -66,7 +66,7 @@ pub use analyse::{BATCH_LEN, Brief, DryRuns, Layers, ParaLyze, SenderFilter, may
 pub use authorities::authorities;
 pub use batch::{Batch, Source};
 pub use erc20::Erc20Layout;
-pub use handler::DeferredReward;
+pub use handler::{DeferredReward, Unsigned};
 pub use key::StateKey;
 pub use mask::{AccountMask, MaskedAccount};
 pub use precompile::{Precompile, PrecompileCall, PrecompileSet, PrecompileState, Refused};

@@ -26,6 +26,7 @@ mod block_access_list;
 mod forks;
 mod lifecycle;
 mod node;
+mod simulate;
 mod service;
 
 mod chain;
