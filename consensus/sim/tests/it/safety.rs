@@ -180,7 +180,7 @@ fn all_nodes_can_lose_power_at_once() {
 /// anything else must not need to.
 #[test]
 fn histories_are_pinned() {
-    let traces = [0x82ee4a95ee1745e1, 0xd64b54e359c7137f, 0xb01dccec195ddbd7, 0x60db913caefc695d];
+    let traces = [0xb7175e929a31bee1, 0x8ca2583ea7409862, 0xb06c1389ae3cc31a, 0x4d44d3e2926ce0a1];
     for (seed, trace) in (0..).zip(traces) {
         let mut world = World::new(self::world(seed));
         world.run_until(HEALS + 1_000_000);

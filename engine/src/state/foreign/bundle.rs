@@ -85,8 +85,10 @@ fn status(before: Option<&AccountInfo>, after: Option<&AccountInfo>, emptied: u3
         (None, None) => return None,
         (Some(_), None) if emptied > 1 => AccountStatus::DestroyedAgain,
         (Some(_), None) => AccountStatus::Destroyed,
-        // A contract that was created over a balance, which empties its storage as well.
-        (before, Some(after)) if before.is_none_or(is_bare) && !is_bare(after) => AccountStatus::InMemoryChange,
+        // A contract that was created over a balance, which empties its storage as well, but once.
+        (before, Some(after)) if emptied < 2 && before.is_none_or(is_bare) && !is_bare(after) => {
+            AccountStatus::InMemoryChange
+        }
         (_, Some(_)) if emptied > 0 => AccountStatus::DestroyedChanged,
         (Some(before), Some(_)) if !is_bare(before) => AccountStatus::Changed,
         (_, Some(_)) => AccountStatus::InMemoryChange,

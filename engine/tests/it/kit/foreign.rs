@@ -10,7 +10,7 @@ use phalanx::{
     chain::ChainSpec,
     paralyze::StateKey,
     revm::{
-        database::BundleState,
+        database::{AccountStatus, BundleAccount, BundleState},
         primitives::{Address, B256, hardfork::SpecId},
     },
 };
@@ -23,7 +23,21 @@ pub(crate) fn stateless(rules: &ChainSpec, executor: Executor, threads: usize) -
 }
 
 /// Names the first differences of two bundles; `None` if they are equal.
+///
+/// An account that did not exist before, and was destroyed and made again within the block, has either status: nothing of the
+/// foreign state is to be cleared.
 pub(crate) fn difference(ours: &BundleState, revm: &BundleState) -> Option<String> {
+    let is_made = |account: &BundleAccount| {
+        account.original_info.is_none()
+            && matches!(account.status, AccountStatus::InMemoryChange | AccountStatus::DestroyedChanged)
+    };
+    let mut ours = ours.clone();
+    for (address, account) in ours.state.iter_mut().filter(|(_, account)| is_made(account)) {
+        if let Some(theirs) = revm.state.get(address).filter(|theirs| is_made(theirs)) {
+            account.status = theirs.status;
+        }
+    }
+    let ours = &ours;
     if ours == revm {
         return None;
     }

@@ -14,14 +14,20 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
 
-fn folder(target: &str) -> PathBuf {
+/// Returns the committed inputs of a target.
+pub(crate) fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
+}
+
+/// True if the corpus is made anew.
+pub(crate) fn writes_corpus() -> bool {
+    number("PHALANX_WRITE_CORPUS").is_some()
 }
 
 /// Runs `target` on its corpus and on `runs` inputs made from it, or for as long as the environment says. `honest`
 /// makes the corpus, `target` returns its behaviour.
 pub(crate) fn fuzz(name: &str, runs: u64, honest: impl FnOnce() -> Vec<Vec<u8>>, mut target: impl FnMut(&[u8]) -> u64) {
-    if number("PHALANX_WRITE_CORPUS").is_some() {
+    if writes_corpus() {
         for (at, input) in honest().iter().enumerate() {
             std::fs::write(folder(name).join(format!("{at:02}")), input).expect("the corpus");
         }
