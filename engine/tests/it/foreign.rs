@@ -98,7 +98,7 @@ fn asks_for_hashes() -> (Case, World) {
     let tx = |from: u8| TxEnv {
         tx_type: 2,
         caller: Address::repeat_byte(from),
-        kind: TxKind::Call(if from % 2 == 0 { contract } else { Address::repeat_byte(9 - from) }),
+        kind: TxKind::Call(if from.is_multiple_of(2) { contract } else { Address::repeat_byte(9 - from) }),
         value: U256::from(from % 2),
         gas_limit: 300_000,
         gas_price: 100,

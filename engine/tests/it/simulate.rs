@@ -24,7 +24,7 @@ const RICH: Address = Address::repeat_byte(1);
 const POOR: Address = Address::repeat_byte(2);
 const OTHER: Address = Address::repeat_byte(0x0e);
 
-fn at(byte: u8) -> Address {
+const fn at(byte: u8) -> Address {
     Address::repeat_byte(byte)
 }
 

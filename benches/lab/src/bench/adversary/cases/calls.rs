@@ -21,7 +21,7 @@ fn blocks(size: Size, count: u64, gas: u64, code: Vec<u8>, input: impl Fn(u64, u
     Case::new(senders(senders_of).chain([contract(0, code)]), (0..count).map(block).collect())
 }
 
-fn nothing(_: u64, _: u64) -> Bytes {
+const fn nothing(_: u64, _: u64) -> Bytes {
     Bytes::new()
 }
 

@@ -14,8 +14,11 @@ mod case;
 
 pub(crate) use case::{Case, Given, Lie, Size};
 
+/// Makes a case of a size.
+type Make = fn(Size) -> Case;
+
 /// All cases by name. The first two are honest.
-pub(super) const ALL: [(&str, fn(Size) -> Case); 35] = [
+pub(super) const ALL: [(&str, Make); 35] = [
     ("transfers", calls::transfers),
     ("calls", calls::calls),
     ("swept", unpaid::swept),
