@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("it touches {slots} slot, and uses {} gas with its access list", listed.gas_used);
 
     // What is refused has a reason.
-    let rich = TxEnv { value: U256::from(11), ..call.clone() };
+    let rich = TxEnv { value: U256::from(11), ..call };
     assert!(matches!(simulator.call(&rich), Err(SimulateError::Invalid(_))));
 
     // A client's overrides lie in a cache over the state.
