@@ -213,7 +213,7 @@ fn a_running_node_can_be_looked_at() {
     }
 }
 
-/// What a folder holds, how commands end that look at it, and what they say.
+/// Contents of a folder, and exit code and sentence of the commands that look at it.
 struct Case {
     name: &'static str,
     /// Makes the folder, and returns its name on the command line.

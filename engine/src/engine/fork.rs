@@ -141,14 +141,15 @@ impl Engine {
     /// Forks that do not build on it are dropped.
     ///
     /// # Errors
-    /// The block is gone, not staged, no child of the committed one, or the store is poisoned. Nothing has changed
-    /// then.
+    /// The block is gone, not staged, no child of the committed one, the store is poisoned, or pruning in turn failed. Nothing has
+    /// changed then.
     pub fn promote(&mut self, block: BlockId, note: Vec<u8>, done: Done) -> Result<(), Error> {
         // A store takes unstaged blocks, too, and not every backend writes them alike.
         if !self.state.store.is_staged(block) {
             let gone = !self.state.store.is_fork(block);
             return Err(if gone { phalanx_merkle::Error::Gone { block }.into() } else { Error::NotStaged });
         }
+        self.prune_in_turn()?;
         let Self { state, workers, observer, .. } = self;
         let promote = || workers.install(|| state.store.apply_fork_noted(block, note));
         let pending = observe(&**observer, Stage::Merkle, promote)?;
@@ -158,8 +159,7 @@ impl Engine {
         }
         self.forks.prune(&self.state);
         self.committed_number = None;
-        self.persister.submit_then(pending, done)?;
-        self.prune_in_turn()
+        self.persister.submit_then(pending, done)
     }
 
     /// Drops a fork and all forks on it; returns their number. If the engine stood on one of them, the committed block

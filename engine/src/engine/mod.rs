@@ -227,6 +227,7 @@ impl Engine {
     /// # Errors
     /// The block was merkleized on another parent, or the store is poisoned.
     pub fn commit(&mut self, block: Merkleized) -> Result<Committed, Error> {
+        self.prune_in_turn()?;
         let state_root = block.state_root();
         let Merkleized { prepared, accounts, block } = block;
         let pending = self.apply(prepared)?;
@@ -234,7 +235,6 @@ impl Engine {
         self.committed_number = block.number_of_whole();
         self.forks.prune(&self.state);
         let write = self.persister.submit(pending)?;
-        self.prune_in_turn()?;
         Ok(Committed { block, state_root, write })
     }
 
@@ -248,12 +248,13 @@ impl Engine {
         Ok(self.state.store.prune()?)
     }
 
-    /// Counts a commit, and prunes the log after so many.
+    /// Prunes the log before a commit if so many came since, and counts this one. Before, because an error must leave the block
+    /// uncommitted.
     fn prune_in_turn(&mut self) -> Result<(), Error> {
-        self.unpruned += 1;
         if self.pruning != 0 && self.unpruned >= self.pruning {
             self.prune()?;
         }
+        self.unpruned += 1;
         Ok(())
     }
 

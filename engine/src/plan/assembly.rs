@@ -69,9 +69,10 @@ impl<'t> Assembly<'t> {
         }
     }
 
-    /// Index up to which all transactions are in blocks before the last one, and so have run.
-    pub(super) const fn first_in_flight(&self) -> usize {
-        self.first_chunk * CHUNK
+    /// Index up to which all transactions are in blocks before the last one and have not come back, and so have run.
+    pub(super) fn first_in_flight(&self) -> usize {
+        let came_back = self.requeue.waiting.iter().chain(self.requeue.escaped.keys()).min();
+        came_back.map_or(usize::MAX, |tx| *tx as usize).min(self.first_chunk * CHUNK)
     }
 
     /// Releases the last block's transactions, which are handed to execution by now.

@@ -207,6 +207,9 @@ pub struct ProvenTransaction {
 /// outcome ([`phalanx_engine_api::Outcome::digest`]), which state votes sign. `phalanx-merkle-proof` does the same
 /// without `std`.
 ///
+/// *Skipped* speaks of one place alone: a block may hold the same bytes twice, and have skipped one of them. *Succeeded* and
+/// *reverted* are final.
+///
 /// # Errors
 /// [`ProofMismatch`] if the proof does not show it.
 pub fn verify_fate(digest: B256, tx: B256, proof: &[u8]) -> Result<ProvenTransaction, ProofMismatch> {

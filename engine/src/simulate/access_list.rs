@@ -34,7 +34,7 @@ impl<D: DatabaseRef> Simulator<D> {
     /// Makes the access list of a call, like `eth_createAccessList`. The call runs with the list of its last run until
     /// that contains all that it touches, at most [`ACCESS_LIST_ROUNDS`] times.
     ///
-    /// Accounts that are warm anyway are listed with their slots alone: sender, receiver, precompiles, from Shanghai on
+    /// Accounts that are warm anyway are listed with their slots alone: sender, receiver and its delegate, precompiles, from Shanghai on
     /// the beneficiary, authorities (EIP-7702), and accounts that the call creates. An address whose creation was
     /// reverted may be listed.
     ///
@@ -70,6 +70,7 @@ impl<D: DatabaseRef> Simulator<D> {
     fn list(&self, tx: &TxEnv, state: &EvmState, listed: &mut Listed) {
         let warms_beneficiary = self.rules.spec.is_enabled_in(SpecId::SHANGHAI);
         let precompiles = Precompiles::new(PrecompileSpecId::from_spec_id(self.rules.spec));
+        let receiver = tx.kind.to().and_then(|to| state.get(to)?.info.code.as_ref()?.eip7702_address());
         let authorities: Vec<_> = tx.authorization_list.iter().filter_map(AuthorizationTr::authority).collect();
         for (address, account) in state {
             if account.is_created() {
@@ -77,6 +78,7 @@ impl<D: DatabaseRef> Simulator<D> {
             }
             let is_warm = *address == tx.caller
                 || tx.kind.to() == Some(address)
+                || receiver == Some(*address)
                 || precompiles.contains(address)
                 || self.rules.precompile(address).is_some()
                 || authorities.contains(address)

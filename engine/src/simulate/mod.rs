@@ -153,6 +153,7 @@ impl<D: DatabaseRef> Simulator<D> {
         }
         if let Some(blobs) = &mut env.blob_excess_gas_and_price
             && tx.max_fee_per_blob_gas == 0
+            && !tx.blob_hashes.is_empty()
         {
             *blobs = BlobExcessGasAndPrice { blob_gasprice: 0, ..*blobs };
         }

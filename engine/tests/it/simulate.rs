@@ -8,7 +8,8 @@ use phalanx::{
     revm::{
         Context, ExecuteEvm as _, Inspector, MainBuilder as _, MainContext as _,
         bytecode::opcode::{
-            BALANCE, BASEFEE, CALLER, EXTCODESIZE, GAS, GT, INVALID, ISZERO, LT, MSTORE, PC, POP, RETURN, SLOAD, SSTORE,
+            BALANCE, BASEFEE, BLOBBASEFEE, CALLER, EXTCODESIZE, GAS, GT, INVALID, ISZERO, LT, MSTORE, PC, POP, RETURN,
+            SLOAD, SSTORE,
         },
         context::TxEnv,
         context_interface::result::{HaltReason, InvalidTransaction},
@@ -48,6 +49,9 @@ const SHY: u8 = 0xa6;
 const LOOKS: u8 = 0xa7;
 const TELLS: u8 = 0xa8;
 const SENDS: u8 = 0xa9;
+const NEEDS: u8 = 0xaa;
+const BLOBS: u8 = 0xab;
+const DELEGATES: u8 = 0xac;
 
 fn accounts() -> Vec<GenesisAccount> {
     let mut clears = code(CLEARS, Asm::new().set(0, 0).set(1, 0).set(2, 0));
@@ -63,6 +67,10 @@ fn accounts() -> Vec<GenesisAccount> {
     let looks = looks.ops(&[EXTCODESIZE, POP]).call(0xf1, at(CLEARS), 0, 100_000).op(POP);
     let tells = gives(Asm::new().op(BASEFEE));
     let sends = Asm::new().call(0xf1, OTHER, 1, 0).op(ISZERO).when(|code| code.op(INVALID));
+    // Needs to have 20 million gas.
+    let needs = Asm::new().push(U256::from(20_000_000)).op(GAS).op(LT).when(|code| code.op(INVALID));
+    let blobs = gives(Asm::new().op(BLOBBASEFEE));
+    let delegates = Bytes::from([&[0xef, 0x01, 0x00][..], at(SETS).as_slice()].concat());
     let balance = U256::from(10).pow(U256::from(20));
     vec![
         GenesisAccount { address: RICH, balance, ..Default::default() },
@@ -77,6 +85,9 @@ fn accounts() -> Vec<GenesisAccount> {
         code(LOOKS, looks),
         code(TELLS, tells),
         code(SENDS, sends),
+        code(NEEDS, needs),
+        code(BLOBS, blobs),
+        GenesisAccount { address: at(DELEGATES), nonce: 1, code: Some(delegates), ..Default::default() },
     ]
 }
 
@@ -249,12 +260,32 @@ fn what_no_gas_makes_succeed_is_told() {
 #[test]
 fn estimates_keep_the_limit_of_a_transaction() {
     let simulator = simulator("Osaka");
-    // Burns what it gets until 17 million are gone.
-    let burns = TxEnv { gas_limit: 29_000_000, data: Bytes::from(vec![0; 10]), ..call(RICH, SHY) };
-    // In Osaka at most 2^24 are given: more than a million, so that it fails there too.
-    assert!(simulator.estimate_gas(&burns).is_err());
+    let needs = TxEnv { gas_limit: 29_000_000, ..call(RICH, NEEDS) };
+    // In Osaka at most 2^24 are given.
+    let refused = simulator.estimate_gas(&needs).expect_err("it needs more");
+    assert!(matches!(refused, SimulateError::GasAllowance { allowance: 0x0100_0000 }), "{refused}");
+    let before = self::simulator("Prague").estimate_gas(&needs).expect("it can succeed");
+    assert!((20_000_000..21_000_000).contains(&before), "{before}");
     let tx = TxEnv { gas_limit: u64::MAX, ..call(RICH, SETS) };
     assert!(simulator.estimate_gas(&tx).expect("it can succeed") < 100_000);
+}
+
+/// Only transactions with blobs and no price for them lower it.
+#[test]
+fn a_call_without_blobs_sees_the_price_of_blobs() {
+    let simulator = simulator("Osaka");
+    for gas_price in [0, 100] {
+        let called = simulator.call(&TxEnv { gas_price, ..call(RICH, BLOBS) }).expect("a valid call");
+        assert_eq!(called.result.output().map(|word| U256::from_be_slice(word)), Some(U256::ONE), "price {gas_price}");
+    }
+}
+
+#[test]
+fn the_delegate_of_a_receiver_is_warm() {
+    let listed = simulator("Osaka").create_access_list(&call(RICH, DELEGATES)).expect("a valid call");
+    assert!(listed.result.is_success());
+    let storage_keys = (0..2).map(|slot| B256::from(U256::from(slot))).collect();
+    assert_eq!(*listed.access_list, [AccessListItem { address: at(DELEGATES), storage_keys }]);
 }
 
 #[test]

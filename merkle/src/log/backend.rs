@@ -17,6 +17,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) access: Access,
     pub(crate) durability: Durability,
     /// True if so little of the log will be read that written data should bypass the page cache.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "only RocksDB can bypass the page cache"))]
     pub(crate) past_cache: bool,
     pub(crate) params: &'a Params,
     /// Index whose part of the log, if it fits the log, is not scanned.

@@ -203,7 +203,8 @@ impl Found {
         for entry in entries {
             let name = entry.map_err(at(dir))?.file_name();
             let name = name.to_string_lossy();
-            any = true;
+            // A creation may be killed between its lock and its first file.
+            any |= !LOCKS.contains(&&*name);
             files |= super::file::number_of(&name).is_some() || name == "state.log";
             tables |= name == "CURRENT" || name.starts_with("MANIFEST-");
         }
@@ -248,6 +249,9 @@ pub(crate) enum How {
     Adopt,
     Open,
 }
+
+/// Names of the backends' lock files.
+const LOCKS: [&str; 2] = ["lock", "store.lock"];
 
 impl Place {
     /// Looks at a backend's directory; `None` in memory.

@@ -22,9 +22,9 @@ pub(super) struct Partial {
     disk: Disk,
 }
 
-/// Path without links, as far as it exists.
+/// Path without links, as far as it exists, and without a separator at its end.
 fn real(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.components().collect())
 }
 
 /// Directory of a store in the making.

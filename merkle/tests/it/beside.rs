@@ -70,7 +70,8 @@ fn beside(backend: Backend, memory: Memory, blocks: u64) {
                 }
             });
         }
-        scope.spawn(|| {
+        let made_chunks = scope.spawn(|| {
+            let mut count = 0;
             while !done.load(Relaxed) {
                 let block = newest.lock().expect("no panic").block();
                 let made = background.exporter(block).and_then(|exporter| {
@@ -83,12 +84,14 @@ fn beside(backend: Backend, memory: Memory, blocks: u64) {
                         let chunk =
                             Chunk::verify(&manifest, &Default::default(), number, &chunk).expect("it is proven");
                         assert!(chunk.entries().all(|proven| proven.entry.height <= manifest.height));
+                        count += 1;
                     }
                     Err(Error::Gone { .. } | Error::NotWritten) => {}
                     Err(error) => panic!("{error}"),
                 }
                 background.check().expect("a sound store");
             }
+            count
         });
         for height in 1..=blocks {
             commit(&mut store, height);
@@ -98,6 +101,7 @@ fn beside(backend: Backend, memory: Memory, blocks: u64) {
             }
         }
         done.store(true, Relaxed);
+        assert!(made_chunks.join().expect("no panic") > 0, "no chunk was made beside the writer");
     });
     assert!(read.load(Relaxed) > 0);
     assert_eq!(store.height(), Some(blocks));

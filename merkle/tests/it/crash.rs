@@ -465,6 +465,47 @@ fn a_place_that_cannot_be_written_is_a_typed_error() {
     }
 }
 
+/// A process may be killed after it took the lock, and before it wrote a file.
+#[test]
+fn a_creation_that_got_no_further_than_its_lock_begins_again() {
+    for (kind, lock) in [
+        ("file", "lock"),
+        #[cfg(feature = "rocksdb")]
+        ("rocks", "store.lock"),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join(lock), b"").expect("a write");
+        let mut store = open(&backend(kind, dir.path()), HashFn::Sha256);
+        let prepared = store.prepare(plain_delta(1, 0), 0).expect("a block");
+        store.commit(prepared).expect("a block");
+    }
+}
+
+/// A row of code that is damaged is told by the whole one behind it, whatever was promised.
+#[test]
+fn a_bit_flipped_between_rows_of_code_is_no_torn_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut store = open(&backend("file", dir.path()), HashFn::Sha256);
+    for height in 0..3u8 {
+        let mut delta = Delta::new();
+        delta.put_code([height; 32], vec![height; 100]);
+        delta.put(&[height], &[1]);
+        let prepared = store.prepare(delta, height.into()).expect("a block");
+        store.commit(prepared).expect("a block");
+    }
+    drop(store);
+    let path = dir.path().join("code.log");
+    let mut bytes = std::fs::read(&path).expect("the file of code");
+    bytes[60] ^= 1;
+    std::fs::write(&path, &bytes).expect("a write");
+    let opened = Store::open(config(&backend("file", dir.path()), HashFn::Sha256));
+    assert!(
+        matches!(&opened, Err(Error::Corrupt { what, .. }) if what.contains("a whole one behind it")),
+        "{opened:?}"
+    );
+    assert_eq!(std::fs::read(&path).expect("the file of code"), bytes);
+}
+
 /// A limit on the file's size stands in for a full disk.
 #[cfg(target_os = "linux")]
 #[test]

@@ -1,4 +1,4 @@
-//! One fault in one file of a store, anywhere: opening refuses it, or `check` does, or it changes no answer, or the torn end
+//! A fault in a file of a store, anywhere: opening refuses it, or `check` does, or it changes no answer, or the torn end
 //! of something that was never promised is reported. No fault goes unnoticed and does harm.
 //!
 //! `PHALANX_DAMAGES` is the long run: every whole-file fault, cuts at every record's end and beside it, and as many faults

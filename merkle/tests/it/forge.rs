@@ -1,4 +1,4 @@
-//! What users store imitates every record that recovery looks for: a crash while such a block is written leaves a store
+//! Content of users imitates every record that recovery looks for: a crash while such a block is written leaves a store
 //! that opens.
 
 use std::path::{Path, PathBuf};

@@ -138,7 +138,7 @@ fn rows_per_block(kind: &str, history: usize, updates: u64) -> f64 {
     })
 }
 
-/// What is written per block beside the delta does not grow with history, delta or state.
+/// Writes of a block beside the delta do not grow with history, delta or state.
 #[test]
 fn what_is_written_beside_the_delta_is_bounded() {
     let kinds = if cfg!(feature = "rocksdb") { &["file", "rocks"][..] } else { &["file"] };

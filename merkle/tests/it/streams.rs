@@ -252,3 +252,21 @@ fn a_stream_that_never_ends_is_refused() {
     refused(&Backend::File(dir.path().join("copy")), &mut endless, "endless code");
     assert!(endless.given < 8 << 20, "{}", endless.given);
 }
+
+/// The name of a directory may end with a separator, also of one that does not exist yet.
+#[test]
+fn a_copy_goes_to_a_path_that_ends_with_a_separator() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stream = exported(&store(dir.path(), seed(3)));
+    let place = |kind: &str| dir.path().join(format!("copy-{kind}/"));
+    let copies = [
+        (place("file"), Backend::File(place("file"))),
+        #[cfg(feature = "rocksdb")]
+        (place("rocks"), Backend::Rocks(place("rocks"))),
+    ];
+    for (place, ended) in copies {
+        let copy = Store::import(config(ended), &mut &stream[..]).expect("an import");
+        assert_eq!(exported(&copy), stream);
+        assert!(phalanx_merkle::interrupted_import(&place).is_none());
+    }
+}

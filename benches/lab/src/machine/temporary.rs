@@ -81,7 +81,8 @@ impl Drop for Unfinished {
 
 /// Name of output in the making, which no other process has.
 pub fn in_the_making(place: &Path) -> PathBuf {
-    let mut name = place.as_os_str().to_owned();
+    // Without a separator at its end: the output is beside the place, not in it.
+    let mut name = place.components().collect::<PathBuf>().into_os_string();
     name.push(format!(".{}.partial", std::process::id()));
     name.into()
 }

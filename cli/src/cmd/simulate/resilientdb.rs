@@ -114,7 +114,7 @@ impl ResilientdbArgs {
         });
         for (name, content) in plots.chain([("points.csv".to_owned(), csv(swept))]) {
             let path = dir.join(name);
-            std::fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
+            output::whole(&path, content.as_bytes())?;
         }
         Ok(())
     }

@@ -71,7 +71,7 @@ fn equal_seeds_have_equal_histories() {
     assert_eq!((0..8).map(|seed| world(seed).trace).collect::<BTreeSet<_>>(), traces);
 }
 
-/// What a cut holds arrives when it ends: nothing has to be repeated, and no view is left.
+/// Frames that a cut holds arrive when it ends: nothing has to be repeated, and no view is left.
 #[test]
 fn a_cut_that_holds_loses_nothing() {
     let mut cluster = Cluster::new(Setup { timeout: 5_000_000, resend: 60_000_000, ..Setup::new(4) });

@@ -1,8 +1,9 @@
 //! Service times of a replica's threads, as data, each with its source.
 //!
 //! Two entries are fitted, each to one number of the paper, and frozen: [`Costs::message_ns`] to 175,000 transactions per second at
-//! the base setting, [`Costs::request_ns`] to 500,000 per second without consensus. Every other entry is measured, follows from the
-//! paper's description of a thread's tasks, or is named as assumed.
+//! the base setting, [`Costs::request_ns`] to 500,000 per second without consensus. Two follow a figure of the paper,
+//! [`Costs::bundle`] and [`Costs::patience_ns`]. Every other entry is measured, follows from the paper's description of a thread's
+//! tasks, or is named as assumed.
 
 /// Authentication of messages and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub struct Costs {
     pub bandwidth: u64,
     /// Bandwidth of each link, in bytes per second; zero for that of the nodes.
     pub link_bandwidth: u64,
-    /// One-way latency between any two machines.
+    /// Latency between any two machines, in one direction.
     pub latency_ns: u64,
     /// A replica's log becomes durable; zero if no log is kept. Appends during a write share the next one.
     pub persist_ns: u64,

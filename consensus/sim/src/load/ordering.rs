@@ -1,4 +1,4 @@
-//! What a machine has to know of a protocol beyond [`Protocol`]: its constants, its messages' threads, its clients' patience.
+//! Facts about a protocol that a machine needs beyond [`Protocol`]: constants, threads of its messages, patience of its clients.
 
 use super::{Setting, zyzzyva};
 use phalanx_bft::{

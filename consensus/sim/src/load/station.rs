@@ -18,7 +18,7 @@ pub(super) struct Thread<Job, Leaves> {
     pub(super) kind: Kind,
     /// Jobs with the earliest time at which each can begin.
     queue: VecDeque<(u64, Job)>,
-    /// What leaves at the end of the present job.
+    /// Effects that leave at the end of the present job.
     leaves: Option<Leaves>,
     pub(super) busy_ns: u64,
 }

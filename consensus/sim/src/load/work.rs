@@ -27,7 +27,7 @@ pub(super) enum Job<P: Protocol> {
     Execute(Slot, u32),
 }
 
-/// What leaves a thread when its job is done.
+/// Effect that leaves a thread when its job is done.
 #[derive(Debug)]
 pub(super) enum Leaves<P: Protocol> {
     Send(To, Arc<P::Msg>, u64),
@@ -41,7 +41,7 @@ pub(super) enum Leaves<P: Protocol> {
     Timer(P::Timer, u64),
 }
 
-/// What leaves a thread at the end of a job.
+/// Effects that leave a thread at the end of a job.
 #[derive(Debug)]
 pub(super) struct Ends<P: Protocol> {
     pub(super) leaves: Vec<Leaves<P>>,

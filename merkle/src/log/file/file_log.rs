@@ -96,10 +96,9 @@ impl FileLog {
             found_promise.renew_begin(dir, &marks)?;
         }
         let code = match place.how {
-            How::Open => existing(&code_path, writes)
+            How::Open | How::Adopt => existing(&code_path, writes)
                 .map_err(|error| if_missing(error, &code_path, "the file of contract code is missing"))?,
-            How::Adopt if !writes => existing(&code_path, false)?,
-            How::Create | How::Adopt => append(&code_path, true)?,
+            How::Create => append(&code_path, true)?,
         };
         let mut state = State {
             _lock: lock,
@@ -313,7 +312,7 @@ impl Log for FileLog {
             let new =
                 (self.place.how != How::Open).then(|| Promise { first: u64::from(state.segments[0].number), ..found });
             state.promise = Some(PromiseFile::open(self.dir(), self.marks, new, &self.disk)?);
-            if self.durability == Durability::Block || self.place.how == How::Create {
+            if self.durability == Durability::Block || self.place.how != How::Open {
                 // Earlier blocks may have been written without that durability.
                 self.make_durable(state)?;
             } else if lost.is_some() {

@@ -4,6 +4,7 @@
 use std::{
     collections::HashMap,
     fs::File,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -13,11 +14,11 @@ use phalanx_merkle_proof::Hash;
 use super::segment::{Segment, corrupt};
 use crate::{
     log::disk::{Disk, at},
-    log::frames::{Frames, find_later},
+    log::frames::{Frames, find_later, read_at},
     log::lock::Lock,
     log::places::{Places, opens_twig},
     log::promise::{Promise, PromiseFile, Reached, same_boot},
-    log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord},
+    log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord, frame_header},
     types::{Error, Step},
 };
 
@@ -227,12 +228,29 @@ impl State {
             offset = frames.offset;
         }
         drop(frames);
+        if offset < end && self.code_follows(offset, end).map_err(at(path))? {
+            return Err(corrupt(path, format!("bad row at byte {offset}, and a whole one behind it")));
+        }
         if offset < end {
             let (file, path) = (Arc::clone(&self.code), path.to_path_buf());
             self.torn_ends.push(TornEnd { file, path, from: offset, end });
         }
         self.code_len = offset;
         Ok(())
+    }
+
+    /// True if a whole row of code follows the bad one at an offset, by the length that the bad one states: it is damaged, not torn.
+    fn code_follows(&self, offset: u64, end: u64) -> io::Result<bool> {
+        let mut header = [0; FRAME_HEADER];
+        if read_at(&self.code, &mut header, offset)? < FRAME_HEADER {
+            return Ok(false);
+        }
+        let Some((_, len)) = frame_header(&header) else { return Ok(false) };
+        let behind = offset + (FRAME_HEADER + len) as u64;
+        if behind >= end {
+            return Ok(false);
+        }
+        Ok(matches!(Frames::new(&self.code, self.marks, behind, end).next()?, Some((Kind::Code, _))))
     }
 
     /// Compares the length of the code with what was promised, and with what blocks need that only a power cut can have left

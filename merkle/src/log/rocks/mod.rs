@@ -11,11 +11,13 @@
 //! instead of rewriting them. A tombstone or a second compression type would end that. A large block's extents come as
 //! a table of their own; those of small blocks go through the write-ahead log.
 
+mod opening;
 mod rocks_log;
+mod database;
 mod options;
 mod table;
 mod wal;
 mod direct;
 
+pub(super) use database::params_row;
 pub(crate) use rocks_log::RocksLog;
-pub(super) use rocks_log::params_row;

@@ -1,105 +1,89 @@
-//! The log in a RocksDB database: opens it, writes blocks as batches or tables, and reads them back.
-
-use std::{
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
-
-use phalanx_merkle_proof::{Hash, Params};
-use rocksdb::{
-    BoundColumnFamily, ColumnFamilyDescriptor, DB, DBRawIteratorWithThreadMode, ErrorKind, FlushOptions, MultiThreaded,
-    Options, ReadOptions, WriteBatch, WriteOptions,
-};
+//! The log in a RocksDB database: writes blocks as batches or tables, and reads them back.
 
 use super::{
-    direct::bypasses_page_cache,
-    options::{BLOCKS, CODE, ENTRIES, FAMILIES, META, database_options, family_options, reading_options},
+    database::{Db, typed},
+    options::{BLOCKS, CODE, ENTRIES, FAMILIES, META, family_options},
     table::{TABLE_BYTES, Tables},
-    wal::{self, TornWal},
+    wal::TornWal,
 };
-use crate::metrics;
 use crate::{
-    log::backend::Opening,
-    log::backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
-    log::disk::{Disk, at},
-    log::identity::{How, Place},
-    log::index::{IndexedBlock, LogIndex},
-    log::lock::{self, Lock},
-    log::places::{Places, opens_twig},
-    log::promise::{self, Promise, PromiseFile, Reached, same_boot},
-    log::record::{
-        BlockRecord, FRAME_HEADER, Kind, Marks, Other, Records, TipRecord, check_head, encode_head, frame_body,
+    log::{
+        backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
+        disk::{Disk, at},
+        identity::Place,
+        index::{IndexedBlock, LogIndex},
+        lock::Lock,
+        places::{Places, opens_twig},
+        promise::{Promise, PromiseFile, Reached},
+        record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord, frame_body},
     },
-    types::{Access, Durability, Error, Lost, Step, Tail, Torn},
+    metrics,
+    types::{Durability, Error, Step, Tail},
+};
+use phalanx_merkle_proof::{Hash, Params};
+use rocksdb::{BoundColumnFamily, DBRawIteratorWithThreadMode, FlushOptions, ReadOptions, WriteBatch, WriteOptions};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-type Db = rocksdb::DBWithThreadMode<MultiThreaded>;
-
-const PARAMS: &[u8] = b"params";
-const TIP: &[u8] = b"tip";
+/// Key of the tip.
+pub(super) const TIP: &[u8] = b"tip";
 
 /// Bytes of extents after which a block without a table is written in several batches. Extents count only with the
 /// block record, which is in the last batch.
 const BATCH_BYTES: u64 = 32 << 20;
 
-/// Files that the database keeps open if little is read; four times as many otherwise. Most systems allow a process
-/// 1024.
-const OPEN_FILES: i32 = 128;
-
-/// Name of the file that is locked.
-const LOCK: &str = "store.lock";
-
-/// Times that opening for reading is tried: a node that runs replaces files at any moment.
-const TRIES: u32 = 16;
-
 #[derive(Debug)]
 pub(crate) struct RocksLog {
-    place: Place,
-    path: PathBuf,
-    durability: Durability,
-    params: Params,
-    past_cache: bool,
+    pub(super) place: Place,
+    pub(super) path: PathBuf,
+    pub(super) durability: Durability,
+    pub(super) params: Params,
+    pub(super) past_cache: bool,
     /// Tables of large blocks.
-    tables: Option<Tables>,
-    db: Db,
-    disk: Disk,
+    pub(super) tables: Option<Tables>,
+    pub(super) db: Db,
+    pub(super) disk: Disk,
     /// Bytes of entries that compaction rewrote; moving a file counts nothing.
-    rewritten: Arc<AtomicU64>,
-    state: Mutex<State>,
+    pub(super) rewritten: Arc<AtomicU64>,
+    pub(super) state: Mutex<State>,
     /// Torn end of the write-ahead log, until it is cut off.
-    torn: Option<TornWal>,
+    pub(super) torn: Option<TornWal>,
     /// True if it was opened for reading beside a node that runs: its last write is not torn, but goes on.
-    beside: bool,
+    pub(super) beside: bool,
     /// Absent if the log was opened for reading. Released after the database.
-    lock: Option<Lock>,
+    pub(super) lock: Option<Lock>,
 }
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     /// By extent number.
-    places: Places<u64>,
+    pub(super) places: Places<u64>,
     /// True if there may be extents in memtables.
-    unflushed: bool,
+    pub(super) unflushed: bool,
     /// Block records found when opening, until they are taken.
-    found: Vec<BlockRecord>,
-    tip: Option<u64>,
+    pub(super) found: Vec<BlockRecord>,
+    pub(super) tip: Option<u64>,
     /// Height of the tip.
-    height: Option<u64>,
-    next_seq: u64,
-    next_extent: u64,
+    pub(super) height: Option<u64>,
+    pub(super) next_seq: u64,
+    pub(super) next_extent: u64,
     /// Number of the first extent, and twigs, of a block of which parts are written.
-    begun: Option<(u64, Vec<(u64, u64)>)>,
+    pub(super) begun: Option<(u64, Vec<(u64, u64)>)>,
     /// Note of the last tip, when the log was opened.
-    note: Vec<u8>,
+    pub(super) note: Vec<u8>,
     /// Promise as opening found it.
-    found_promise: Promise,
+    pub(super) found_promise: Promise,
     /// Absent until the log is writable.
-    promise: Option<PromiseFile>,
+    pub(super) promise: Option<PromiseFile>,
 }
 
 impl State {
-    fn new(found_promise: Promise) -> Self {
+    pub(super) fn new(found_promise: Promise) -> Self {
         Self {
             places: Places::new(),
             unflushed: true,
@@ -115,12 +99,12 @@ impl State {
         }
     }
 
-    const fn reached(&self) -> Reached {
+    pub(super) const fn reached(&self) -> Reached {
         Reached { next_seq: self.next_seq, height: self.height }
     }
 
     /// Records that all writes so far reached the kernel, or are durable.
-    fn promise(&mut self, durable: bool) -> Result<(), Error> {
+    pub(super) fn promise(&mut self, durable: bool) -> Result<(), Error> {
         let reached = self.reached();
         self.promise.as_mut().ok_or(Error::ReadOnly)?.put(|now| {
             now.acked = reached;
@@ -140,322 +124,13 @@ impl Drop for State {
     }
 }
 
-/// Row of the parameters of a database that is only read.
-pub(in crate::log) fn params_row(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    let (db, _) = open_for_reading(path)?;
-    let meta = db.cf_handle(META).ok_or_else(|| Error::NoStore { path: path.into(), found: "another database" })?;
-    db.get_cf(&meta, PARAMS).map_err(|error| typed(path, error))
-}
-
-/// Opens the database at a path without changing a byte of it.
-fn open_for_reading(path: &Path) -> Result<(Db, Arc<AtomicU64>), Error> {
-    if !path.join("CURRENT").exists() {
-        return Err(Error::Corrupt { path: path.to_path_buf(), what: "the database's file CURRENT is missing".into() });
-    }
-    let open = || {
-        let options = reading_options();
-        let families = families(path, &options)?;
-        let rewritten = Arc::<AtomicU64>::default();
-        let descriptors =
-            families.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &rewritten)));
-        let db = Db::open_cf_descriptors_read_only(&options, path, descriptors, false);
-        db.map(|db| (db, rewritten)).map_err(|error| typed(path, error))
-    };
-    for _ in 1..TRIES {
-        if !lock::is_taken(path, LOCK) {
-            break;
-        }
-        if let Ok(opened) = open() {
-            return Ok(opened);
-        }
-    }
-    open()
-}
-
-/// Families that a database has: RocksDB insists that every family is opened, also those of a later version of this store.
-fn families(path: &Path, options: &Options) -> Result<Vec<String>, Error> {
-    let present = DB::list_cf(options, path).map_err(|error| typed(path, error))?;
-    // A crash may have left only some of the families. A foreign family in a database without our meta data belongs to
-    // another program.
-    let ours = |name: &String| name == "default" || FAMILIES.contains(&name.as_str());
-    if !present.iter().any(|name| name == META) && !present.iter().all(ours) {
-        return Err(Error::Format {
-            path: path.to_path_buf(),
-            found: format!("a database with families {present:?}"),
-            expected: format!("families {FAMILIES:?}"),
-        });
-    }
-    Ok(present)
-}
-
-/// Opens the database at a path for writing, and creates what is missing of it.
-fn open_for_writing(path: &Path, past_cache: bool, create: bool) -> Result<(Db, Arc<AtomicU64>), Error> {
-    let mut options = database_options(past_cache && bypasses_page_cache(path));
-    options.create_if_missing(create);
-    options.set_max_open_files(if past_cache { OPEN_FILES } else { 4 * OPEN_FILES });
-    let mut all: Vec<String> = FAMILIES.map(String::from).into();
-    if path.join("CURRENT").exists() {
-        let present = families(path, &options)?;
-        all.extend(present.into_iter().filter(|name| !FAMILIES.contains(&name.as_str())));
-    }
-    let rewritten = Arc::<AtomicU64>::default();
-    let descriptors = all.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &rewritten)));
-    let db = Db::open_cf_descriptors(&options, path, descriptors).map_err(|error| typed(path, error))?;
-    Ok((db, rewritten))
-}
-
 impl RocksLog {
-    /// Opens or creates the database at a place. A database that is there is opened for reading first.
-    ///
-    /// `past_cache` is for logs of which little will be read. Large blocks then bring tables, unless there is no
-    /// durability, and flushed memtables bypass the page cache if the file system can. Copying them to pages that
-    /// nothing reads took 5 to 8 % of all processor time.
-    ///
-    /// # Errors
-    /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Rocks`].
-    pub(crate) fn open(place: &Place, opening: Opening<'_>) -> Result<Self, Error> {
-        let Opening { access, durability, past_cache, params, note, disk } = opening;
-        let path = place.dir().to_path_buf();
-        if place.how == How::Create {
-            std::fs::create_dir_all(&path).map_err(at(&path))?;
-        }
-        let lock = if access == Access::Read { None } else { Some(Lock::take(&path, LOCK)?) };
-        let beside = lock.is_none() && lock::is_taken(&path, LOCK);
-        place.begin(&disk)?;
-        // The promise first: a node that runs may write more meanwhile, and never takes a promise back.
-        let mut found_promise = match place.how {
-            How::Open => promise::read(&path, &place.marks)?,
-            How::Create | How::Adopt => Promise::default(),
-        };
-        let (torn, (db, rewritten)) = match place.how {
-            How::Create => (None, open_for_writing(&path, past_cache, true)?),
-            How::Open | How::Adopt => (wal::check(&path, &place.marks, &disk)?, open_for_reading(&path)?),
-        };
-        if place.how == How::Open {
-            found_promise.renew_begin(&path, &place.marks)?;
-        }
-        let (place, params, state) = (place.clone(), *params, Mutex::new(State::new(found_promise)));
-        let log = Self {
-            place,
-            path,
-            durability,
-            params,
-            past_cache,
-            tables: None,
-            db,
-            disk,
-            rewritten,
-            state,
-            torn,
-            beside,
-            lock,
-        };
-        log.begin()?;
-        log.find_blocks()?;
-        log.check_promise()?;
-        for IndexedBlock { record, begin, twigs, .. } in note.into_iter().flat_map(|note| &note.blocks) {
-            log.state().places.learn(record.id, *begin, twigs);
-        }
-        Ok(log)
-    }
-
-    const fn marks(&self) -> &Marks {
+    pub(super) const fn marks(&self) -> &Marks {
         &self.place.marks
     }
 
-    fn damaged(&self, what: String) -> Error {
+    pub(super) fn damaged(&self, what: String) -> Error {
         Error::Corrupt { path: self.path.clone(), what }
-    }
-
-    /// Checks the parameters, or writes those of a new database; finds the first unused extent number.
-    fn begin(&self) -> Result<(), Error> {
-        let (Some(entries), Some(meta)) = (self.db.cf_handle(ENTRIES), self.db.cf_handle(META)) else {
-            // The creation of a database of an earlier layout was interrupted.
-            return if self.place.how == How::Adopt { Ok(()) } else { Err(self.damaged("a family is missing".into())) };
-        };
-        let head = encode_head(&self.params, self.marks(), 0).bytes;
-        match self.db.get_pinned_cf(&meta, PARAMS).map_err(|error| self.typed(error))? {
-            Some(found) => check_head(&found, &head, &self.params).map_err(|other| match other {
-                Other::Params(found, expected) => Error::Format { path: self.path.clone(), found, expected },
-                Other::Damage(what) => self.damaged(format!("its parameters are {what}")),
-            })?,
-            None => match self.place.how {
-                How::Create => self.put_head()?,
-                How::Adopt => {}
-                How::Open => return Err(self.damaged("its parameters are missing".into())),
-            },
-        }
-        let mut extents = self.db.raw_iterator_cf(&entries);
-        extents.seek_to_last();
-        extents.status().map_err(|error| self.typed(error))?;
-        let last = extents.key().map(|key| number(key).ok_or_else(|| self.corrupt("an extent's key"))).transpose()?;
-        self.state().next_extent = last.map_or(0, |last| last + 1);
-        Ok(())
-    }
-
-    /// Writes the parameters.
-    fn put_head(&self) -> Result<(), Error> {
-        let mut batch = WriteBatch::default();
-        batch.put_cf(&self.family(META), PARAMS, encode_head(&self.params, self.marks(), 0).bytes);
-        self.put(batch, true)?;
-        self.sync()
-    }
-
-    /// Reads all block records and the tip.
-    fn find_blocks(&self) -> Result<(), Error> {
-        let (Some(_), Some(meta)) = (self.db.cf_handle(BLOCKS), self.db.cf_handle(META)) else { return Ok(()) };
-        let mut blocks = self.scan(BLOCKS);
-        let state = &mut *self.state();
-        blocks.seek_to_first();
-        while let Some((key, frame)) = blocks.item() {
-            let record = match frame_body(frame, self.marks()) {
-                Some((Kind::Block, body)) => BlockRecord::decode(body, self.marks()),
-                _ => None,
-            };
-            let record =
-                record.filter(|record| number(key) == Some(record.id)).ok_or_else(|| self.corrupt("a block's row"))?;
-            let end = record.first_extent.checked_add(record.extents).filter(|end| *end <= state.next_extent);
-            end.ok_or_else(|| self.corrupt("the number of extents"))?;
-            state.places.insert(record.id, record.first_extent, Vec::new());
-            state.next_seq = state.next_seq.max(record.seq + 1);
-            state.found.push(record);
-            blocks.next();
-        }
-        blocks.status().map_err(|error| self.typed(error))?;
-        let Some(frame) = self.db.get_pinned_cf(&meta, TIP).map_err(|error| self.typed(error))? else {
-            // A log may have staged blocks only; a committed block brings the tip with it.
-            let committed = state.found.iter().any(|record| record.committed);
-            return if committed { Err(self.corrupt("the recorded tip")) } else { Ok(()) };
-        };
-        let tip = self.tip_of(&frame).ok_or_else(|| self.corrupt("the recorded tip"))?;
-        state.next_seq = state.next_seq.max(tip.seq + 1);
-        state.height = state.found.iter().find(|record| record.id == tip.id).map(|record| record.height);
-        (state.tip, state.note) = (Some(tip.id), tip.note);
-        Ok(())
-    }
-
-    fn tip_of(&self, frame: &[u8]) -> Option<TipRecord> {
-        let (_, body) = frame_body(frame, self.marks()).filter(|(kind, _)| *kind == Kind::Tip)?;
-        TipRecord::decode(body, self.marks())
-    }
-
-    /// Compares what was found with the promise.
-    fn check_promise(&self) -> Result<(), Error> {
-        let state = self.state();
-        let Promise { durable, first, acked, .. } = state.found_promise;
-        if first > 0 && state.found.first().is_none_or(|record| record.id > first) {
-            return Err(self.damaged(format!("block record {first}, at the begin of the log, is missing")));
-        }
-        let behind = match &self.torn {
-            Some(torn) => format!(" behind byte {} of {}", torn.from, torn.path.display()),
-            None => String::new(),
-        };
-        if state.next_seq < durable.next_seq {
-            let until = durable.height.map_or_else(String::new, |height| format!(", up to block {height}"));
-            let (found, promised) = (state.next_seq, durable.next_seq);
-            return Err(self.damaged(format!(
-                "{} writes are missing{behind}: the log ends before row {found}, and was durable to row {promised}{until}",
-                promised - found
-            )));
-        }
-        // An open database always has a log.
-        if state.next_seq < acked.next_seq && !wal::is_there(&self.path)? {
-            return Err(self.damaged("the write-ahead log is missing".into()));
-        }
-        // A process that ends loses nothing of a table. Those that the database does not know are lost with its own
-        // records, which are always durable.
-        if state.next_seq < acked.next_seq && same_boot(&state.found_promise) && self.has_unknown_tables()? {
-            return Err(self.damaged("tables are not in the database's own records, some of which are lost".into()));
-        }
-        Ok(())
-    }
-
-    /// Returns true if there are tables that the database does not know.
-    fn has_unknown_tables(&self) -> Result<bool, Error> {
-        let known = self.db.live_files().map_err(|error| self.typed(error))?;
-        for entry in std::fs::read_dir(&self.path).map_err(at(&self.path))? {
-            let name = entry.map_err(at(&self.path))?.file_name();
-            let name = name.to_string_lossy();
-            if name.ends_with(".sst") && !known.iter().any(|file| file.name.ends_with(&*name)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Opens for writing what was checked.
-    fn writable(self) -> Result<Self, Error> {
-        let Self { place, path, durability, params, past_cache, db, disk, rewritten, state, lock, .. } = self;
-        let (db, rewritten) = if place.how == How::Create {
-            (db, rewritten)
-        } else {
-            drop(db);
-            open_for_writing(&path, past_cache, false)?
-        };
-        let tables = (past_cache && durability != Durability::None).then(|| Tables::new(&path));
-        let (torn, beside) = (None, false);
-        let log = Self {
-            place,
-            path,
-            durability,
-            params,
-            past_cache,
-            tables,
-            db,
-            disk,
-            rewritten,
-            state,
-            torn,
-            beside,
-            lock,
-        };
-        let get = |key: &[u8]| log.db.get_cf(&log.family(META), key).map_err(|error| log.typed(error));
-        if log.place.how == How::Adopt && get(PARAMS)?.is_none() {
-            log.put_head()?;
-        }
-        let tip = get(TIP)?.and_then(|frame| log.tip_of(&frame)).map(|tip| tip.id);
-        if tip != log.state().tip {
-            return Err(log.damaged("the database has another tip when it is opened for writing".into()));
-        }
-        Ok(log)
-    }
-
-    /// Ends the opening; see [`Log::heal`].
-    fn healed(mut self) -> Result<(Self, Tail), Error> {
-        if self.beside || self.lock.is_none() && lock::is_taken(&self.path, LOCK) {
-            return Ok((self, Tail::default()));
-        }
-        let mut torn = Vec::new();
-        if let Some(end) = self.torn.take() {
-            let kept = if self.lock.is_some() { end.cut_off(&self.disk)? } else { None };
-            torn.push(Torn { file: end.path, offset: end.from, bytes: end.end - end.from, kept });
-        }
-        let (found, reached) = {
-            let state = self.state();
-            (state.found_promise, state.reached())
-        };
-        let lost = found.acked.next_seq.checked_sub(reached.next_seq).filter(|writes| *writes > 0);
-        let lost = lost.map(|writes| Lost { writes, height: found.acked.height });
-        if self.lock.is_none() {
-            return Ok((self, Tail { torn, lost }));
-        }
-        let log = self.writable()?;
-        let how = log.place.how;
-        let first = log.state().found.first().map_or(0, |record| record.id);
-        let new = (how != How::Open).then_some(Promise { first, ..found });
-        let promise = PromiseFile::open(&log.path, log.place.marks, new, &log.disk)?;
-        log.state().promise = Some(promise);
-        if log.durability == Durability::Block || how == How::Create {
-            // Earlier blocks may have been written without that durability.
-            log.sync()?;
-            let mut state = log.state();
-            let promise = state.promise.as_mut().ok_or(Error::ReadOnly)?;
-            promise.put_synced(|now| (now.durable, now.acked) = (reached, reached))?;
-        } else if lost.is_some() {
-            log.state().promise(false)?;
-        }
-        log.place.finish(&log.disk)?;
-        Ok((log, Tail { torn, lost }))
     }
 
     /// Ends a write, before it is told.
@@ -469,7 +144,7 @@ impl RocksLog {
     }
 
     /// Makes all writes durable.
-    fn sync(&self) -> Result<(), Error> {
+    pub(super) fn sync(&self) -> Result<(), Error> {
         if self.durability != Durability::None {
             self.disk.ask(Step::Sync(&self.path))?;
             self.db.flush_wal(true).map_err(|error| self.typed(error))?;
@@ -480,11 +155,11 @@ impl RocksLog {
         self.flush_memtables()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn family(&self, name: &str) -> Arc<BoundColumnFamily<'_>> {
+    pub(super) fn family(&self, name: &str) -> Arc<BoundColumnFamily<'_>> {
         self.db.cf_handle(name).expect("open opened every family")
     }
 
@@ -497,7 +172,7 @@ impl RocksLog {
     }
 
     /// Writes a batch; `last` is true for the last one of a block.
-    fn put(&self, batch: WriteBatch, last: bool) -> Result<(), Error> {
+    pub(super) fn put(&self, batch: WriteBatch, last: bool) -> Result<(), Error> {
         let bytes = batch.size_in_bytes();
         self.disk.ask(Step::Batch(&self.path, bytes))?;
         self.db.write_opt(batch, &self.write_options(last)).map_err(|error| self.typed(error))?;
@@ -540,16 +215,16 @@ impl RocksLog {
         Ok(())
     }
 
-    fn typed(&self, error: rocksdb::Error) -> Error {
+    pub(super) fn typed(&self, error: rocksdb::Error) -> Error {
         typed(&self.path, error)
     }
 
-    fn corrupt(&self, what: &str) -> Error {
+    pub(super) fn corrupt(&self, what: &str) -> Error {
         Error::Corrupt { path: self.path.clone(), what: format!("{what} does not fit") }
     }
 
     /// Iterator for one pass over much of a family.
-    fn scan(&self, family: &str) -> DBRawIteratorWithThreadMode<'_, Db> {
+    pub(super) fn scan(&self, family: &str) -> DBRawIteratorWithThreadMode<'_, Db> {
         let mut options = ReadOptions::default();
         options.fill_cache(false);
         options.set_readahead_size(2 << 20);
@@ -840,19 +515,6 @@ impl Log for RocksLog {
     }
 }
 
-fn number(key: &[u8]) -> Option<u64> {
+pub(super) fn number(key: &[u8]) -> Option<u64> {
     key.try_into().ok().map(u64::from_be_bytes)
-}
-
-/// Gives RocksDB's errors the types that callers act upon.
-fn typed(path: &Path, source: rocksdb::Error) -> Error {
-    let path = path.to_path_buf();
-    let text = source.to_string();
-    match source.kind() {
-        ErrorKind::IOError if text.contains("lock hold") || text.contains("While lock file") => Error::Locked { path },
-        ErrorKind::Corruption => Error::Corrupt { path, what: text },
-        // A file that the database's own records name.
-        ErrorKind::IOError if text.contains("No such file or directory") => Error::Corrupt { path, what: text },
-        _ => Error::Rocks { path, source },
-    }
 }

@@ -116,7 +116,7 @@ fn listed(list: &[AccountChanges]) -> Told {
     Told::List(rlp, hash)
 }
 
-/// One key that every transaction writes, and nothing that it touches.
+/// Sets in which every transaction writes the same key, and none that it touches.
 fn false_sets(txs: &[TxEnv]) -> AccessSets<StateKey> {
     let mut sets = AccessSets::new();
     let key = StateKey::Basic(Address::repeat_byte(0xcc));

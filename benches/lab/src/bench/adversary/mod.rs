@@ -40,7 +40,7 @@ pub struct AdversaryConfig {
     #[arg(long = "case", value_delimiter = ',', value_name = "NAME")]
     pub cases: Vec<String>,
     /// Worker threads; repeatable, or separated by commas
-    #[arg(long, default_values_t = [1, 2, 8], value_delimiter = ',', value_name = "N,..")]
+    #[arg(long, default_values_t = [1, 2], value_delimiter = ',', value_name = "N,..")]
     pub threads: Vec<usize>,
     /// Runs of each variant, of which the fastest counts
     #[arg(long, default_value_t = 3)]
@@ -137,8 +137,8 @@ fn check(config: &AdversaryConfig) -> Result<(), Usage> {
     if !(1..=1_000).contains(runs) {
         return Err(Usage(format!("--runs must be between 1 and 1000, not {runs}")));
     }
-    if !(3_000_000..=1_000_000_000).contains(block_gas) {
-        return Err(Usage(format!("--block-gas must be between 3000000 and 1000000000, not {block_gas}")));
+    if !(3_000_000..=400_000_000).contains(block_gas) {
+        return Err(Usage(format!("--block-gas must be between 3000000 and 400000000, not {block_gas}")));
     }
     if ![max_validator, max_builder].iter().all(|bound| bound.is_finite() && **bound > 0.0) {
         return Err(Usage("--max-validator and --max-builder must be above zero".into()));
@@ -186,7 +186,7 @@ impl<'c> Bench<'c> {
         }
     }
 
-    /// What the times of a role are compared with.
+    /// Reference of the times of a role.
     const fn reference(&self, role: Role) -> Reference {
         match (role, self.case.given) {
             (Role::Validator, Given::Hinted(Lie::Codes)) | (Role::Builder | Role::Planner, _) => Reference::Block,

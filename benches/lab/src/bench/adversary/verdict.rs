@@ -3,7 +3,7 @@
 use super::run::{Cost, Role};
 use serde::Serialize;
 
-/// What a time is compared with.
+/// Work that a time is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reference {
