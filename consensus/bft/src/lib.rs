@@ -24,11 +24,12 @@
 //! ```
 
 pub mod pbft;
+pub mod sbft;
 
 mod core;
 
 pub use core::{
-    Base, Batch, Budgets, Checked, Claim, ConfigError, Crypto, Domain, Index, Input, Lean, MAX_REPLICAS, Message,
-    Micros, NULL, Out, Outs, Protocol, QuorumError, Quorums, ReplicaSet, Signed, Slot, StateVotes, Statement, Tally,
-    To, View, Want,
+    Base, Batch, Budgets, Checked, Claim, ConfigError, Crypto, Domain, Group, Index, Input, Lean, MAX_REPLICAS,
+    Message, Micros, NULL, Out, Outs, Protocol, QuorumError, Quorums, ReplicaSet, Signed, Slot, StateVotes, Statement,
+    Tally, To, View, Want,
 };

@@ -4,7 +4,7 @@ use crate::{
     chain::{BlockRules, Tip},
     frame::Frame,
 };
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{Base, Batch, ConfigError, Domain, Index, Micros, Protocol, Quorums, Slot, To};
 use phalanx_engine_api::Outcome;
 use phalanx_pipeline::{BlockMeta, Committee, Config, Incident};
@@ -113,6 +113,18 @@ pub enum Action<P: Protocol> {
     Cancel(HostTimer<P::Timer>),
     /// A block is committed: clients can be answered.
     Committed(BlockMeta, Outcome),
+    /// The state after a slot has a certificate of f+1 replicas, see [`Out::Certificate`](phalanx_bft::Out::Certificate): what a
+    /// client needs beside the proof of its transaction.
+    Certified {
+        /// The slot.
+        slot: Slot,
+        /// Digest of its outcome.
+        digest: B256,
+        /// The certificate.
+        signature: Bytes,
+        /// True if this replica tells the clients of the slot's transactions.
+        answers: bool,
+    },
     /// Older records can go: [`Host::compacted`](crate::Host::compacted) tells what to write instead.
     Stable(Base),
     /// Proof that a replica broke the protocol. Keep it.

@@ -3,7 +3,7 @@
 use crate::file::{KeyError, KeyFile};
 use alloy_primitives::Bytes;
 use ed25519_zebra::{Signature, SigningKey, VerificationKey, VerificationKeyBytes, batch};
-use phalanx_bft::{Claim, Index};
+use phalanx_bft::{Claim, Group, Index, ReplicaSet};
 
 /// Claims from which on a batch is faster than one verification after the other.
 const SMALLEST_BATCH: usize = 3;
@@ -31,6 +31,21 @@ pub trait Scheme: core::fmt::Debug + Send + Sync {
 
     /// Length of a signature, in bytes.
     fn signature_bytes(&self) -> usize;
+
+    /// Signs bytes with the own share of a group's key. Empty if the scheme has none.
+    fn share(&self, group: Group, bytes: &[u8]) -> Bytes {
+        let _ = (group, bytes);
+        Bytes::new()
+    }
+
+    /// Combines the shares of enough replicas to the signature of a group, and verifies it.
+    ///
+    /// # Errors
+    /// Names the replicas whose shares are wrong: all of them, if the scheme has no shares.
+    fn combine(&self, group: Group, bytes: &[u8], shares: &[(Index, Bytes)]) -> Result<Bytes, ReplicaSet> {
+        let _ = (group, bytes);
+        Err(shares.iter().map(|(signer, _)| *signer).collect())
+    }
 }
 
 /// Ed25519 by the rules of ZIP-215: batches and single verifications accept the same signatures.
@@ -175,4 +190,20 @@ impl Scheme for Simulated {
     fn signature_bytes(&self) -> usize {
         self.signature_bytes
     }
+
+    fn share(&self, group: Group, bytes: &[u8]) -> Bytes {
+        self.signature(self.me, &of_group(group, bytes))
+    }
+
+    fn combine(&self, group: Group, bytes: &[u8], shares: &[(Index, Bytes)]) -> Result<Bytes, ReplicaSet> {
+        let signed = of_group(group, bytes);
+        let wrong = |(signer, share): &&(Index, Bytes)| self.signature(*signer, &signed) != *share;
+        let liars: ReplicaSet = shares.iter().filter(wrong).map(|(signer, _)| *signer).collect();
+        if liars.is_empty() { Ok(self.signature(group.signer(), bytes)) } else { Err(liars) }
+    }
+}
+
+/// Bytes that a share signs in a simulation.
+fn of_group(group: Group, bytes: &[u8]) -> Vec<u8> {
+    [&[group.shares() as u8], bytes].concat()
 }

@@ -50,7 +50,7 @@ impl<T: Statement + Decodable> Signed<T> {
 /// A signature to verify.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Replica that is said to have signed.
+    /// Replica that is said to have signed, or [`Group::signer`](super::Group::signer).
     pub signer: Index,
     /// Bytes that are said to be signed.
     pub bytes: Vec<u8>,

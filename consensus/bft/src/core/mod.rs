@@ -2,6 +2,7 @@
 
 mod batch;
 mod budget;
+mod group;
 mod message;
 mod protocol;
 mod replica;
@@ -11,6 +12,7 @@ mod tally;
 pub use batch::{Batch, NULL};
 pub use budget::Budgets;
 pub(crate) use budget::SMALL;
+pub use group::Group;
 pub(crate) use message::short;
 pub use message::{Checked, Claim, Domain, Message, Signed, Statement};
 pub use protocol::{Base, ConfigError, Crypto, Input, Micros, Out, Outs, Protocol, Slot, To, View, Want};

@@ -2,8 +2,9 @@
 
 use super::{
     batch::Batch,
+    group::Group,
     message::{Checked, Message, Signed},
-    replica::Index,
+    replica::{Index, ReplicaSet},
 };
 use alloy_primitives::{B256, Bytes};
 use core::fmt::{self, Debug};
@@ -120,7 +121,7 @@ pub enum Input {
     /// Number of the oldest client's request that has no place in the decided prefix, `None` if there is none. Numbers grow in
     /// the order of arrival: a primary has to serve the oldest one before patience with it ends.
     Pending(Option<u64>),
-    /// A slot is executed and its state is durable.
+    /// A slot is executed and its state is durable. A host repeats it for retained slots after a restart.
     Committed {
         /// The slot.
         slot: Slot,
@@ -133,6 +134,13 @@ pub enum Input {
         job: u64,
         /// The signature.
         signature: Bytes,
+    },
+    /// The result of [`Crypto::Combine`].
+    Combined {
+        /// The job.
+        job: u64,
+        /// The group's signature, or the replicas whose shares are wrong.
+        result: Result<Bytes, ReplicaSet>,
     },
     /// True while the pipeline is behind: the replica accepts no further proposal.
     Hold(bool),
@@ -151,7 +159,7 @@ pub enum Out<P: Protocol> {
     Timer(P::Timer, Micros),
     /// Cancel a timer.
     Cancel(P::Timer),
-    /// Do cryptographic work and answer by [`Input::Signed`].
+    /// Do cryptographic work and answer by [`Input::Signed`] or [`Input::Combined`].
     Work {
         /// Number of the job.
         job: u64,
@@ -180,6 +188,17 @@ pub enum Out<P: Protocol> {
         slot: Slot,
         /// The batch, `None` for the null filler.
         batch: Option<Batch>,
+    },
+    /// The state after a slot has a certificate of f+1 replicas: enough for clients, not for dropping anything.
+    Certificate {
+        /// The slot.
+        slot: Slot,
+        /// Digest of its outcome.
+        digest: B256,
+        /// Signature of [`Group::State`] over [`Executed`](crate::sbft::Executed).
+        signature: Bytes,
+        /// True if this replica tells the clients of the slot's transactions.
+        answers: bool,
     },
     /// A slot has two decisions: more than f replicas are faulty, and the host has to stop.
     Conflict {
@@ -218,8 +237,24 @@ pub enum To {
 /// Cryptographic work of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Crypto {
-    /// Sign these bytes.
+    /// Sign these bytes with the own key; answered by [`Input::Signed`].
     Sign(Vec<u8>),
+    /// Sign these bytes with the own share of a group's key; answered by [`Input::Signed`].
+    Share {
+        /// The group.
+        group: Group,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Combine shares to a group's signature; answered by [`Input::Combined`]. A wrong share names its replica.
+    Combine {
+        /// The group.
+        group: Group,
+        /// Bytes that are signed.
+        bytes: Vec<u8>,
+        /// A share of each of enough replicas.
+        shares: Vec<(Index, Bytes)>,
+    },
 }
 
 /// Something to fetch from other replicas.

@@ -184,6 +184,8 @@ impl Protocol for Pbft {
                     None => {}
                 }
             }
+            // No shares are combined here.
+            Input::Combined { .. } => {}
             Input::Hold(hold) => {
                 self.hold = hold;
                 if !hold {

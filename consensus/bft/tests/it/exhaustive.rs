@@ -13,10 +13,10 @@
 //! - A NEW-VIEW that a replica has skipped is learned in the searches with crashes alone.
 //! - The Byzantine report vouches for every batch in the highest view, since no rule counts vouching against a batch.
 
-use crate::world::sign;
+use crate::world::{sign, work};
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{
-    Base, Batch, Checked, Crypto, Domain, Index, Input, NULL, Out, Protocol as _, Quorums, Signed, View,
+    Base, Batch, Checked, Domain, Index, Input, NULL, Out, Protocol as _, Quorums, Signed, View,
     pbft::{
         Checkpoint, Config, Leaving, Msg, Mutation, NewView, Pbft, PrePrepare, Record, Report, Timer, ViewChange, Vote,
     },
@@ -196,9 +196,7 @@ impl Search {
                     let fetched = trusted(Msg::Fetched(self.known(fetch.digest)));
                     replica.on_message(0, self.other(me), fetched, &mut more);
                 }
-                Out::Work { job, crypto: Crypto::Sign(bytes) } => {
-                    replica.on_input(0, Input::Signed { job, signature: sign(me, &bytes) }, &mut more);
-                }
+                Out::Work { job, crypto } => replica.on_input(0, work(me, job, crypto, false), &mut more),
                 _ => {}
             }
             self.note(state, node, more);

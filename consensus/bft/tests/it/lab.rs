@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-use crate::world::sign;
+use crate::world::{sign, work};
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{
-    Base, Batch, Checked, Crypto, Domain, Index, Input, NULL, Out, Protocol as _, Quorums, Signed, Slot, To, View,
+    Base, Batch, Checked, Domain, Index, Input, NULL, Out, Protocol as _, Quorums, Signed, Slot, To, View,
     pbft::{Checkpoint, Config, Leaving, Msg, Mutation, NewView, Pbft, Record, Timer, ViewChange},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -76,10 +76,7 @@ impl Lab {
                     }
                 }
                 Out::Send(To::One(to), message) => self.wire.push((node, to.0, message)),
-                Out::Work { job, crypto: Crypto::Sign(bytes) } => {
-                    let signature = sign(Index(node), &bytes);
-                    self.input(node, Input::Signed { job, signature });
-                }
+                Out::Work { job, crypto } => self.input(node, work(Index(node), job, crypto, false)),
                 Out::Decided { slot, batch } => {
                     let digest = batch.map_or(NULL, |batch| batch.digest());
                     self.decided.entry(node).or_default().insert(slot, digest);

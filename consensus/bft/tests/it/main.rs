@@ -1,4 +1,4 @@
-//! PBFT against latencies on paper, every reachable state at small n, random worlds with faults, and broken rules.
+//! Protocols against latencies on paper, every reachable state at small n, random worlds with faults, and broken rules.
 
 mod exhaustive;
 mod fuzz;
@@ -6,5 +6,7 @@ mod golden;
 mod safety;
 mod attacks;
 mod bounds;
+mod sbft;
 mod lab;
+mod subjects;
 mod world;

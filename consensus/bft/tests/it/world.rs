@@ -6,9 +6,8 @@
 
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_bft::{
-    Base, Batch, Checked, Claim, Crypto, Index, Input, Message as _, Micros, NULL, Out, Protocol as _, Signed, Slot,
-    Statement as _, To, Want,
-    pbft::{Config, Leaving, Msg, Pbft, PrePrepare, Record, Report, Timer, ViewChange, Vote},
+    Base, Batch, Checked, Claim, Crypto, Domain, Index, Input, Message as _, Micros, NULL, Out, Protocol, Quorums,
+    ReplicaSet, Slot, To, View, Want, pbft::Pbft,
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -17,10 +16,45 @@ use std::{
     sync::Arc,
 };
 
-/// Parameters of a world.
+/// The world of PBFT.
+pub(crate) type World = Net<Pbft>;
+pub(crate) type Setup = Conditions<Pbft>;
+
+/// Vote of a replica: kind, view, slot, digest.
+pub(crate) type Vote = (u8, View, Slot, B256);
+
+/// A protocol that lives in these worlds.
+pub(crate) trait Subject: Protocol<Msg: PartialEq> {
+    fn quorums(config: &Self::Config) -> Quorums;
+    fn domain(config: &Self::Config) -> Domain;
+    /// The digest decided in a slot of the window.
+    fn decision(&self, slot: Slot) -> Option<B256>;
+    fn stable(&self) -> Slot;
+    fn decided(&self) -> Slot;
+    fn is_active(&self) -> bool;
+    fn is_in_flight(&self, digest: B256) -> bool;
+    /// The vote in a message: a replica never has two of one kind, view and slot. Those of kind 2 lock a batch.
+    fn vote(message: &Self::Msg) -> Option<Vote>;
+    /// Returns true if the record makes the order vote of kind 2 durable; without a digest, any.
+    fn locks(record: &Self::Record, view: View, slot: Slot, digest: Option<B256>) -> bool;
+    /// Messages that a traitor sends instead: different proposals, contradictory votes, invented reports.
+    fn betray(me: Index, message: &Self::Msg, lie: Lie, domain: Domain) -> Vec<Self::Msg>;
+}
+
+/// Random choices of a traitor.
 #[derive(Clone, Debug)]
-pub(crate) struct Setup {
-    pub(crate) config: Config,
+pub(crate) struct Lie {
+    /// Batch that it would rather have, and a digest, of this batch or null.
+    pub(crate) batch: Batch,
+    pub(crate) digest: B256,
+    /// Two numbers.
+    pub(crate) random: [u64; 2],
+}
+
+/// Parameters of a world.
+#[derive(Debug)]
+pub(crate) struct Conditions<P: Subject> {
+    pub(crate) config: Arc<P::Config>,
     pub(crate) seed: u64,
     /// One-way delay of every link.
     pub(crate) delay: Micros,
@@ -39,10 +73,10 @@ pub(crate) struct Setup {
     pub(crate) traitors: BTreeSet<Index>,
 }
 
-impl Setup {
-    pub(crate) const fn new(config: Config) -> Self {
+impl<P: Subject> Conditions<P> {
+    pub(crate) fn new(config: P::Config) -> Self {
         Self {
-            config,
+            config: Arc::new(config),
             seed: 0,
             delay: 1_000,
             jitter: 0,
@@ -57,25 +91,25 @@ impl Setup {
 }
 
 #[derive(Debug)]
-enum Event {
-    Deliver { to: usize, from: Index, message: Msg },
-    Timer { node: usize, epoch: u64, timer: Timer, number: u64 },
+enum Event<P: Protocol> {
+    Deliver { to: usize, from: Index, message: P::Msg },
+    Timer { node: usize, epoch: u64, timer: P::Timer, number: u64 },
     Durable { node: usize, epoch: u64 },
     Executed { node: usize, epoch: u64, slot: Slot },
     Request(Batch),
     Restart { node: usize },
 }
 
-struct Node {
-    replica: Option<Pbft>,
+struct Node<P: Protocol> {
+    replica: Option<P>,
     epoch: u64,
-    durable: Vec<Record>,
+    durable: Vec<P::Record>,
     /// Record that is being written, and the effects behind it.
-    writing: Option<Record>,
-    outbox: VecDeque<Out<Pbft>>,
+    writing: Option<P::Record>,
+    outbox: VecDeque<Out<P>>,
     /// True while effects are performed.
     busy: bool,
-    timers: BTreeMap<Timer, u64>,
+    timers: BTreeMap<P::Timer, u64>,
     /// Decided batches that wait for execution, and the executed outcomes.
     decided: BTreeMap<Slot, Option<Batch>>,
     outcomes: BTreeMap<Slot, B256>,
@@ -95,6 +129,8 @@ pub(crate) struct Ledger {
     pub(crate) order_votes: usize,
     /// Time of the first and the last decision of each slot by a correct replica.
     pub(crate) times: BTreeMap<Slot, (Micros, Micros, usize)>,
+    /// Time of the first certificate that clients of a slot get, and the number of them.
+    pub(crate) answers: BTreeMap<Slot, (Micros, usize)>,
     pub(crate) evidence: usize,
     pub(crate) violation: Option<String>,
 }
@@ -107,12 +143,12 @@ impl Ledger {
     }
 }
 
-pub(crate) struct World {
-    pub(crate) setup: Setup,
+pub(crate) struct Net<P: Subject> {
+    pub(crate) setup: Conditions<P>,
     pub(crate) now: Micros,
-    queue: BTreeMap<(Micros, u64), Event>,
+    queue: BTreeMap<(Micros, u64), Event<P>>,
     next: u64,
-    nodes: Vec<Node>,
+    nodes: Vec<Node<P>>,
     rng: ChaCha8Rng,
     /// Replicas that hear only each other, until the world heals.
     pub(crate) cut: BTreeSet<usize>,
@@ -123,9 +159,9 @@ pub(crate) struct World {
     calm: bool,
 }
 
-impl World {
-    pub(crate) fn new(setup: Setup) -> Self {
-        let n = setup.config.quorums.n();
+impl<P: Subject> Net<P> {
+    pub(crate) fn new(setup: Conditions<P>) -> Self {
+        let n = P::quorums(&setup.config).n();
         let node = || Node {
             replica: None,
             epoch: 0,
@@ -163,7 +199,7 @@ impl World {
         !self.setup.traitors.contains(&Index(node as u16)) && !self.setup.silent.contains(&Index(node as u16))
     }
 
-    fn push(&mut self, after: Micros, event: Event) {
+    fn push(&mut self, after: Micros, event: Event<P>) {
         self.queue.insert((self.now + after, self.next), event);
         self.next += 1;
     }
@@ -171,12 +207,16 @@ impl World {
     /// Starts a replica from what is durable.
     fn start(&mut self, node: usize) {
         let (slot, digest) = self.nodes[node].outcomes.last_key_value().map_or((0, B256::ZERO), |(s, d)| (*s, *d));
-        let config = Arc::new(self.setup.config.clone());
+        let config = Arc::clone(&self.setup.config);
         let mut out = Vec::new();
         let log = self.nodes[node].durable.clone();
-        let replica = Pbft::open(Index(node as u16), config, Base { slot, digest }, &log, &mut out);
+        let replica = P::open(Index(node as u16), config, Base { slot, digest }, &log, &mut out);
         self.nodes[node].replica = Some(replica);
         self.effects(node, out);
+        // As a host does: a crash may have come between an execution and what follows from it.
+        for (slot, digest) in self.nodes[node].outcomes.clone() {
+            self.call(node, |replica, now, out| replica.on_input(now, Input::Committed { slot, digest }, out));
+        }
         self.after(node);
     }
 
@@ -225,7 +265,7 @@ impl World {
         false
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: Event<P>) {
         match event {
             Event::Deliver { to, from, message } => {
                 self.delivered += 1;
@@ -265,19 +305,20 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, to: usize, from: Index, message: Msg) {
+    fn deliver(&mut self, to: usize, from: Index, message: P::Msg) {
         // Through bytes, as in a real network.
         let bytes = alloy_rlp::encode(&message);
-        let decoded: Msg = alloy_rlp::Decodable::decode(&mut bytes.as_slice()).expect("encoded messages decode");
+        let decoded: P::Msg = alloy_rlp::Decodable::decode(&mut bytes.as_slice()).expect("encoded messages decode");
         assert_eq!(decoded, message);
-        let Some(checked) = Checked::new(decoded, self.setup.config.domain, |claims| claims.iter().all(is_genuine))
+        let Some(checked) =
+            Checked::new(decoded, P::domain(&self.setup.config), |claims| claims.iter().all(is_genuine))
         else {
             return;
         };
         self.call(to, |replica, now, out| replica.on_message(now, from, checked, out));
     }
 
-    fn call(&mut self, node: usize, act: impl FnOnce(&mut Pbft, Micros, &mut Vec<Out<Pbft>>)) {
+    fn call(&mut self, node: usize, act: impl FnOnce(&mut P, Micros, &mut Vec<Out<P>>)) {
         let mut out = Vec::new();
         let now = self.now;
         if let Some(replica) = &mut self.nodes[node].replica {
@@ -288,7 +329,7 @@ impl World {
     }
 
     /// Queues effects behind earlier ones, and performs what waits for no record.
-    fn effects(&mut self, node: usize, out: Vec<Out<Pbft>>) {
+    fn effects(&mut self, node: usize, out: Vec<Out<P>>) {
         self.nodes[node].outbox.extend(out);
         if !std::mem::replace(&mut self.nodes[node].busy, true) {
             self.perform(node);
@@ -312,7 +353,7 @@ impl World {
         }
     }
 
-    fn effect(&mut self, node: usize, effect: Out<Pbft>) {
+    fn effect(&mut self, node: usize, effect: Out<P>) {
         let me = Index(node as u16);
         let correct = self.is_correct(node);
         match effect {
@@ -325,9 +366,10 @@ impl World {
                 self.push(after, Event::Timer { node, epoch, timer, number });
             }
             Out::Cancel(timer) => drop(self.nodes[node].timers.remove(&timer)),
-            Out::Work { job, crypto: Crypto::Sign(bytes) } => {
-                let signature = sign(me, &bytes);
-                self.call(node, |replica, now, out| replica.on_input(now, Input::Signed { job, signature }, out));
+            Out::Work { job, crypto } => {
+                let lies = self.setup.traitors.contains(&me) && self.rng.random_ratio(1, 4);
+                let input = work(me, job, crypto, lies);
+                self.call(node, |replica, now, out| replica.on_input(now, input, out));
             }
             Out::Decided { slot, batch } => {
                 let digest = batch.as_ref().map_or(NULL, Batch::digest);
@@ -348,18 +390,26 @@ impl World {
             Out::OrderVoted { slot, view } => {
                 self.ledger.order_votes += 1;
                 if correct {
-                    let digest = |record: &Record| match record {
-                        Record::Prepared(vote) => (vote.slot, vote.view) == (slot, view),
-                        _ => false,
-                    };
-                    let durable = self.nodes[node].durable.iter().any(digest);
+                    let durable = self.nodes[node].durable.iter().any(|record| P::locks(record, view, slot, None));
                     self.ledger
                         .must(durable, || format!("{me} announced an order vote in slot {slot} that is not durable"));
                 }
             }
             Out::Want(Want::State { base, .. }) => self.install(node, base),
             Out::Evidence { .. } => self.ledger.evidence += 1,
+            Out::Certificate { slot, digest, answers, .. } => self.certified(node, slot, digest, answers),
             Out::Returned(_) | Out::Proposed { .. } | Out::Stable { .. } => {}
+        }
+    }
+
+    /// A certificate for clients names the outcome that correct replicas have.
+    fn certified(&mut self, node: usize, slot: Slot, digest: B256, answers: bool) {
+        let known = self.ledger.outcomes.get(&slot).copied();
+        self.ledger
+            .must(known == Some(digest), || format!("slot {slot}: {digest} is certified, executed is {known:?}"));
+        if answers && self.is_correct(node) {
+            let answers = self.ledger.answers.entry(slot).or_insert((self.now, 0));
+            answers.1 += 1;
         }
     }
 
@@ -387,25 +437,20 @@ impl World {
         self.cut.contains(&a) == self.cut.contains(&b)
     }
 
-    fn send(&mut self, node: usize, to: To, message: Msg) {
+    fn send(&mut self, node: usize, to: To, message: P::Msg) {
         let me = Index(node as u16);
         if self.setup.silent.contains(&me) {
             return;
         }
         if self.is_correct(node) {
-            let (kind, vote) = match &message {
-                Msg::PrePrepare(p) => (0, Vote { view: p.view, slot: p.slot, digest: p.batch.digest() }),
-                Msg::Prepare(vote) => (1, *vote),
-                Msg::Commit(vote) => (2, *vote),
-                _ => (9, Vote { view: 0, slot: 0, digest: NULL }),
-            };
-            if kind < 9 {
-                let before = *self.ledger.votes.entry((me, kind, vote.view, vote.slot)).or_insert(vote.digest);
-                self.ledger.must(before == vote.digest, || format!("{me} voted twice: {vote:?}, before {before}"));
+            if let Some(vote) = P::vote(&message) {
+                let (kind, view, slot, digest) = vote;
+                let before = *self.ledger.votes.entry((me, kind, view, slot)).or_insert(digest);
+                self.ledger.must(before == digest, || format!("{me} voted twice: {vote:?}, before {before}"));
                 if kind == 2 {
-                    let digest = |record: &Record| *record == Record::Prepared(vote);
-                    let durable = self.nodes[node].durable.iter().any(digest)
-                        || self.nodes[node].outcomes.contains_key(&vote.slot);
+                    let durable =
+                        self.nodes[node].durable.iter().any(|record| P::locks(record, view, slot, Some(digest)))
+                            || self.nodes[node].outcomes.contains_key(&slot);
                     self.ledger.must(durable, || format!("{me} sent {vote:?}, which is not durable"));
                 }
             }
@@ -426,7 +471,7 @@ impl World {
         }
     }
 
-    fn transmit(&mut self, from: usize, to: usize, message: Msg) {
+    fn transmit(&mut self, from: usize, to: usize, message: P::Msg) {
         if !self.connected(from, to) || self.rng.random_ratio(self.setup.lost, 1000) {
             return;
         }
@@ -438,41 +483,18 @@ impl World {
         }
     }
 
-    /// Messages that a traitor sends instead: different proposals, contradictory votes, invented reports, or nothing.
-    fn betray(&mut self, me: Index, to: usize, message: &Msg) -> Vec<Msg> {
+    /// Messages that a traitor sends instead: lies, or nothing.
+    fn betray(&mut self, me: Index, to: usize, message: &P::Msg) -> Vec<P::Msg> {
         if self.calm && self.rng.random_ratio(1, 2) {
             return Vec::new();
         }
-        let other = Batch::new(1, Address::ZERO, vec![Bytes::from(vec![(to % 2) as u8])]);
-        let digest = if self.rng.random_ratio(1, 3) { NULL } else { other.digest() };
-        match (message, self.rng.random_range(0..6)) {
-            (_, 0) => Vec::new(),
-            (Msg::PrePrepare(p), 1..4) => vec![Msg::PrePrepare(PrePrepare { batch: other, ..p.clone() })],
-            (Msg::Prepare(vote) | Msg::Commit(vote), 1..4) => {
-                let vote = Vote { digest, ..*vote };
-                vec![Msg::Prepare(vote), Msg::Commit(vote), message.clone()]
-            }
-            (Msg::ViewChange(leaving), 1..4) => {
-                let signed = &leaving.change;
-                let slots = signed.body.stable.slot + 1..signed.body.stable.slot + 4;
-                let view = self.rng.random_range(0..signed.body.view);
-                let reports: Vec<Report> = slots.map(|slot| Report { slot, digest, view }).collect();
-                let body = ViewChange {
-                    prepared: if self.rng.random() { reports.clone() } else { Vec::new() },
-                    preprepared: reports,
-                    ..signed.body.clone()
-                };
-                let signature = sign(me, &body.signed_bytes(self.setup.config.domain));
-                let change = Signed { signer: me, signature, body };
-                vec![Msg::ViewChange(Leaving { change, proof: leaving.proof.clone() })]
-            }
-            (Msg::NewView(signed), 1..4) => {
-                let mut body = signed.body.clone();
-                if let Some(choice) = body.choices.first_mut() {
-                    *choice = digest;
-                }
-                let signature = sign(me, &body.signed_bytes(self.setup.config.domain));
-                vec![Msg::NewView(Signed { signer: me, signature, body })]
+        let batch = Batch::new(1, Address::ZERO, vec![Bytes::from(vec![(to % 2) as u8])]);
+        let digest = if self.rng.random_ratio(1, 3) { NULL } else { batch.digest() };
+        match self.rng.random_range(0..6) {
+            0 => Vec::new(),
+            1..4 => {
+                let lie = Lie { batch, digest, random: self.rng.random() };
+                P::betray(me, message, lie, P::domain(&self.setup.config))
             }
             _ => vec![message.clone()],
         }
@@ -541,7 +563,7 @@ impl World {
 
     /// Lowest executed slot of all correct replicas.
     pub(crate) fn height(&self) -> Slot {
-        let of = |node: &Node| node.outcomes.last_key_value().map_or(0, |(slot, _)| *slot);
+        let of = |node: &Node<P>| node.outcomes.last_key_value().map_or(0, |(slot, _)| *slot);
         (0..self.nodes.len()).filter(|node| self.is_correct(*node)).map(|node| of(&self.nodes[node])).min().unwrap_or(0)
     }
 
@@ -555,7 +577,7 @@ impl World {
                 "{index}: view {} active {} stable {} decided {} executed {:?} pool {} room {}\n",
                 replica.view(),
                 replica.is_active(),
-                replica.stable().slot,
+                replica.stable(),
                 replica.decided(),
                 node.outcomes.last_key_value().map(|(slot, _)| slot),
                 node.pool.len(),
@@ -565,7 +587,7 @@ impl World {
         text
     }
 
-    pub(crate) fn replica(&self, node: usize) -> Option<&Pbft> {
+    pub(crate) fn replica(&self, node: usize) -> Option<&P> {
         self.nodes[node].replica.as_ref()
     }
 
@@ -581,4 +603,26 @@ pub(crate) fn sign(signer: Index, bytes: &[u8]) -> Bytes {
 
 pub(crate) fn is_genuine(claim: &Claim) -> bool {
     sign(claim.signer, &claim.bytes) == claim.signature
+}
+
+/// Cryptographic work of a replica. A group's signature is that of its name; shares are those of their replicas. A liar's share
+/// is wrong.
+pub(crate) fn work(me: Index, job: u64, crypto: Crypto, lies: bool) -> Input {
+    let share = |signer: Index, bytes: &[u8]| sign(signer, &[b"share".as_slice(), bytes].concat());
+    match crypto {
+        Crypto::Sign(bytes) => Input::Signed { job, signature: sign(me, &bytes) },
+        Crypto::Share { group, bytes } if !lies => {
+            Input::Signed { job, signature: share(me, &[&[group as u8], bytes.as_slice()].concat()) }
+        }
+        Crypto::Share { .. } => Input::Signed { job, signature: Bytes::from_static(b"junk") },
+        Crypto::Combine { group, bytes, shares } => {
+            let signed = [&[group.shares() as u8], bytes.as_slice()].concat();
+            let wrong = |(signer, own): &&(Index, Bytes)| share(*signer, &signed) != *own;
+            let liars: ReplicaSet = shares.iter().filter(wrong).map(|(signer, _)| *signer).collect();
+            let distinct: ReplicaSet = shares.iter().map(|(signer, _)| *signer).collect();
+            assert_eq!(distinct.len(), shares.len(), "a share is counted twice");
+            let result = if liars.is_empty() { Ok(sign(group.signer(), &bytes)) } else { Err(liars) };
+            Input::Combined { job, result }
+        }
+    }
 }

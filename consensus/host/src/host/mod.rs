@@ -275,9 +275,9 @@ impl<P: Protocol> Host<P> {
             Out::Send(to, message) => self.actions.push(Action::Send(to, Frame::Protocol(message))),
             Out::Timer(timer, after) => self.actions.push(Action::Timer(HostTimer::Protocol(timer), after)),
             Out::Cancel(timer) => self.actions.push(Action::Cancel(HostTimer::Protocol(timer))),
-            Out::Work { job, crypto: Crypto::Sign(bytes) } => {
-                let (now, signature) = (self.now, self.scheme.sign(&bytes));
-                self.call(|protocol, out| protocol.on_input(now, Input::Signed { job, signature }, out));
+            Out::Work { job, crypto } => {
+                let (now, input) = (self.now, work(&*self.scheme, job, crypto));
+                self.call(|protocol, out| protocol.on_input(now, input, out));
             }
             Out::Proposed { slot, batch, .. } => {
                 // An order vote belongs to the content that it was cast for.
@@ -301,6 +301,9 @@ impl<P: Protocol> Host<P> {
                 self.actions.push(Action::Stable(base));
             }
             Out::Want(Want::State { base, proof }) => self.want(base, proof),
+            Out::Certificate { slot, digest, signature, answers } => {
+                self.actions.push(Action::Certified { slot, digest, signature, answers });
+            }
             // Its transactions are back in the pool.
             Out::Returned(_) => {}
             Out::Evidence { against, proof } => self.actions.push(Action::Evidence(against, proof)),
@@ -400,6 +403,17 @@ impl<P: Protocol> Host<P> {
         self.actions.push(Action::Committed(meta, outcome));
         let now = self.now;
         self.call(|protocol, out| protocol.on_input(now, Input::Committed { slot, digest }, out));
+    }
+}
+
+/// Does cryptographic work of a protocol.
+fn work(scheme: &dyn Scheme, job: u64, crypto: Crypto) -> Input {
+    match crypto {
+        Crypto::Sign(bytes) => Input::Signed { job, signature: scheme.sign(&bytes) },
+        Crypto::Share { group, bytes } => Input::Signed { job, signature: scheme.share(group, &bytes) },
+        Crypto::Combine { group, bytes, shares } => {
+            Input::Combined { job, result: scheme.combine(group, &bytes, &shares) }
+        }
     }
 }
 

@@ -400,7 +400,7 @@ impl Cluster {
             }
             Action::Halted(_) => drop(self.halted.insert(node)),
             Action::Stable(_) if self.setup.compacts => self.compact(node),
-            Action::Stable(_) | Action::Evidence(..) => {}
+            Action::Stable(_) | Action::Evidence(..) | Action::Certified { .. } => {}
         }
     }
 

@@ -214,11 +214,15 @@ impl<P: Ordering> Replica<P> {
                     };
                     ends.leaves.push(Leaves::Send(to, Arc::new(message), bytes));
                 }
-                Out::Work { job, crypto: Crypto::Sign(_) } => {
+                Out::Work { job, crypto } => {
                     cost += costs.statement(*signatures).0;
                     let mut more = Vec::new();
                     let signature = Bytes::from_static(&[0; 64]);
-                    self.protocol.on_input(now, Input::Signed { job, signature }, &mut more);
+                    let input = match crypto {
+                        Crypto::Sign(_) | Crypto::Share { .. } => Input::Signed { job, signature },
+                        Crypto::Combine { .. } => Input::Combined { job, result: Ok(signature) },
+                    };
+                    self.protocol.on_input(now, input, &mut more);
                     cost += self.absorb(setting, now, more, ends);
                 }
                 Out::Decided { slot, batch: Some(batch) } => self.decide(slot, name_of(&batch), ends),

@@ -1,0 +1,204 @@
+//! Leaving a view, and opening the next one.
+
+use super::{
+    choose::{Choice, ahead, choose, is_bounded, of_view},
+    message::{Msg, NewView, Record, ViewChange, Vote, is_member},
+    replica::{Job, Phase, Sbft, Timer},
+    slots::{Progress, SlotState, Step},
+};
+use crate::core::{Crypto, Out, Outs, Signed, Slot, Statement as _, To, View};
+use alloy_primitives::B256;
+
+impl Sbft {
+    /// Leaves the current view for `view`.
+    pub(super) fn leave(&mut self, view: View, out: &mut Outs<Self>) {
+        self.view = view;
+        self.phase = Phase::Changing;
+        self.attempts += 1;
+        if self.new_view_runs {
+            self.new_view_runs = false;
+            out.push(Out::Cancel(Timer::NewView));
+        }
+        self.end_view(out);
+        out.push(Out::Persist(Record::Left(view)));
+        self.ask_for_change(out);
+    }
+
+    /// Drops proposals, shares and turns of the view that ends: nothing of it may be used in the next one.
+    fn end_view(&mut self, out: &mut Outs<Self>) {
+        for (slot, state) in &mut self.slots {
+            if state.own.help_runs {
+                out.push(Out::Cancel(Timer::Help(*slot)));
+            }
+            for step in Step::ALL {
+                if core::mem::take(state.collect.step(step)) == Progress::Waiting {
+                    out.push(Out::Cancel(Timer::Collect(*slot, step)));
+                }
+            }
+            state.end_view();
+        }
+    }
+
+    /// Has this replica's VIEW-CHANGE signed.
+    pub(super) fn ask_for_change(&mut self, out: &mut Outs<Self>) {
+        self.jobs.retain(|_, job| !matches!(job, Job::ViewChange(_) | Job::NewView(_)));
+        let body = self.report();
+        let bytes = body.signed_bytes(self.config.domain);
+        self.work(Job::ViewChange(body), Crypto::Sign(bytes), out);
+    }
+
+    /// What this replica knows of every slot of its window.
+    fn report(&self) -> ViewChange {
+        let accepted = |(slot, state): (&Slot, &SlotState)| {
+            state.accepted.map(|(view, digest)| Vote { view, slot: *slot, digest })
+        };
+        let proven = |state: &SlotState| state.decided.clone().or_else(|| state.learned.clone());
+        ViewChange {
+            view: self.view,
+            stable: self.stable.clone(),
+            accepted: self.slots.iter().filter_map(accepted).collect(),
+            prepared: self.slots.values().filter_map(|state| state.prepared.clone()).collect(),
+            decided: self.slots.values().filter_map(proven).filter(|own| own.vote.view < self.view).collect(),
+        }
+    }
+
+    /// Sends the signed VIEW-CHANGE.
+    pub(super) fn send_change(&mut self, change: Signed<ViewChange>, out: &mut Outs<Self>) {
+        if change.body.view != self.view || self.phase != Phase::Changing {
+            return;
+        }
+        // The window may have moved on since the report was made.
+        if change.body.stable != self.stable {
+            return self.ask_for_change(out);
+        }
+        self.changes.insert(self.me, change.clone());
+        out.push(Out::Send(To::All, Msg::ViewChange(change)));
+        self.try_open(out);
+    }
+
+    /// Returns true if a VIEW-CHANGE is newer than the known one and has the shape of a correct one.
+    pub(super) fn wants_change(&self, change: &Signed<ViewChange>) -> bool {
+        let known = self.changes.get(&change.signer).is_some_and(|known| known.body.view >= change.body.view);
+        !known
+            && change.signer != self.me
+            && is_member(change.signer, self.config.quorums.n())
+            && change.body.is_well_formed(&self.config)
+    }
+
+    pub(super) fn on_view_change(&mut self, change: Signed<ViewChange>, out: &mut Outs<Self>) {
+        let view = change.body.view;
+        self.on_stable(change.body.stable.clone(), out);
+        self.changes.insert(change.signer, change);
+        // Behind f+1 replicas stands a correct one: its view is worth joining.
+        let (signers, smallest) = ahead(&self.changes, self.view);
+        if let Some(smallest) = smallest.filter(|_| signers.len() >= self.config.quorums.one_correct()) {
+            self.leave(smallest, out);
+        } else if view == self.view {
+            self.try_open(out);
+        }
+    }
+
+    /// Opens the new view as its primary, once enough view changes are there.
+    fn try_open(&mut self, out: &mut Outs<Self>) {
+        if self.phase != Phase::Changing
+            || self.config.primary(self.view) != self.me
+            || self.jobs.values().any(|job| matches!(job, Job::NewView(_)))
+        {
+            return;
+        }
+        let changes: Vec<Signed<ViewChange>> = of_view(&self.changes, self.view).cloned().collect();
+        if changes.len() < self.config.quorums.available() {
+            return;
+        }
+        let body = NewView { view: self.view, changes };
+        let bytes = body.signed_bytes(self.config.domain);
+        self.work(Job::NewView(body), Crypto::Sign(bytes), out);
+    }
+
+    /// Opens the view as its primary.
+    pub(super) fn open_view(&mut self, signed: Signed<NewView>, out: &mut Outs<Self>) {
+        if signed.body.view == self.view && self.phase == Phase::Changing {
+            out.push(Out::Send(To::All, Msg::NewView(signed.clone())));
+            self.enter(signed, out);
+        }
+    }
+
+    /// Returns true if a NEW-VIEW opens the view that the replica is in, or a later one.
+    pub(super) fn wants_opening(&self, signed: &Signed<NewView>) -> bool {
+        let view = signed.body.view;
+        let later = view > self.view || view == self.view && self.phase == Phase::Changing;
+        later && is_bounded(&self.config, signed)
+    }
+
+    /// Enters a view with the choices that follow from its NEW-VIEW.
+    pub(super) fn enter(&mut self, signed: Signed<NewView>, out: &mut Outs<Self>) {
+        if !self.wants_opening(&signed) {
+            return;
+        }
+        let view = signed.body.view;
+        self.attempts += u32::from(view > self.view);
+        (self.view, self.phase) = (view, Phase::Active);
+        self.jobs.retain(|_, job| !matches!(job, Job::ViewChange(_) | Job::NewView(_)));
+        self.choice = self.chosen(&signed.body);
+        self.end_view(out);
+        self.restart_progress(out);
+        // In force before anything of the view is signed.
+        out.push(Out::Persist(Record::Entered(signed.clone())));
+        let from = signed.signer;
+        self.opening = Some(signed);
+        self.on_stable(self.choice.stable.clone(), out);
+        self.next = self.choice.last().max(self.stable.checkpoint.slot) + 1;
+        let choice = core::mem::take(&mut self.choice);
+        let digests: Vec<(Slot, B256)> = choice.digests().filter(|(slot, _)| self.in_window(*slot)).collect();
+        let decisions = choice.slots.iter().filter_map(|(_, decision)| decision.clone()).collect::<Vec<_>>();
+        self.choice = choice;
+        for (slot, digest) in digests {
+            self.fill(slot, digest, out);
+        }
+        for decision in decisions {
+            self.on_decision(from, decision, out);
+        }
+    }
+
+    /// Choices of a NEW-VIEW.
+    pub(super) fn chosen(&self, body: &NewView) -> Choice {
+        choose(&self.config, body.changes.iter().map(|change| &change.body))
+    }
+
+    /// Accepts a choice of the view, or fetches its batch.
+    fn fill(&mut self, slot: Slot, digest: B256, out: &mut Outs<Self>) {
+        let view = self.view;
+        if self.has(digest) {
+            self.accept(Vote { view, slot, digest }, out);
+            return;
+        }
+        self.slots.entry(slot).or_default().missing = Some((view, digest));
+        // A replica that reports the batch has it, if it is correct; repetition asks all.
+        let holds = |change: &&Signed<ViewChange>| {
+            let accepted = change.body.accepted.iter().any(|vote| (vote.slot, vote.digest) == (slot, digest));
+            accepted && change.signer != self.me
+        };
+        let holder = self.opening.as_ref().and_then(|opening| opening.body.changes.iter().find(holds));
+        out.extend(holder.map(|change| Out::Send(To::One(change.signer), Msg::Fetch(digest))));
+    }
+
+    /// Accepts choices of the view whose batches are at hand.
+    pub(super) fn fill_missing(&mut self, out: &mut Outs<Self>) {
+        let missing = |(slot, state): (&Slot, &SlotState)| {
+            state.missing.filter(|(view, _)| *view == self.view).map(|(_, digest)| (*slot, digest))
+        };
+        let due: Vec<(Slot, B256)> = self.slots.iter().filter_map(missing).collect();
+        for (slot, digest) in due {
+            if self.is_active() && self.has(digest) {
+                self.accept(Vote { view: self.view, slot, digest }, out);
+            }
+        }
+    }
+
+    /// The first slot that the view's primary may propose for after a restart.
+    pub(super) fn first_free(&self) -> Slot {
+        let accepted = self.slots.iter().rev().find(|(_, state)| state.accepted_in(self.view).is_some());
+        let last = accepted.map_or(0, |(slot, _)| *slot);
+        last.max(self.filled()).max(self.stable.checkpoint.slot) + 1
+    }
+}

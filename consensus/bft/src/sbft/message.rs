@@ -1,0 +1,445 @@
+//! Messages and log records.
+
+use crate::core::{
+    Base, Batch, Claim, Domain, Group, Index, MAX_REPLICAS, Message, Signed, Slot, Statement, View, short,
+};
+use alloy_primitives::{B256, Bytes};
+use alloy_rlp::{
+    BufMut, Decodable, Encodable, Error, RlpDecodable, RlpDecodableWrapper, RlpEncodable, RlpEncodableWrapper,
+};
+
+/// A message between replicas. Shares are checked when they are combined, everything else before it is handled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Msg {
+    /// The primary's proposal: PRE-PREPARE.
+    PrePrepare(PrePrepare),
+    /// Shares of σ and τ, for the commit collectors: SIGN-SHARE.
+    SignShare(SignShare),
+    /// A replica's share over a prepared batch, for the commit collectors: COMMIT.
+    Commit(CommitShare),
+    /// τ over a proposal: PREPARE.
+    Prepare(Certificate),
+    /// A decision with its proof: FULL-COMMIT-PROOF and FULL-COMMIT-PROOF-SLOW.
+    Decided(Decision),
+    /// A share of π over the state after a slot, for the execution collectors: SIGN-STATE.
+    SignState(StateShare),
+    /// π over the state after a slot: FULL-EXECUTE-PROOF.
+    Executed(Executed, Bytes),
+    /// A share of τ over a checkpoint.
+    SignCheckpoint(StateShare),
+    /// A stable checkpoint.
+    Stable(Stable),
+    /// Two proposals of one slot and view by its primary.
+    Equivocation(Box<[Signed<Proposal>; 2]>),
+    /// A replica gives up its view.
+    ViewChange(Signed<ViewChange>),
+    /// A primary opens its view.
+    NewView(Signed<NewView>),
+    /// Asks for a batch by digest.
+    Fetch(B256),
+    /// Answers [`Msg::Fetch`].
+    Fetched(Batch),
+    /// Tells how far a replica is, so that others repeat what it misses.
+    Status(Status),
+}
+
+/// Batch of a slot in a view: what σ and τ sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, RlpEncodable, RlpDecodable)]
+pub struct Vote {
+    /// View.
+    pub view: View,
+    /// Slot.
+    pub slot: Slot,
+    /// Digest of the batch, [`NULL`](crate::NULL) for the null filler.
+    pub digest: B256,
+}
+
+/// A vote that has τ: what the second τ signs. The paper signs τ itself, which says the same where signatures are unique.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodableWrapper, RlpDecodableWrapper)]
+pub struct Prepared(pub Vote);
+
+/// The statement of a primary's signature under its proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodableWrapper, RlpDecodableWrapper)]
+pub struct Proposal(pub Vote);
+
+/// The state after a slot: what π signs. A client trusts it; nothing is dropped because of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Executed {
+    /// Slot.
+    pub slot: Slot,
+    /// Digest of the outcome.
+    pub digest: B256,
+}
+
+/// The state after a slot as a checkpoint: signed by τ, so that f+c+1 correct replicas have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Checkpoint {
+    /// Slot.
+    pub slot: Slot,
+    /// Digest of the outcome.
+    pub digest: B256,
+}
+
+impl From<Base> for Checkpoint {
+    fn from(Base { slot, digest }: Base) -> Self {
+        Self { slot, digest }
+    }
+}
+
+impl From<Checkpoint> for Base {
+    fn from(Checkpoint { slot, digest }: Checkpoint) -> Self {
+        Self { slot, digest }
+    }
+}
+
+/// PRE-PREPARE. The signature makes two of them evidence.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct PrePrepare {
+    /// The signed statement.
+    pub signed: Signed<Proposal>,
+    /// The batch with its digest.
+    pub batch: Batch,
+}
+
+/// SIGN-SHARE.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct SignShare {
+    /// The vote.
+    pub vote: Vote,
+    /// Share of σ, empty if the replica takes no part in the fast path.
+    pub fast: Bytes,
+    /// Share of τ.
+    pub slow: Bytes,
+}
+
+/// COMMIT.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct CommitShare {
+    /// The vote.
+    pub vote: Vote,
+    /// Share of τ over [`Prepared`].
+    pub share: Bytes,
+}
+
+/// SIGN-STATE, or the share of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct StateShare {
+    /// Slot.
+    pub slot: Slot,
+    /// Digest of the outcome.
+    pub digest: B256,
+    /// The share.
+    pub share: Bytes,
+}
+
+/// τ over a vote: no other batch has it in that view.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Certificate {
+    /// The vote.
+    pub vote: Vote,
+    /// Signature of [`Group::Slow`].
+    pub signature: Bytes,
+}
+
+/// A decision and its proof: σ over the vote, or τ over the prepared vote.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Decision {
+    /// The vote.
+    pub vote: Vote,
+    /// Group that signed: [`Group::All`] or [`Group::Fast`] the vote, [`Group::Slow`] the prepared vote.
+    pub group: Group,
+    /// Its signature.
+    pub signature: Bytes,
+}
+
+/// A checkpoint with its proof, none for the genesis state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Stable {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// Signature of [`Group::Slow`].
+    pub signature: Bytes,
+}
+
+/// VIEW-CHANGE.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct ViewChange {
+    /// The view to enter.
+    pub view: View,
+    /// The stable checkpoint.
+    pub stable: Stable,
+    /// Per slot the batch that was accepted in the highest view, ascending by slot.
+    pub accepted: Vec<Vote>,
+    /// Per slot τ of the highest view, ascending by slot.
+    pub prepared: Vec<Certificate>,
+    /// Per decided slot its proof, ascending by slot.
+    pub decided: Vec<Decision>,
+}
+
+/// NEW-VIEW. Its choices follow from the view changes: every replica computes them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct NewView {
+    /// The view.
+    pub view: View,
+    /// View changes of n-f replicas or more, ascending by signer.
+    pub changes: Vec<Signed<ViewChange>>,
+}
+
+/// STATUS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Status {
+    /// View that the replica is in, or changes to.
+    pub view: View,
+    /// True if the view is open at the replica.
+    pub active: bool,
+    /// Stable checkpoint.
+    pub stable: Slot,
+    /// Every slot up to this one is decided.
+    pub decided: Slot,
+}
+
+impl Statement for Vote {
+    const KIND: u8 = 0x51;
+}
+
+impl Statement for Prepared {
+    const KIND: u8 = 0x52;
+}
+
+impl Statement for Proposal {
+    const KIND: u8 = 0x53;
+}
+
+impl Statement for Executed {
+    const KIND: u8 = 0x54;
+}
+
+impl Statement for Checkpoint {
+    const KIND: u8 = 0x55;
+}
+
+impl Statement for ViewChange {
+    const KIND: u8 = 0x56;
+}
+
+impl Statement for NewView {
+    const KIND: u8 = 0x57;
+}
+
+fn claim(group: Group, statement: &impl Statement, domain: Domain, signature: &Bytes) -> Claim {
+    Claim { signer: group.signer(), bytes: statement.signed_bytes(domain), signature: signature.clone() }
+}
+
+impl Certificate {
+    /// The claim that a host has to verify.
+    pub(super) fn claim(&self, domain: Domain) -> Claim {
+        claim(Group::Slow, &self.vote, domain, &self.signature)
+    }
+}
+
+impl Decision {
+    /// The claim that a host has to verify.
+    pub(super) fn claim(&self, domain: Domain) -> Claim {
+        match self.group {
+            Group::Slow => claim(Group::Slow, &Prepared(self.vote), domain, &self.signature),
+            group => claim(group, &self.vote, domain, &self.signature),
+        }
+    }
+
+    /// Returns true if the group is one that decides.
+    pub(super) const fn is_of_deciding_group(&self) -> bool {
+        matches!(self.group, Group::All | Group::Fast | Group::Slow)
+    }
+}
+
+impl Stable {
+    /// The genesis state needs no proof.
+    pub(super) fn claim(&self, domain: Domain) -> Option<Claim> {
+        (self.checkpoint.slot > 0).then(|| claim(Group::Slow, &self.checkpoint, domain, &self.signature))
+    }
+}
+
+impl Executed {
+    /// The claim of a client's certificate, see [`Out::Certificate`](crate::Out::Certificate).
+    #[must_use]
+    pub fn claim(&self, domain: Domain, signature: &Bytes) -> Claim {
+        claim(Group::State, self, domain, signature)
+    }
+}
+
+impl ViewChange {
+    fn claims(&self, domain: Domain, claims: &mut Vec<Claim>) {
+        claims.extend(self.stable.claim(domain));
+        claims.extend(self.prepared.iter().map(|certificate| certificate.claim(domain)));
+        claims.extend(self.decided.iter().map(|decision| decision.claim(domain)));
+    }
+}
+
+impl Msg {
+    const fn kind(&self) -> u8 {
+        match self {
+            Self::PrePrepare(_) => 1,
+            Self::SignShare(_) => 2,
+            Self::Commit(_) => 3,
+            Self::Prepare(_) => 4,
+            Self::Decided(_) => 5,
+            Self::SignState(_) => 6,
+            Self::Executed(..) => 7,
+            Self::SignCheckpoint(_) => 8,
+            Self::Stable(_) => 9,
+            Self::Equivocation(_) => 10,
+            Self::ViewChange(_) => 11,
+            Self::NewView(_) => 12,
+            Self::Fetch(_) => 13,
+            Self::Fetched(_) => 14,
+            Self::Status(_) => 15,
+        }
+    }
+
+    /// Calls `act` with every part of the body, in order.
+    fn parts(&self, act: &mut dyn FnMut(&dyn Encodable)) {
+        match self {
+            Self::PrePrepare(body) => act(body),
+            Self::SignShare(body) => act(body),
+            Self::Commit(body) => act(body),
+            Self::Prepare(body) => act(body),
+            Self::Decided(body) => act(body),
+            Self::SignState(body) | Self::SignCheckpoint(body) => act(body),
+            Self::Executed(body, signature) => {
+                act(body);
+                act(signature);
+            }
+            Self::Stable(body) => act(body),
+            Self::Equivocation(both) => {
+                act(&both[0]);
+                act(&both[1]);
+            }
+            Self::ViewChange(body) => act(body),
+            Self::NewView(body) => act(body),
+            Self::Fetch(body) => act(body),
+            Self::Fetched(body) => act(body),
+            Self::Status(body) => act(body),
+        }
+    }
+}
+
+/// Encodes a byte of kind, then the body.
+impl Encodable for Msg {
+    fn encode(&self, out: &mut dyn BufMut) {
+        out.put_u8(self.kind());
+        self.parts(&mut |part| part.encode(out));
+    }
+
+    fn length(&self) -> usize {
+        let mut length = 1;
+        self.parts(&mut |part| length += part.length());
+        length
+    }
+}
+
+impl Decodable for Msg {
+    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
+        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
+        *bytes = rest;
+        Ok(match kind {
+            1 => Self::PrePrepare(Decodable::decode(bytes)?),
+            2 => Self::SignShare(Decodable::decode(bytes)?),
+            3 => Self::Commit(Decodable::decode(bytes)?),
+            4 => Self::Prepare(Decodable::decode(bytes)?),
+            5 => Self::Decided(Decodable::decode(bytes)?),
+            6 => Self::SignState(Decodable::decode(bytes)?),
+            7 => Self::Executed(Decodable::decode(bytes)?, Decodable::decode(bytes)?),
+            8 => Self::SignCheckpoint(Decodable::decode(bytes)?),
+            9 => Self::Stable(Decodable::decode(bytes)?),
+            10 => Self::Equivocation(Box::new([Decodable::decode(bytes)?, Decodable::decode(bytes)?])),
+            11 => Self::ViewChange(Decodable::decode(bytes)?),
+            12 => {
+                let signed: Signed<NewView> = Decodable::decode(bytes)?;
+                if signed.body.changes.len() > MAX_REPLICAS {
+                    return Err(Error::Custom("more view changes than replicas"));
+                }
+                Self::NewView(signed)
+            }
+            13 => Self::Fetch(Decodable::decode(bytes)?),
+            14 => Self::Fetched(Decodable::decode(bytes)?),
+            15 => Self::Status(Decodable::decode(bytes)?),
+            _ => return Err(Error::Custom("unknown kind of message")),
+        })
+    }
+}
+
+impl Message for Msg {
+    fn claims(&self, domain: Domain, claims: &mut Vec<Claim>) {
+        match self {
+            Self::PrePrepare(proposal) => claims.push(proposal.signed.claim(domain)),
+            Self::Prepare(certificate) => claims.push(certificate.claim(domain)),
+            Self::Decided(decision) => claims.push(decision.claim(domain)),
+            Self::Executed(executed, signature) => claims.push(executed.claim(domain, signature)),
+            Self::Stable(stable) => claims.extend(stable.claim(domain)),
+            Self::Equivocation(both) => claims.extend(both.iter().map(|signed| signed.claim(domain))),
+            Self::ViewChange(signed) => {
+                claims.push(signed.claim(domain));
+                signed.body.claims(domain, claims);
+            }
+            Self::NewView(signed) => {
+                claims.push(signed.claim(domain));
+                let first = claims.len();
+                for change in &signed.body.changes {
+                    claims.push(change.claim(domain));
+                    change.body.claims(domain, claims);
+                }
+                // Many view changes carry the same certificates.
+                claims[first..].sort_unstable_by(|a, b| {
+                    (a.signer, &a.bytes, &a.signature).cmp(&(b.signer, &b.bytes, &b.signature))
+                });
+                claims.dedup();
+            }
+            _ => {}
+        }
+    }
+
+    fn label(&self) -> u64 {
+        let of = |vote: &Vote| vote.view ^ vote.slot << 16 ^ short(&vote.digest);
+        let fields = match self {
+            Self::PrePrepare(body) => of(&body.signed.body.0),
+            Self::SignShare(body) => of(&body.vote),
+            Self::Commit(body) => of(&body.vote),
+            Self::Prepare(body) => of(&body.vote),
+            Self::Decided(body) => of(&body.vote) ^ (body.group as u64) << 40,
+            Self::SignState(body) | Self::SignCheckpoint(body) => body.slot << 16 ^ short(&body.digest),
+            Self::Executed(body, _) => body.slot << 16 ^ short(&body.digest),
+            Self::Stable(body) => body.checkpoint.slot << 16 ^ short(&body.checkpoint.digest),
+            Self::Equivocation(both) => of(&both[0].body.0).rotate_left(1) ^ of(&both[1].body.0),
+            Self::ViewChange(signed) => signed.body.view ^ signed.body.stable.checkpoint.slot << 16,
+            Self::NewView(signed) => signed.body.view,
+            Self::Fetch(digest) => short(digest),
+            Self::Fetched(batch) => short(&batch.digest()),
+            Self::Status(status) => status.view ^ status.stable << 16 ^ status.decided << 32,
+        };
+        u64::from(self.kind()) << 56 ^ fields
+    }
+}
+
+/// A record of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A batch that this replica may have to vouch for. Before any other record that names it.
+    Batch(Batch),
+    /// The proposal that this replica made or accepted. Before PRE-PREPARE or SIGN-SHARE.
+    Accepted(Vote),
+    /// τ over a vote, the order vote. Before COMMIT.
+    Prepared(Certificate),
+    /// A decision. Before its execution is reported.
+    Decided(Decision),
+    /// The replica has left all views below. Before VIEW-CHANGE.
+    Left(View),
+    /// The replica has entered a view. Before the view's shares: after a crash no other batch may take the place of a choice.
+    Entered(Signed<NewView>),
+    /// A checkpoint is stable: records of its slots and below can go.
+    Stable(Stable),
+}
+
+/// Returns true if the signer is one of `n` replicas.
+pub(super) const fn is_member(signer: Index, n: usize) -> bool {
+    (signer.0 as usize) < n
+}

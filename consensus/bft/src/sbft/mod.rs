@@ -1,0 +1,45 @@
+//! SBFT: collectors and threshold signatures, a fast path beside linear PBFT, and a single message to the client.
+//!
+//! ```text
+//!            PRE-PREPARE        SIGN-SHARE             FULL-COMMIT-PROOF
+//! primary ──────────────► all ─────────────► collector ─────────────────► all          fast: σ of 3f+c+1
+//!                               σ and τ          │ PREPARE: τ of 2f+c+1
+//!                                                └──────► all ──COMMIT──► collector ──► all    slow: τ over τ
+//!
+//!           executed: SIGN-STATE                 FULL-EXECUTE-PROOF
+//!       all ─────────────────► execution collector ─────────────────► all             π of f+1
+//!                                      └──► one message to each client
+//! ```
+//!
+//! n = 3f+2c+1. A slot has c+1 collectors, one after the other; the primary is the last one, to which replicas turn where no
+//! collector answers. Both paths run at the same time and either decides; the view change respects both, see `choose.rs`.
+//!
+//! Corrections to the paper: slots are dropped only below a checkpoint that τ signs, since π may have a single correct signer and
+//! a fast decision names no state. The second τ signs the prepared vote instead of the first τ. The shortened view change of
+//! section V-G.1 is left out.
+//!
+//! Paper: Gueta et al., *SBFT: a Scalable and Decentralized Trust Infrastructure*.
+
+mod replica;
+mod normal;
+mod collect;
+mod execute;
+mod change;
+mod choose;
+mod repeat;
+mod restart;
+#[cfg(feature = "mutations")]
+mod inspect;
+mod slots;
+mod message;
+mod config;
+
+#[cfg(feature = "mutations")]
+pub use config::Mutation;
+pub use config::{Config, FastWait, Paths, Replies};
+pub use message::{
+    Certificate, Checkpoint, CommitShare, Decision, Executed, Msg, NewView, PrePrepare, Prepared, Proposal, Record,
+    SignShare, Stable, StateShare, Status, ViewChange, Vote,
+};
+pub use replica::{Sbft, Timer};
+pub use slots::Step;

@@ -1,0 +1,456 @@
+//! Every reachable state of one slot with one Byzantine replica, on the real state machine.
+//!
+//! The correct replicas are the real ones. The Byzantine replica, wherever it sits, signs everything at any time, proposes any
+//! batch to any replica as a primary, and reports anything in a view change. Correct primaries propose a batch of their own where
+//! the slot is empty. Every correct replica may lose patience at any time. In no state may two batches both have the shares of a
+//! decision, on whatever path and in whatever view.
+//!
+//! The search stays small by reductions that lose nothing:
+//! - Collectors are left out: a certificate may reach any replica at any time once enough shares over it are out. No collector,
+//!   correct or not, can do more.
+//! - Decisions are counted where their shares are sent. A replica that learns one reports its proof, which can only bring the next
+//!   view to the decided batch; so none is delivered.
+//! - View changes reach the primary of their view all at once: a replica that would join a view by them may lose patience instead.
+
+use super::lab::{batch, certificate, signed};
+use crate::world::work;
+use alloy_primitives::B256;
+use phalanx_bft::{
+    Base, Batch, Checked, Domain, Index, Input, Out, Protocol as _, Quorums, Signed, View,
+    sbft::{Config, Msg, Mutation, NewView, PrePrepare, Proposal, Record, Sbft, Timer, ViewChange, Vote},
+};
+use std::{
+    collections::{BTreeSet, HashSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
+
+const SLOT: u64 = 1;
+
+struct Search {
+    config: Arc<Config>,
+    byzantine: u16,
+    views: View,
+    batches: [Batch; 2],
+    /// Crashes of correct replicas in one history.
+    crashes: usize,
+}
+
+#[derive(Clone)]
+struct State {
+    replicas: Vec<Option<Arc<Sbft>>>,
+    /// Proposals and shares that each correct replica has sent.
+    sent: Vec<BTreeSet<Sent>>,
+    changes: Vec<Vec<Arc<Signed<ViewChange>>>>,
+    openings: Vec<Arc<Signed<NewView>>>,
+    logs: Vec<Arc<Vec<Record>>>,
+    crashes: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Sent {
+    Proposal(View, B256),
+    /// Share of τ, and of σ if true.
+    Share(View, B256, bool),
+    Commit(View, B256),
+}
+
+impl Search {
+    fn new(n: usize, byzantine: u16, views: View, mutation: Option<Mutation>) -> Self {
+        let config = Config { mutation, ..Config::new(Quorums::new(n, 1).expect("a legal size"), Domain::default()) };
+        Self { config: Arc::new(config), byzantine, views, batches: [batch(1), batch(2)], crashes: 0 }
+    }
+
+    const fn with_crashes(mut self, crashes: usize) -> Self {
+        self.crashes = crashes;
+        self
+    }
+
+    fn n(&self) -> usize {
+        self.config.quorums.n()
+    }
+
+    fn initial(&self) -> State {
+        let n = self.n();
+        let mut state = State {
+            replicas: vec![None; n],
+            sent: vec![BTreeSet::new(); n],
+            changes: vec![Vec::new(); n],
+            openings: Vec::new(),
+            logs: vec![Arc::default(); n],
+            crashes: 0,
+        };
+        for node in (0..n).filter(|node| *node != usize::from(self.byzantine)) {
+            self.start(&mut state, node);
+        }
+        state
+    }
+
+    /// Opens a replica from its log.
+    fn start(&self, state: &mut State, node: usize) {
+        let (mut out, log) = (Vec::new(), Arc::clone(&state.logs[node]));
+        let me = Index(node as u16);
+        let mut replica = Sbft::open(me, Arc::clone(&self.config), Base::default(), &log, &mut out);
+        replica.on_input(0, Input::Pending(Some(0)), &mut out);
+        state.replicas[node] = Some(Arc::new(replica));
+        self.note(state, node, out);
+    }
+
+    /// The states after a correct replica has done something, if that counts: it goes on, or it crashes with any prefix of its new
+    /// records durable, and all effects before the next record.
+    fn with(
+        &self,
+        state: &State,
+        node: usize,
+        act: impl FnOnce(&mut Sbft, &mut Vec<Out<Sbft>>),
+        counts: impl FnOnce(&Sbft) -> bool,
+    ) -> Vec<State> {
+        let mut out = Vec::new();
+        let mut replica = Sbft::clone(state.replicas[node].as_ref().expect("a correct replica"));
+        act(&mut replica, &mut out);
+        if !counts(&replica) {
+            return Vec::new();
+        }
+        let mut states = Vec::new();
+        if state.crashes < self.crashes {
+            let ends = (0..out.len()).filter(|at| matches!(out[*at], Out::Persist(_))).chain([out.len()]);
+            for end in ends {
+                let mut crashed = state.clone();
+                crashed.crashes += 1;
+                let log = Arc::make_mut(&mut crashed.logs[node]);
+                for effect in &out[..end] {
+                    match effect {
+                        Out::Persist(record) => log.push(record.clone()),
+                        Out::Send(_, message) => keep(&mut crashed.sent[node], message),
+                        _ => {}
+                    }
+                }
+                self.start(&mut crashed, node);
+                states.push(crashed);
+            }
+        }
+        let mut state = state.clone();
+        state.replicas[node] = Some(Arc::new(replica));
+        self.note(&mut state, node, out);
+        states.push(state);
+        states
+    }
+
+    /// Keeps what was sent; signs, fetches and proposes at once.
+    fn note(&self, state: &mut State, node: usize, out: Vec<Out<Sbft>>) {
+        let me = Index(node as u16);
+        for effect in out {
+            let mut more = Vec::new();
+            let replica = Arc::make_mut(state.replicas[node].as_mut().expect("a correct replica"));
+            match effect {
+                Out::Persist(record) if self.crashes > 0 => Arc::make_mut(&mut state.logs[node]).push(record),
+                Out::Send(_, Msg::ViewChange(change)) => {
+                    if state.changes[node].iter().all(|known| known.body.view != change.body.view) {
+                        state.changes[node].push(Arc::new(change));
+                    }
+                }
+                Out::Send(_, Msg::NewView(opening)) => state.openings.push(Arc::new(opening)),
+                Out::Send(_, Msg::Fetch(digest)) => {
+                    let known = self.batches.iter().find(|batch| batch.digest() == digest);
+                    let fetched = trusted(Msg::Fetched(known.expect("only known batches are chosen").clone()));
+                    replica.on_message(0, Index(u16::from(node == 0)), fetched, &mut more);
+                }
+                Out::Send(_, message) => keep(&mut state.sent[node], &message),
+                Out::Work { job, crypto } => replica.on_input(0, work(me, job, crypto, false), &mut more),
+                _ => {}
+            }
+            self.note(state, node, more);
+        }
+        // A collector keeps its own share to itself, and a correct primary proposes as soon as it can.
+        let replica = state.replicas[node].as_ref().expect("a correct replica");
+        let view = replica.view();
+        if replica.is_active() {
+            for own in shares(replica) {
+                state.sent[node].insert(own);
+            }
+        }
+        let replica = state.replicas[node].as_mut().expect("a correct replica");
+        let free = replica.room() > 0 && replica.free_slot() == SLOT;
+        if free && !state.sent[node].iter().any(|sent| matches!(sent, Sent::Proposal(of, _) if *of == view)) {
+            let mut out = Vec::new();
+            let own = self.batches[(view % 2) as usize].clone();
+            Arc::make_mut(replica).on_input(0, Input::Batch(own), &mut out);
+            self.note(state, node, out);
+        }
+    }
+
+    /// Certificates of τ that enough shares are out for.
+    fn certificates(&self, state: &State) -> Vec<Vote> {
+        self.voted(state, self.config.slow(), |sent| match sent {
+            Sent::Share(view, digest, _) => Some((*view, *digest)),
+            _ => None,
+        })
+    }
+
+    /// Batches that enough shares for a decision are out for.
+    fn decidable(&self, state: &State) -> BTreeSet<B256> {
+        let fast = self.voted(state, self.config.fast(), |sent| match sent {
+            Sent::Share(view, digest, true) => Some((*view, *digest)),
+            _ => None,
+        });
+        let slow = self.voted(state, self.config.slow(), |sent| match sent {
+            Sent::Commit(view, digest) => Some((*view, *digest)),
+            _ => None,
+        });
+        fast.into_iter().chain(slow).map(|vote| vote.digest).collect()
+    }
+
+    fn voted(&self, state: &State, needed: usize, of: impl Fn(&Sent) -> Option<(View, B256)>) -> Vec<Vote> {
+        let all: BTreeSet<(View, B256)> = state.sent.iter().flatten().filter_map(&of).collect();
+        let count =
+            |vote: &(View, B256)| state.sent.iter().filter(|sent| sent.iter().any(|s| of(s) == Some(*vote))).count();
+        // The Byzantine replica signs all.
+        let enough = all.into_iter().filter(|vote| count(vote) + 1 >= needed);
+        enough.map(|(view, digest)| Vote { view, slot: SLOT, digest }).collect()
+    }
+
+    /// Reports of the Byzantine replica for a view: any accepted batch in any view, and any certificate that there is.
+    fn reports(&self, state: &State, view: View) -> Vec<ViewChange> {
+        let mut accepted = vec![Vec::new()];
+        for batch in &self.batches {
+            accepted.extend((0..view).map(|view| vec![Vote { view, slot: SLOT, digest: batch.digest() }]));
+        }
+        let mut prepared = vec![Vec::new()];
+        let known = self.certificates(state).into_iter().filter(|vote| vote.view < view);
+        prepared.extend(known.map(|vote| vec![certificate(vote)]));
+        let mut reports = Vec::new();
+        for accepted in &accepted {
+            for prepared in &prepared {
+                let (accepted, prepared) = (accepted.clone(), prepared.clone());
+                reports.push(ViewChange { view, accepted, prepared, ..ViewChange::default() });
+            }
+        }
+        reports
+    }
+
+    /// NEW-VIEWs that may open a view: from every set of n-f view changes or more, those of correct replicas as they are.
+    fn openings(&self, state: &State, view: View) -> Vec<Arc<Signed<NewView>>> {
+        let primary = usize::from(self.config.primary(view).0);
+        let of_view = |node: usize| state.changes[node].iter().find(|change| change.body.view == view);
+        let correct: Vec<_> = (0..self.n()).filter_map(|node| Some((node, of_view(node)?))).collect();
+        let lies: Vec<_> = self.reports(state, view).into_iter().map(|body| signed(self.byzantine, body)).collect();
+        let mut choices = HashSet::new();
+        let mut openings = Vec::new();
+        for mask in 0..1u32 << correct.len() {
+            let chosen = correct.iter().enumerate().filter(|(at, _)| mask >> at & 1 == 1).map(|(_, change)| change);
+            let honest: Vec<_> = chosen.collect();
+            // A correct primary has its own view change.
+            if primary != usize::from(self.byzantine) && honest.iter().all(|(node, _)| *node != primary) {
+                continue;
+            }
+            for lie in core::iter::once(None).chain(lies.iter().map(Some)) {
+                let mut changes: Vec<_> = honest.iter().map(|(_, change)| (***change).clone()).collect();
+                changes.extend(lie.cloned());
+                if changes.len() < self.config.quorums.available() {
+                    continue;
+                }
+                changes.sort_unstable_by_key(|change| change.signer);
+                let opening = signed(primary as u16, NewView { view, changes });
+                // Replicas act by the choice alone.
+                if choices.insert(Sbft::choices(&self.config, &opening)) {
+                    openings.push(Arc::new(opening));
+                }
+            }
+        }
+        openings
+    }
+
+    fn successors(&self, state: &State, next: &mut Vec<State>) {
+        for node in 0..self.n() {
+            let Some(replica) = &state.replicas[node] else { continue };
+            let (view, me) = (replica.view(), Index(node as u16));
+            if replica.is_active() {
+                self.propose(state, node, view, next);
+                for vote in self.certificates(state).into_iter().filter(|vote| vote.view == view) {
+                    let from = Index(u16::from(node == 0));
+                    let message = trusted(Msg::Prepare(certificate(vote)));
+                    let before = replica.prepared_views(SLOT);
+                    let deliver = |replica: &mut Sbft, out: &mut Vec<_>| replica.on_message(0, from, message, out);
+                    next.extend(self.with(state, node, deliver, |replica| replica.prepared_views(SLOT) != before));
+                }
+            }
+            if view < self.views {
+                let timer = if replica.is_active() { Timer::Progress } else { Timer::NewView };
+                next.extend(self.with(state, node, |replica, out| replica.on_timer(0, timer, out), |_| true));
+            }
+            for of in view.max(1)..=self.views {
+                if of == view && replica.is_active() {
+                    continue;
+                }
+                let primary = self.config.primary(of);
+                // A correct primary opens a view once, a Byzantine one for every replica as it likes.
+                let byzantine = primary.0 == self.byzantine;
+                let opened: Vec<_> = state.openings.iter().filter(|opening| opening.body.view == of).cloned().collect();
+                let openings = match (byzantine, opened.is_empty()) {
+                    (false, false) => opened,
+                    (false, true) if primary != me => continue,
+                    _ => self.openings(state, of),
+                };
+                for opening in openings {
+                    let message = trusted(Msg::NewView((*opening).clone()));
+                    let deliver = |replica: &mut Sbft, out: &mut Vec<Out<Sbft>>| {
+                        // The own NEW-VIEW is entered like that of another.
+                        replica.on_message(0, Index(u16::from(node == 0)), message, out);
+                    };
+                    let mut entered =
+                        self.with(state, node, deliver, |replica| replica.is_active() && replica.view() == of);
+                    if primary == me {
+                        entered.iter_mut().for_each(|state| state.openings.push(Arc::clone(&opening)));
+                    }
+                    next.extend(entered);
+                }
+            }
+        }
+    }
+
+    /// Delivers a proposal: the correct primary's, or anything from a Byzantine one.
+    fn propose(&self, state: &State, node: usize, view: View, next: &mut Vec<State>) {
+        let primary = self.config.primary(view);
+        for batch in &self.batches {
+            let sent = Sent::Proposal(view, batch.digest());
+            if primary.0 == self.byzantine || state.sent[usize::from(primary.0)].contains(&sent) {
+                let vote = Vote { view, slot: SLOT, digest: batch.digest() };
+                let proposal = PrePrepare { signed: signed(primary.0, Proposal(vote)), batch: batch.clone() };
+                let message = trusted(Msg::PrePrepare(proposal));
+                let before = state.replicas[node].as_ref().and_then(|replica| replica.accepted_vote(SLOT));
+                let deliver = |replica: &mut Sbft, out: &mut Vec<_>| replica.on_message(0, primary, message, out);
+                next.extend(self.with(state, node, deliver, |replica| {
+                    replica.accepted_vote(SLOT) != before && replica.accepted_vote(SLOT) == Some(vote)
+                }));
+            }
+        }
+    }
+
+    /// Hash of all that decides the future: views, reports, and everything sent.
+    fn key(&self, state: &State) -> u128 {
+        let hash = |salt: u64| {
+            let mut hasher = DefaultHasher::new();
+            salt.hash(&mut hasher);
+            for node in 0..self.n() {
+                if let Some(replica) = &state.replicas[node] {
+                    (replica.view(), replica.is_active(), replica.opened()).hash(&mut hasher);
+                    (replica.accepted_vote(SLOT), replica.prepared_views(SLOT)).hash(&mut hasher);
+                    replica.free_slot().hash(&mut hasher);
+                }
+                if self.crashes > 0 {
+                    format!("{:?}", state.logs[node]).hash(&mut hasher);
+                    state.crashes.hash(&mut hasher);
+                }
+                state.sent[node].hash(&mut hasher);
+                state.changes[node].hash(&mut hasher);
+            }
+            let openings: BTreeSet<_> =
+                state.openings.iter().map(|o| (o.body.view, Sbft::choices(&self.config, o))).collect();
+            openings.hash(&mut hasher);
+            hasher.finish()
+        };
+        u128::from(hash(1)) << 64 | u128::from(hash(2))
+    }
+
+    /// Visits every state, or `most` of them. Returns the number of states, of those with a decision, and whether two conflict.
+    fn run(&self, most: usize) -> (usize, usize, bool) {
+        let mut visited = HashSet::new();
+        let mut stack = vec![self.initial()];
+        let (mut decided, mut next) = (0, Vec::new());
+        while let Some(state) = stack.pop() {
+            if visited.len() >= most || !visited.insert(self.key(&state)) {
+                continue;
+            }
+            let able = self.decidable(&state);
+            decided += usize::from(!able.is_empty());
+            if able.len() > 1 {
+                return (visited.len(), decided, true);
+            }
+            self.successors(&state, &mut next);
+            stack.append(&mut next);
+        }
+        (visited.len(), decided, false)
+    }
+}
+
+/// Shares that a replica has made in its view.
+fn shares(replica: &Sbft) -> Vec<Sent> {
+    let (share, commit) = replica.own_votes(SLOT);
+    let share = share.map(|(vote, fast)| Sent::Share(vote.view, vote.digest, fast));
+    share.into_iter().chain(commit.map(|vote| Sent::Commit(vote.view, vote.digest))).collect()
+}
+
+/// Keeps a proposal or share that was sent.
+fn keep(sent: &mut BTreeSet<Sent>, message: &Msg) {
+    match message {
+        Msg::PrePrepare(proposal) => {
+            let vote = proposal.signed.body.0;
+            sent.insert(Sent::Proposal(vote.view, vote.digest));
+        }
+        Msg::SignShare(share) => {
+            sent.insert(Sent::Share(share.vote.view, share.vote.digest, !share.fast.is_empty()));
+        }
+        Msg::Commit(share) => drop(sent.insert(Sent::Commit(share.vote.view, share.vote.digest))),
+        _ => {}
+    }
+}
+
+fn trusted(message: Msg) -> Checked<Msg> {
+    Checked::new(message, Domain::default(), |_| true).expect("nothing is refused")
+}
+
+/// States that a search visits at most: `usual`, or all of them with `PHALANX_STATES=all`.
+fn most(usual: usize) -> usize {
+    match std::env::var("PHALANX_STATES") {
+        Ok(all) if all == "all" => usize::MAX,
+        Ok(number) => number.parse().unwrap_or(usual),
+        Err(_) => usual,
+    }
+}
+
+fn agrees(n: usize, byzantine: u16, views: View, states: usize) {
+    let (states, decided, broken) = Search::new(n, byzantine, views, None).run(states);
+    println!("n = {n}, Byzantine {byzantine}, {views} view changes: {states} states, {decided} with a decision");
+    assert!(!broken && decided > 0);
+}
+
+#[test]
+fn no_reachable_state_of_four_replicas_decides_two_batches() {
+    for byzantine in 0..4 {
+        agrees(4, byzantine, 1, usize::MAX);
+        agrees(4, byzantine, 2, most(10_000));
+    }
+}
+
+#[test]
+fn no_reachable_state_of_six_replicas_decides_two_batches() {
+    for byzantine in [0, 1, 5] {
+        agrees(6, byzantine, 1, most(6_000));
+    }
+}
+
+#[test]
+fn the_search_finds_each_rule_that_is_dropped() {
+    for (n, mutation) in [
+        (4, Mutation::ExactPairs),
+        (4, Mutation::FastFirst),
+        (4, Mutation::SlowOnly),
+        (4, Mutation::FastAtSlow),
+        (6, Mutation::SlowOnly),
+        (6, Mutation::FastAtSlow),
+    ] {
+        let views = if n == 4 { 2 } else { 1 };
+        let found = (0..n as u16).find(|byzantine| Search::new(n, *byzantine, views, Some(mutation)).run(400_000).2);
+        println!("n = {n}, {mutation:?}: found with Byzantine {found:?}");
+        assert!(found.is_some(), "{mutation:?} is not noticed");
+    }
+}
+
+#[test]
+fn no_crash_after_any_record_lets_two_batches_be_decided() {
+    for byzantine in 0..3 {
+        let (states, decided, broken) = Search::new(4, byzantine, 1, None).with_crashes(1).run(most(8_000));
+        println!("Byzantine {byzantine}, a crash: {states} states, {decided} with a decision");
+        assert!(!broken && decided > 0);
+    }
+}

@@ -1,0 +1,113 @@
+//! Junk in every message: mutated bytes either do not decode or change nothing that matters.
+
+use super::lab::{batch, certificate, config, decision, proposal, signed};
+use crate::world::{is_genuine, sign};
+use alloy_primitives::{B256, Bytes};
+use alloy_rlp::Decodable as _;
+use phalanx_bft::{
+    Base, Checked, Claim, Domain, Group, Index, Message as _, Out, Protocol as _, Statement as _,
+    sbft::{
+        Checkpoint, CommitShare, Executed, Msg, NewView, Proposal, Sbft, SignShare, Stable, StateShare, Status,
+        ViewChange, Vote,
+    },
+};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
+
+/// Makes a message of each kind.
+fn messages() -> Vec<Msg> {
+    let (batch, share) = (batch(1), Bytes::from_static(b"a share"));
+    let vote = Vote { view: 0, slot: 1, digest: batch.digest() };
+    let digest = B256::with_last_byte(7);
+    let state = StateShare { slot: 4, digest, share: share.clone() };
+    let checkpoint = Checkpoint { slot: 4, digest };
+    let stable =
+        Stable { checkpoint, signature: sign(Group::Slow.signer(), &checkpoint.signed_bytes(Domain::default())) };
+    let change = |signer| {
+        let (prepared, decided) = (vec![certificate(vote)], vec![decision(vote, true)]);
+        signed(signer, ViewChange { view: 1, stable: Stable::default(), accepted: vec![vote], prepared, decided })
+    };
+    let changes = vec![change(0), change(1), change(2)];
+    let other = Vote { digest, ..vote };
+    vec![
+        proposal(0, 1, 0, &batch),
+        Msg::SignShare(SignShare { vote, fast: share.clone(), slow: share.clone() }),
+        Msg::Commit(CommitShare { vote, share: share.clone() }),
+        Msg::Prepare(certificate(vote)),
+        Msg::Decided(decision(vote, true)),
+        Msg::Decided(decision(vote, false)),
+        Msg::SignState(state.clone()),
+        Msg::Executed(Executed { slot: 1, digest }, share),
+        Msg::SignCheckpoint(state),
+        Msg::Stable(stable),
+        Msg::Equivocation(Box::new([signed(0, Proposal(vote)), signed(0, Proposal(other))])),
+        Msg::ViewChange(change(1)),
+        Msg::NewView(signed(1, NewView { view: 1, changes })),
+        Msg::Fetch(batch.digest()),
+        Msg::Fetched(batch),
+        Msg::Status(Status { view: 0, active: true, stable: 0, decided: 0 }),
+    ]
+}
+
+#[test]
+fn every_kind_of_message_survives_encoding() {
+    for message in messages() {
+        let bytes = alloy_rlp::encode(&message);
+        assert_eq!(Msg::decode(&mut bytes.as_slice()).unwrap(), message);
+        for cut in 0..bytes.len() {
+            assert!(Msg::decode(&mut &bytes[..cut]).is_err(), "{message:?} cut at {cut}");
+        }
+    }
+}
+
+/// Certificates that many view changes share are verified once.
+#[test]
+fn equal_claims_of_a_new_view_are_verified_once() {
+    let mut claims = Vec::new();
+    let opening = messages().into_iter().find(|message| matches!(message, Msg::NewView(_)));
+    opening.expect("one of each kind").claims(Domain::default(), &mut claims);
+    // Its own signature, three view changes, one certificate, one decision.
+    assert_eq!(claims.len(), 6);
+    assert!(claims.iter().all(is_genuine));
+}
+
+#[test]
+fn junk_neither_panics_nor_decides_nor_grows() {
+    let config = Arc::new(config(4, 1));
+    let (mut rng, messages) = (ChaCha8Rng::seed_from_u64(42), messages());
+    let mut decoded = 0;
+    for round in 0..400 {
+        let mut out = Vec::new();
+        let mut replica = Sbft::open(Index((round % 3) as u16), Arc::clone(&config), Base::default(), &[], &mut out);
+        for _ in 0..500 {
+            let mut bytes = alloy_rlp::encode(&messages[rng.random_range(0..messages.len())]);
+            for _ in 0..rng.random_range(1..6) {
+                let at = rng.random_range(0..bytes.len());
+                match rng.random_range(0..4) {
+                    0 => bytes[at] = rng.random(),
+                    1 => bytes[at] ^= 1 << rng.random_range(0..8),
+                    2 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, rng.random()),
+                }
+            }
+            let Ok(message) = Msg::decode(&mut bytes.as_slice()) else { continue };
+            // A traitor signs what it likes, for itself alone; the groups' signatures of the messages above are none of it.
+            let liar = Index(3);
+            let genuine = |claims: &[Claim]| {
+                claims.iter().all(|claim| {
+                    claim.signer == liar || Group::from_signer(claim.signer).is_none() && is_genuine(claim)
+                })
+            };
+            let Some(checked) = Checked::new(message, Domain::default(), genuine) else { continue };
+            decoded += 1;
+            out.clear();
+            replica.on_message(0, liar, checked, &mut out);
+            assert!(
+                !out.iter().any(|out| matches!(out, Out::Decided { .. } | Out::Conflict { .. } | Out::Stable { .. }))
+            );
+            assert!(out.len() < 300);
+        }
+    }
+    assert!(decoded > 10_000, "{decoded} messages got through");
+}

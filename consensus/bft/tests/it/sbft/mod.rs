@@ -1,0 +1,8 @@
+//! SBFT: golden latencies, every reachable state, random worlds, attacks, junk.
+
+mod golden;
+mod safety;
+mod attacks;
+mod exhaustive;
+mod fuzz;
+mod lab;

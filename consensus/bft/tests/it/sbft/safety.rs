@@ -1,0 +1,103 @@
+//! Random worlds with every fault at once: loss, jitter, cuts, crashes, silence and lies. Never two decisions of a slot; alive
+//! again once the network is.
+
+use crate::world::{Conditions, Net};
+use phalanx_bft::{
+    Domain, Index, Protocol as _, Quorums,
+    sbft::{Config, FastWait, Mutation, Paths, Sbft},
+};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+/// Virtual time in which a healed world executes everything: timeouts doubled to their maximum of the trouble, and some.
+const RECOVERY: u64 = 120_000_000;
+
+fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Sbft>, String> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5bf7);
+    let (n, f) = [(4, 1), (4, 1), (6, 1), (6, 1), (7, 2), (8, 1), (9, 2)][rng.random_range(0..7)];
+    let quorums = Quorums::new(n, f).expect("a legal size");
+    let config = Config {
+        interval: [2, 4, 16][rng.random_range(0..3)],
+        timeout: 20_000,
+        resend: 5_000,
+        help: 3_000,
+        stagger: 500,
+        fast_wait: FastWait { least: 100, most: 3_000 },
+        all_wait: rng.random_ratio(1, 3).then_some(1_000),
+        paths: if rng.random_ratio(1, 5) { Paths::Linear } else { Paths::Dual },
+        active: rng.random_ratio(1, 2).then_some(64),
+        mutation,
+        ..Config::new(quorums, Domain { chain: 1, epoch: seed })
+    };
+    let mut setup = Conditions { seed, ..Conditions::new(config) };
+    setup.lost = [0, 20, 200][rng.random_range(0..3)];
+    setup.doubled = setup.lost / 2;
+    setup.jitter = rng.random_range(0..5_000);
+    setup.persist = rng.random_range(0..200);
+    setup.execute = rng.random_range(0..2_000);
+    let faulty = rng.random_range(0..=f);
+    for index in 0..faulty as u16 {
+        let index = Index((index * 3 + seed as u16 % 7) % n as u16);
+        if rng.random_ratio(3, 4) {
+            setup.traitors.insert(index)
+        } else {
+            setup.silent.insert(index)
+        };
+    }
+    let mut world = Net::new(setup);
+    let requests = rng.random_range(1..24);
+    for number in 0..requests {
+        world.request(rng.random_range(0..150_000), number);
+    }
+    for step in 0..rng.random_range(1..12u64) {
+        match rng.random_range(0..4) {
+            0 => world.cut = (0..rng.random_range(0..n)).collect(),
+            1 => world.cut.clear(),
+            2 => (0..n).for_each(|node| world.crash(node, 1_000 + step * 100)),
+            _ => {
+                let node = world.random(n as u64) as usize;
+                world.crash(node, rng.random_range(100..40_000));
+            }
+        }
+        world.run(world.now + rng.random_range(500..40_000));
+        if let Some(violation) = world.ledger.violation.take() {
+            return Err(violation);
+        }
+    }
+    world.heal();
+    let end = world.now + RECOVERY;
+    while world.now < end && (world.unexecuted() > 0 || world.height() == 0) {
+        world.run(world.now + 100_000);
+    }
+    match world.ledger.violation.take() {
+        Some(violation) => Err(violation),
+        None => Ok(world),
+    }
+}
+
+#[test]
+fn random_worlds_agree_and_recover() {
+    let worlds: u64 = std::env::var("PHALANX_WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
+    let first: u64 = std::env::var("PHALANX_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let (mut decided, mut views, mut answers, mut evidence) = (0, 0, 0, 0);
+    for seed in first..first + worlds {
+        let world = world(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        assert_eq!(world.unexecuted(), 0, "seed {seed}: not everything is executed\n{}", world.describe());
+        decided += world.ledger.decided.len();
+        answers += world.ledger.answers.len();
+        evidence += world.ledger.evidence;
+        views += (0..4).filter_map(|node| world.replica(node)).map(|replica| replica.view()).max().unwrap_or(0);
+    }
+    println!("{worlds} worlds, {decided} slots, {answers} certified, {views} view changes, {evidence} proofs of guilt");
+    assert!(views > worlds / 2, "the faults bring few view changes: {views}");
+    assert!(answers > decided / 2 && (evidence > 0 || worlds < 1_000));
+}
+
+#[test]
+fn broken_rules_are_noticed() {
+    for mutation in [Mutation::ShareBeforeDurable, Mutation::StableByState, Mutation::StableUnproven] {
+        let found = (0..3_000).find(|seed| world(*seed, Some(mutation)).is_err());
+        println!("{mutation:?}: {found:?}");
+        assert!(found.is_some(), "{mutation:?} is not noticed");
+    }
+}
