@@ -1,0 +1,147 @@
+//! Crafted signatures: edges of every number, factors at the edges of their halves, and sums that meet the exceptions of the
+//! formulas.
+
+use super::*;
+use crate::{
+    Error,
+    generator::{Generator, coordinates},
+    group::{Group, Keys},
+    scalar::{Digits, N, invert_all},
+};
+use alloy_primitives::uint;
+use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
+
+const P: U256 = uint!(0xfffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f_U256);
+const LAMBDA: U256 = uint!(0x5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72_U256);
+const X: U256 = uint!(0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798_U256);
+
+/// Numbers near the edges of what is compared and split.
+fn edges() -> Vec<U256> {
+    let one = U256::ONE;
+    let mut edges = vec![U256::ZERO];
+    for middle in
+        [N, P, P - N, N >> 1, P >> 1, LAMBDA, N - LAMBDA, X, U256::MAX - one, one << 128, one << 129, one << 255]
+    {
+        edges.extend([middle - one, middle, middle + one]);
+    }
+    edges.extend((1..8).map(U256::from));
+    edges
+}
+
+/// A signature and digest whose factors are `u1` and `u2`, for R = `k` · G.
+fn factors(u1: U256, u2: U256, k: U256) -> (B256, Signature) {
+    let key = SecretKey::from_slice(&k.to_be_bytes::<32>()).expect("a factor below the order");
+    let row = coordinates(&key.public_key(SECP256K1));
+    let x = U256::from_limbs_slice(&row.0[..4]);
+    let r = x % N;
+    let id = (row.0[4] & 1) as u8 | if x >= N { 2 } else { 0 };
+    let s = u2.mul_mod(r, N);
+    let z = if u1.is_zero() { U256::ZERO } else { N - u1.mul_mod(r, N) };
+    (z.to_be_bytes().into(), signature(r, s, id))
+}
+
+/// A signature of the digest zero and R = G would need s = 0 for the point at infinity; this one has u1 = -u2.
+pub(super) fn infinity_of(u: U256, k: U256) -> (B256, Signature) {
+    factors(N - u.mul_mod(k, N), u, k)
+}
+
+/// A signature of the digest zero whose x is of no point.
+pub(super) fn infinity() -> Signature {
+    signature(U256::from(5), U256::ONE, 0)
+}
+
+#[test]
+fn edges_of_every_number() {
+    let seed = seed();
+    let edges = edges();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut number = move || match rng.random_range(0..8) {
+        0 => U256::from_be_bytes(rng.random::<[u8; 32]>()),
+        1 => U256::ONE << rng.random_range(0..256),
+        _ => *edges.choose(&mut rng).expect("edges"),
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(seed + 1);
+    let mut done = 0;
+    let cases = cases(3_000);
+    while done < cases {
+        let batch: Vec<_> = (0..rng.random_range(2..200))
+            .map(|_| {
+                let id = *[0, 1, 0, 1, 2, 3, 4, 27, 255].choose(&mut rng).expect("ids");
+                (number().to_be_bytes().into(), signature(number(), number(), id))
+            })
+            .collect();
+        compare(&batch);
+        done += batch.len();
+    }
+}
+
+/// Both factors at edges, among them those whose halves are at edges: small multiples of λ, and all digits alike.
+fn extreme(rng: &mut ChaCha8Rng) -> U256 {
+    let small = |rng: &mut ChaCha8Rng| U256::from(rng.random_range(0..40));
+    let half = |rng: &mut ChaCha8Rng| match rng.random_range(0..4) {
+        0 => U256::from(rng.random_range(0..40)),
+        1 => (U256::ONE << rng.random_range(100..129)) - small(rng),
+        2 => N - U256::from(rng.random_range(1..40)),
+        _ => N - (U256::ONE << rng.random_range(100..129)),
+    };
+    let (a, b) = (half(rng) % N, half(rng) % N);
+    a.add_mod(b.mul_mod(LAMBDA, N), N)
+}
+
+/// R is a small multiple of G, so that partial sums meet points of the tables.
+#[test]
+fn factors_at_the_edges_of_their_halves() {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed());
+    let mut done = 0;
+    let cases = cases(3_000);
+    while done < cases {
+        let batch: Vec<_> = (0..128)
+            .map(|_| {
+                let k = match rng.random_range(0..4) {
+                    0 => U256::from(rng.random_range(1..64)),
+                    1 => N - U256::from(rng.random_range(1..64)),
+                    2 => LAMBDA.mul_mod(U256::from(rng.random_range(1..64)), N),
+                    _ => U256::from_be_bytes(rng.random::<[u8; 32]>()) % N,
+                };
+                match rng.random_range(0..5) {
+                    0 => infinity_of(extreme(&mut rng), k),
+                    1 => factors(U256::ZERO, extreme(&mut rng), k),
+                    _ => factors(extreme(&mut rng), extreme(&mut rng), k),
+                }
+            })
+            .collect();
+        compare(&batch);
+        done += batch.len();
+    }
+}
+
+/// The kernel itself marks exceptional lanes and those off the curve, and no other.
+#[test]
+fn exceptions_are_marked_in_their_lanes_alone() {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed());
+    for set in sets() {
+        let kernel = set.kernel().expect("available");
+        for lane in 0..kernel.lanes {
+            let mut batch: Vec<_> = (0..kernel.lanes).map(|_| signed(&mut rng).0).collect();
+            batch[lane] = infinity_of(U256::from(77), U256::from(3));
+            let other = (lane + 1) % kernel.lanes;
+            batch[other] = (B256::ZERO, infinity());
+            let mut group = Group::new();
+            for (lane, (digest, signature)) in batch.iter().enumerate() {
+                let [r, s] = [0, 32].map(|at| U256::from_be_slice(&signature[at..at + 32]));
+                let mut inverse = [r];
+                invert_all(&mut inverse);
+                let digits = Digits::new(U256::from_be_bytes(digest.0) % N, s, inverse[0]);
+                group.put(lane, r.into_limbs(), signature[64] == 1, &digits);
+            }
+            let mut keys = [Keys::new()];
+            (kernel.recover)(&[group], Generator::get(), &mut keys);
+            let used = ((1_u16 << kernel.lanes) - 1) as u8;
+            assert_eq!(keys[0].exceptional & used & !(1 << other), 1 << lane, "{set:?}");
+            assert_eq!(keys[0].off_curve & used, 1 << other, "{set:?}");
+            let (digest, signature) = batch[lane];
+            assert_eq!(recover_batch_by(set, &batch)[lane], Err(Error::NoKey));
+            assert_eq!(recover(&digest, &signature), Err(Error::NoKey));
+        }
+    }
+}
