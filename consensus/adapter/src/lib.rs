@@ -20,6 +20,8 @@ mod node;
 mod handshake;
 mod solo;
 mod journal;
+mod wal;
+mod append;
 mod codec;
 mod consensus;
 
@@ -29,3 +31,4 @@ pub use handshake::{Handshake, handshake};
 pub use journal::{FileJournal, Journal, JournalError, MemoryJournal, Torn};
 pub use node::{Node, OpenError};
 pub use solo::Solo;
+pub use wal::{Sync, Wal, WalError};

@@ -3,21 +3,24 @@
 //! A block is synced before it counts as decided, and marked as promised behind that. So a crash can only tear the record behind
 //! the mark. Nothing is searched for: what users store cannot pass for a record. Damage is reported and left alone.
 
-use super::{
-    Journal,
-    mark::{self, Mark, START, Unfit},
-    place,
-    record::{self, HEAD, Link, Place},
+use super::{Journal, place};
+use crate::{
+    append::{
+        HEAD, Link, Mark, Place, START, Tail, Unfit, Unopened, frame, keep, length, link, open_or_create, put_at,
+        read_at, read_mark, sync_folder, unframe,
+    },
+    consensus::DecidedBlock,
 };
-use crate::consensus::DecidedBlock;
 use core::{fmt::Display, ops::RangeInclusive};
 use phalanx_engine_api::{BlockId, FatalCause};
 use std::{
-    ffi::OsString,
-    fs::{File, OpenOptions, TryLockError},
-    io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _},
-    path::{Path, PathBuf},
+    fs::File,
+    io::{self, BufReader, Read, Seek as _, SeekFrom},
+    path::PathBuf,
 };
+
+/// First bytes of a journal.
+const MAGIC: &[u8; 8] = b"PHXJRNL2";
 
 /// Reason why a journal cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -149,21 +152,24 @@ impl FileJournal {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, JournalError> {
         let path = path.into();
         let failed = |source| JournalError::Io { path: path.clone(), source };
-        let file = open_or_create(&path)?;
+        let file = open_or_create(&path, MAGIC).map_err(|unopened| match unopened {
+            Unopened::Locked => JournalError::Locked { path: path.clone() },
+            Unopened::Io(source) => failed(source),
+        })?;
         (&file).seek(SeekFrom::Start(0)).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
+        let size = file.metadata().map_err(failed)?.len();
         let mut reader = BufReader::with_capacity(1 << 16, &file);
         let mut beginning = Vec::with_capacity(START);
         (&mut reader).take(START as u64).read_to_end(&mut beginning).map_err(failed)?;
-        let mark = mark::read(&beginning).map_err(|unfit| match unfit {
+        let mark = read_mark(&beginning, MAGIC).map_err(|unfit| match unfit {
             Unfit::Format => JournalError::Format { path: path.clone() },
             Unfit::Damaged => JournalError::Unmarked { path: path.clone() },
         })?;
         let mut records = Records::default();
-        let follow = replay(&mut reader, length, &mut records).map_err(failed)?;
+        let follow = replay(&mut reader, size, &mut records).map_err(failed)?;
         let (at, height) = (records.end(), records.height() + 1);
         let tail = match follow {
-            true => Tail::of(&file, at, length, &mark).map_err(failed)?,
+            true => Tail::of(&file, at, size, &mark).map_err(failed)?,
             // Its checksums fit, so it was written here, by a fault of the program.
             false => Tail::Damaged,
         };
@@ -173,14 +179,14 @@ impl FileJournal {
                 return Err(JournalError::Corrupt { path, at, lost: height..=mark.height.max(height) });
             }
             Tail::Torn { promised } => {
-                let kept = (length > at).then(|| keep(&file, &path, at)).transpose().map_err(failed)?;
+                let kept = (size > at).then(|| keep(&file, &path, at)).transpose().map_err(failed)?;
                 file.set_len(at).map_err(failed)?;
                 if promised {
                     // The mark of the lost record goes before the other one is written: one of them is always whole.
                     let replaced = put_at(&file, Mark::page(height), &records.mark().encode());
                     replaced.and_then(|()| file.sync_all()).map_err(failed)?;
                 }
-                Some(Torn { at, height, bytes: length.saturating_sub(at), kept, promised })
+                Some(Torn { at, height, bytes: size.saturating_sub(at), kept, promised })
             }
         };
         let journal = Self { file, path: path.clone(), records, torn, broken: false };
@@ -213,11 +219,11 @@ impl FileJournal {
         if let Some(before) = place.checked_sub(1) {
             let mut head = [0; HEAD];
             read_at(&self.file, begin(before), &mut head)?;
-            after = record::link(&head);
+            after = link(&head);
         }
         let mut bytes = vec![0; (to - from) as usize];
         read_at(&self.file, from, &mut bytes)?;
-        Ok(record::read(&bytes, &Place { at: from, after }).map(|(block, _)| block))
+        Ok(unframe(&bytes, &Place { at: from, after }).and_then(|(body, _)| DecidedBlock::decode(body)))
     }
 
     fn failed(&self, why: impl Display) -> FatalCause {
@@ -235,116 +241,13 @@ impl Drop for FileJournal {
     }
 }
 
-/// Bytes behind the whole records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tail {
-    Whole,
-    Torn { promised: bool },
-    Damaged,
-}
-
-impl Tail {
-    /// Judges what follows the whole records, which end at `at`.
-    fn of(file: &File, at: u64, length: u64, mark: &Mark) -> io::Result<Self> {
-        if at >= mark.end {
-            return Ok(if length == at { Self::Whole } else { Self::Torn { promised: false } });
-        }
-        // A promised record that is there to its end was damaged afterwards; one that is cut short lost its last write.
-        let cut_short = at == mark.begin && written_end(file, at, length)? < mark.end;
-        Ok(if cut_short { Self::Torn { promised: true } } else { Self::Damaged })
-    }
-}
-
-/// End of what is not zero behind `at`.
-fn written_end(mut file: &File, at: u64, length: u64) -> io::Result<u64> {
-    file.seek(SeekFrom::Start(at))?;
-    let (mut chunk, mut seen, mut end) = (vec![0; 1 << 16], at, at);
-    while seen < length {
-        let wanted = chunk.len().min((length - seen) as usize);
-        let chunk = &mut chunk[..wanted];
-        file.read_exact(chunk)?;
-        if let Some(last) = chunk.iter().rposition(|byte| *byte != 0) {
-            end = seen + last as u64 + 1;
-        }
-        seen += wanted as u64;
-    }
-    Ok(end)
-}
-
-/// Copies what follows `at` to a new file beside the journal, synced, and returns its path.
-fn keep(mut file: &File, path: &Path, at: u64) -> io::Result<PathBuf> {
-    for number in 0.. {
-        let kept = beside(path, &if number == 0 { format!(".{at}.torn") } else { format!(".{at}.{number}.torn") });
-        let mut copy = match OpenOptions::new().write(true).create_new(true).open(&kept) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            opened => opened?,
-        };
-        file.seek(SeekFrom::Start(at))?;
-        io::copy(&mut file, &mut copy)?;
-        copy.sync_all()?;
-        sync_folder(path)?;
-        return Ok(kept);
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
-/// Path with a suffix behind the file's name.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
-}
-
-/// Opens and locks the file of a journal. A new one gets its beginning under another name, so that a file under its own name
-/// always has one.
-fn open_or_create(path: &Path) -> Result<File, JournalError> {
-    let failed = |source| JournalError::Io { path: path.to_path_buf(), source };
-    let lock = |file: File| match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(JournalError::Locked { path: path.to_path_buf() }),
-        Err(TryLockError::Error(source)) => Err(failed(source)),
-    };
-    loop {
-        match OpenOptions::new().read(true).write(true).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            opened => return lock(opened.map_err(failed)?),
-        }
-        let new = beside(path, ".new");
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&new);
-        let file = lock(options.map_err(failed)?)?;
-        // Another process may have finished the file in between.
-        if path.exists() || !new.exists() {
-            continue;
-        }
-        file.set_len(0).map_err(failed)?;
-        put_at(&file, 0, &mark::new()).and_then(|()| file.sync_all()).map_err(failed)?;
-        std::fs::rename(&new, path).and_then(|()| sync_folder(path)).map_err(failed)?;
-        return Ok(file);
-    }
-}
-
-fn put_at(mut file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
-    file.seek(SeekFrom::Start(at))?;
-    file.write_all(bytes)
-}
-
-fn read_at(mut file: &File, at: u64, bytes: &mut [u8]) -> io::Result<()> {
-    file.seek(SeekFrom::Start(at))?;
-    file.read_exact(bytes)
-}
-
-/// Syncs the folder, so that a new file survives a power cut.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
-}
-
 /// Reads all whole records, up to the first that is not. Returns false if a whole one does not follow those before it.
 fn replay(reader: &mut impl Read, length: u64, records: &mut Records) -> io::Result<bool> {
     loop {
         let place = records.place();
         let Some(bytes) = next(reader, length.saturating_sub(place.at), &place)? else { return Ok(true) };
-        let Some((block, link)) = record::read(&bytes, &place) else { return Ok(true) };
+        let Some((body, link)) = unframe(&bytes, &place) else { return Ok(true) };
+        let Some(block) = DecidedBlock::decode(body) else { return Ok(true) };
         if !records.precede(&block) {
             return Ok(false);
         }
@@ -359,7 +262,7 @@ fn next(reader: &mut impl Read, left: u64, place: &Place) -> io::Result<Option<V
         return Ok(None);
     }
     reader.read_exact(&mut head)?;
-    let Some(length) = record::length(&head, place).filter(|length| *length <= left) else { return Ok(None) };
+    let Some(length) = length(&head, place).filter(|length| *length <= left) else { return Ok(None) };
     let mut bytes = head.to_vec();
     bytes.resize(length as usize, 0);
     reader.read_exact(&mut bytes[HEAD..])?;
@@ -375,7 +278,7 @@ impl Journal for FileJournal {
         if !self.records.precede(&block) {
             return Err(self.failed(format_args!("the block of height {} is not the next", block.meta.height)));
         }
-        let record = record::write(&block, &self.records.place());
+        let record = frame(&self.records.place(), |out| block.encode_to(out));
         let (record, link) = record.ok_or_else(|| self.failed("the block is too long for a record"))?;
         if let Err(error) = self.write(&record) {
             self.broken = true;
@@ -413,6 +316,7 @@ mod tests {
     use alloy_primitives::Bytes;
     use phalanx_engine_api::{BlockEnv, Payload};
     use phalanx_pipeline::BlockMeta;
+    use std::fs::OpenOptions;
 
     #[test]
     fn a_failed_write_decides_nothing_and_ends_the_journal() {

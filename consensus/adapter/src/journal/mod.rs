@@ -1,8 +1,6 @@
 //! Logs of decided blocks, for a consensus without a log of its own.
 
 mod file;
-mod mark;
-mod record;
 
 pub use file::{FileJournal, JournalError, Torn};
 

@@ -1,4 +1,4 @@
-//! The conformance kit on the model engine, the solo driver and the example; journals; rewinds that fail.
+//! The conformance kit on the model engine, the solo driver and the example; journals and logs; rewinds that fail.
 
 #[path = "../../examples/sequencer.rs"]
 #[expect(dead_code, unreachable_pub, reason = "an example of its own, with a main function")]
@@ -9,3 +9,4 @@ mod conformance;
 mod journal;
 mod rewind;
 mod subjects;
+mod wal;

@@ -1,4 +1,4 @@
-//! Record of a decided block: a head that binds it to its place, then the block in its encoding, decoded strictly.
+//! Record of a file: a head that binds it to its place, then the body.
 //!
 //! ```text
 //!  length of the body (4) │ checksum of the length (12) │ checksum of the body (16) │ body │ end mark (1)
@@ -7,22 +7,20 @@
 //! Numbers are big-endian. Checksums are the first bytes of BLAKE3 over the previous
 //! record's checksum, the record's offset and what they cover. So a record counts only at its offset, behind its predecessor.
 
-use crate::consensus::DecidedBlock;
-
 /// Length of the head, in bytes.
-pub(super) const HEAD: usize = 32;
+pub(crate) const HEAD: usize = 32;
 
 /// Last byte of a record: a record whose end reads as zeros was not written to its end.
 const END: u8 = 0xa5;
 
 /// Checksum of a record's body, which the next record's checksums cover.
-pub(super) type Link = [u8; 16];
+pub(crate) type Link = [u8; 16];
 
 /// Place of a record: its offset in bytes, and the checksum of the record before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) at: u64,
-    pub(super) after: Link,
+pub(crate) struct Place {
+    pub(crate) at: u64,
+    pub(crate) after: Link,
 }
 
 impl Place {
@@ -45,10 +43,11 @@ impl Place {
     }
 }
 
-/// Encodes a block for a place, with its link; `None` if it is longer than a record can state.
-pub(super) fn write(block: &DecidedBlock, place: &Place) -> Option<(Vec<u8>, Link)> {
+/// Makes a record for a place, with its link. `encode` appends the body. `None` if it has none or it is longer than a record can
+/// state.
+pub(crate) fn frame(place: &Place, encode: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Option<(Vec<u8>, Link)> {
     let mut out = vec![0; HEAD];
-    block.encode_to(&mut out)?;
+    encode(&mut out)?;
     let length = u32::try_from(out.len() - HEAD).ok()?.to_be_bytes();
     let (head, body) = out.split_at_mut(HEAD);
     let link = place.of_body(length, body);
@@ -60,27 +59,24 @@ pub(super) fn write(block: &DecidedBlock, place: &Place) -> Option<(Vec<u8>, Lin
 }
 
 /// Length of a record by its head; `None` if the checksum of the length fails.
-pub(super) fn length(head: &[u8; HEAD], place: &Place) -> Option<u64> {
+pub(crate) fn length(head: &[u8; HEAD], place: &Place) -> Option<u64> {
     let (length, rest) = head.split_first_chunk::<4>()?;
     let (length, checksum) = (*length, *rest.first_chunk::<12>()?);
     (place.of_length(length) == checksum).then_some(HEAD as u64 + u64::from(u32::from_be_bytes(length)) + 1)
 }
 
 /// Link in a head.
-pub(super) fn link(head: &[u8; HEAD]) -> Link {
+pub(crate) fn link(head: &[u8; HEAD]) -> Link {
     let mut link = Link::default();
     link.copy_from_slice(&head[HEAD - size_of::<Link>()..]);
     link
 }
 
-/// Decodes a record that is exactly `bytes`, with its link; `None` for anything but a whole record of this place.
-pub(super) fn read(bytes: &[u8], place: &Place) -> Option<(DecidedBlock, Link)> {
+/// Body and link of a record that is exactly `bytes`; `None` for anything but a whole record of this place.
+pub(crate) fn unframe<'a>(bytes: &'a [u8], place: &Place) -> Option<(&'a [u8], Link)> {
     let (head, rest) = bytes.split_first_chunk()?;
     let (&END, body) = rest.split_last()? else { return None };
     let whole = length(head, place)? == bytes.len() as u64;
     let (expected, [a, b, c, d, ..]) = (link(head), *head);
-    if !whole || place.of_body([a, b, c, d], body) != expected {
-        return None;
-    }
-    Some((DecidedBlock::decode(body)?, expected))
+    (whole && place.of_body([a, b, c, d], body) == expected).then_some((body, expected))
 }

@@ -1,4 +1,4 @@
-//! Beginning of a journal's file: what kind of file it is, and the mark of what was promised.
+//! Beginning of a file: what kind of file it is, and the mark of what was promised.
 //!
 //! ```text
 //!  page 0   magic (8) │ checksum (8)
@@ -9,39 +9,36 @@
 //! A mark names the last synced record. It is written after the record's sync, so it never names more than is durable; the
 //! next record's sync covers it. Two take turns in pages of their own, so a torn mark leaves the one before it.
 
-/// First bytes of a journal.
-const MAGIC: &[u8; 8] = b"PHXJRNL2";
-
 /// Length of a page, in bytes.
 const PAGE: usize = 4096;
 
 /// Offset of the first record, in bytes.
-pub(super) const START: usize = 3 * PAGE;
+pub(crate) const START: usize = 3 * PAGE;
 
 /// Length of a mark, in bytes.
 const MARK: usize = 40;
 
 /// Last record that was promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
-    /// Height of its block; 0 if there is none.
-    pub(super) height: u64,
+pub(crate) struct Mark {
+    /// Number of the record, from 1: a journal's height; 0 if there is none.
+    pub(crate) height: u64,
     /// Offset of the record, in bytes.
-    pub(super) begin: u64,
+    pub(crate) begin: u64,
     /// Offset behind the record, in bytes.
-    pub(super) end: u64,
+    pub(crate) end: u64,
 }
 
 impl Mark {
-    /// Mark of a journal without a record.
-    pub(super) const EMPTY: Self = Self { height: 0, begin: START as u64, end: START as u64 };
+    /// Mark of a file without a record.
+    pub(crate) const EMPTY: Self = Self { height: 0, begin: START as u64, end: START as u64 };
 
     /// Offset of the mark of this height, in bytes.
-    pub(super) const fn page(height: u64) -> u64 {
+    pub(crate) const fn page(height: u64) -> u64 {
         PAGE as u64 * (1 + height % 2)
     }
 
-    pub(super) fn encode(&self) -> [u8; MARK] {
+    pub(crate) fn encode(&self) -> [u8; MARK] {
         let mut bytes = [0; MARK];
         for (at, word) in [self.height, self.begin, self.end].into_iter().enumerate() {
             bytes[at * 8..][..8].copy_from_slice(&word.to_be_bytes());
@@ -62,11 +59,11 @@ impl Mark {
     }
 }
 
-/// Beginning of a new journal.
-pub(super) fn new() -> Vec<u8> {
+/// Beginning of a new file of the kind that `magic` names.
+pub(crate) fn beginning(magic: &[u8; 8]) -> Vec<u8> {
     let mut bytes = vec![0; START];
-    bytes[..8].copy_from_slice(MAGIC);
-    bytes[8..16].copy_from_slice(&checksum(MAGIC)[..8]);
+    bytes[..8].copy_from_slice(magic);
+    bytes[8..16].copy_from_slice(&checksum(magic)[..8]);
     let mark = Mark::EMPTY.encode();
     [PAGE, 2 * PAGE].into_iter().for_each(|page| bytes[page..][..MARK].copy_from_slice(&mark));
     bytes
@@ -74,17 +71,17 @@ pub(super) fn new() -> Vec<u8> {
 
 /// Reason why the beginning of a file cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
-    /// The file is no journal of this format.
+pub(crate) enum Unfit {
+    /// The file is not of this kind and format.
     Format,
     /// Both marks are damaged, or the file ends before its first record.
     Damaged,
 }
 
 /// Newest mark at the beginning of a file, of which `bytes` are the first [`START`].
-pub(super) fn read(bytes: &[u8]) -> Result<Mark, Unfit> {
-    let magic = bytes.get(..16).is_some_and(|head| head[..8] == *MAGIC && head[8..] == checksum(MAGIC)[..8]);
-    if !magic {
+pub(crate) fn read_mark(bytes: &[u8], magic: &[u8; 8]) -> Result<Mark, Unfit> {
+    let of_kind = bytes.get(..16).is_some_and(|head| head[..8] == *magic && head[8..] == checksum(magic)[..8]);
+    if !of_kind {
         return Err(Unfit::Format);
     }
     let marks = [PAGE, 2 * PAGE].into_iter().filter_map(|page| Mark::decode(bytes.get(page..START)?));
