@@ -60,6 +60,19 @@ pub struct Tip {
     pub timestamp_ms: u64,
 }
 
+/// A committed block that a host still has.
+#[derive(Clone, Debug)]
+pub struct Retained {
+    /// Place of the block.
+    pub meta: BlockMeta,
+    /// Environment of the block.
+    pub env: BlockEnv,
+    /// Transactions of the block.
+    pub payload: Arc<Payload>,
+    /// Result of the block; its digest is the one that replicas vote on.
+    pub result: BlockResult,
+}
+
 /// Blocks from the oldest retained one to the last proposed one.
 #[derive(Debug)]
 pub(crate) struct Chain {
@@ -185,12 +198,17 @@ pub(crate) fn encode_outcome(outcome: &Outcome) -> Bytes {
     Bytes::from([hashes.as_flattened(), &gas_used.to_be_bytes()].concat())
 }
 
-/// Execution and digest of an outcome in the encoding of [`encode_outcome`].
-pub(crate) fn decode_outcome(bytes: &[u8]) -> Option<(ExecId, B256)> {
+/// Result of a block in the encoding of [`encode_outcome`].
+pub(crate) fn decode_result(bytes: &[u8]) -> Option<BlockResult> {
     let (hashes, gas) = bytes.split_first_chunk::<128>()?;
     let hash = |at: usize| B256::from_slice(&hashes[at * 32..at * 32 + 32]).0;
     let (execution, state_root, receipts_root, transactions_root) = (hash(0), hash(1), hash(2), hash(3));
     let gas_used = u64::from_be_bytes(gas.try_into().ok()?);
-    let result = BlockResult { execution, state_root, receipts_root, transactions_root, gas_used };
-    Some((ExecId(B256::new(execution)), B256::new(result.digest())))
+    Some(BlockResult { execution, state_root, receipts_root, transactions_root, gas_used })
+}
+
+/// Execution and digest of an outcome in the encoding of [`encode_outcome`].
+pub(crate) fn decode_outcome(bytes: &[u8]) -> Option<(ExecId, B256)> {
+    let result = decode_result(bytes)?;
+    Some((ExecId(B256::new(result.execution)), B256::new(result.digest())))
 }

@@ -13,6 +13,7 @@
 //! checkpoint names.
 
 mod host;
+mod record;
 mod config;
 mod votes;
 mod chain;
@@ -20,7 +21,7 @@ mod pool;
 mod proof;
 mod frame;
 
-pub use chain::{BlockRules, Tip};
+pub use chain::{BlockRules, Retained, Tip};
 pub use config::{Action, HostConfig, HostRecord, HostTimer};
 pub use frame::{Blocks, Filled, Frame, StateVote, WantBlocks};
 pub use host::Host;

@@ -18,6 +18,7 @@ mod choose;
 mod config;
 mod message;
 mod normal;
+mod record;
 mod repeat;
 mod replica;
 mod restart;

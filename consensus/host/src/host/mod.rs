@@ -5,7 +5,7 @@ mod request;
 mod catch_up;
 
 use crate::{
-    chain::{Chain, Tip, decode_outcome, encode_outcome},
+    chain::{Chain, Retained, Tip, decode_outcome, decode_result, encode_outcome},
     config::{Action, HostConfig, HostRecord, HostTimer},
     frame::Frame,
     pool::Pool,
@@ -158,6 +158,14 @@ impl<P: Protocol> Host<P> {
     #[must_use]
     pub const fn base(&self) -> Tip {
         self.chain.base()
+    }
+
+    /// A committed block that is retained.
+    #[must_use]
+    pub fn retained(&self, slot: Slot) -> Option<Retained> {
+        let block = self.chain.block(slot).filter(|_| slot <= self.committed)?;
+        let result = decode_result(block.outcome.as_ref()?)?;
+        Some(Retained { meta: block.meta, env: block.env, payload: Arc::clone(&block.payload), result })
     }
 
     /// Records that replace the log, and the number of the last append that they include.
