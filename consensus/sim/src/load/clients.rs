@@ -9,6 +9,9 @@ pub(super) type Group = (u64, u64);
 /// Requests of a batch.
 #[derive(Debug, Default)]
 struct Cohort {
+    /// Number of requests.
+    size: u64,
+    /// Until the clients have what they wait for.
     groups: Vec<Group>,
     answers: usize,
 }
@@ -69,8 +72,13 @@ impl Population {
             }
         }
         self.pooled -= size;
-        self.cohorts.push(Cohort { groups, answers: 0 });
+        self.cohorts.push(Cohort { size, groups, answers: 0 });
         Some(self.cohorts.len() as u32 - 1)
+    }
+
+    /// Number of requests of a batch.
+    pub(super) fn size(&self, batch: u32) -> u64 {
+        self.cohorts[batch as usize].size
     }
 
     /// Counts an answer to a batch. Returns the number of answers.

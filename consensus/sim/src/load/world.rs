@@ -303,7 +303,7 @@ impl<P: Ordering> World<P> {
             Leaves::Made(batch) => self.replicas[node].made.push_back(batch),
             Leaves::Answer(batch) => {
                 // Each output thread serves half of the clients, in messages of a bundle.
-                let Setting { batch: size, costs, .. } = self.setting;
+                let (size, costs) = (self.population.size(batch), self.setting.costs);
                 let cost = self.stretched(size.div_ceil(2 * costs.bundle) * costs.system_call_ns);
                 let replica = &mut self.replicas[node];
                 let sent = replica.outputs[0].serve(now, cost).max(replica.outputs[1].serve(now, cost));
