@@ -1,0 +1,175 @@
+//! Messages between clients and replicas.
+
+use alloy_primitives::{Address, B256, Bytes};
+use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
+use phalanx_engine_api::{BlockEnv, BlockId, BlockResult, TxStatus};
+use phalanx_host::Retained;
+
+/// Maximum length of a request, in bytes.
+pub(crate) const MOST_REQUEST: usize = 4 << 20;
+/// Maximum length of a reply, in bytes: a notice has 33 bytes per transaction.
+pub(crate) const MOST_REPLY: usize = 64 << 20;
+
+/// A message of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Transactions to order, encoded as EIP-2718 says.
+    Submit(Vec<Bytes>),
+    /// Send a notice for every committed block from this height on.
+    Follow(u64),
+}
+
+/// A message of a replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// A block is committed.
+    Block(Notice),
+    /// Blocks below this height are not retained: notices go on there.
+    Pruned(u64),
+}
+
+/// Notice of a committed block: f+1 equal ones prove it.
+#[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Notice {
+    /// Height of the block.
+    pub height: u64,
+    /// Name of the block.
+    pub block: B256,
+    /// Time of the block, in milliseconds since 1970.
+    pub timestamp_ms: u64,
+    /// Randomness of the block.
+    pub prevrandao: B256,
+    /// Receiver of the fees.
+    pub beneficiary: Address,
+    /// Gas that the block may use.
+    pub gas_limit: u64,
+    /// Wei per gas that is burnt.
+    pub base_fee: u64,
+    /// Execution of the block.
+    pub execution: B256,
+    /// State root after the block.
+    pub state_root: B256,
+    /// Receipts root of the block.
+    pub receipts_root: B256,
+    /// Root of transactions and statuses.
+    pub transactions_root: B256,
+    /// Gas used.
+    pub gas_used: u64,
+    /// Replica that leads at the time of the notice. A hint: nothing proves it.
+    pub leader: u16,
+    /// Keccak-256 of each transaction, in order.
+    pub txs: Vec<B256>,
+    /// A status per transaction, as [`TxStatus`] numbers them. Empty for a block from before the replica's start.
+    pub statuses: Bytes,
+}
+
+impl Notice {
+    /// The notice of a retained block.
+    pub(crate) fn new(block: &Retained, statuses: &[TxStatus], leader: u16) -> Self {
+        let BlockResult { execution, state_root, receipts_root, transactions_root, gas_used } = block.result;
+        Self {
+            height: block.meta.height,
+            block: block.meta.id.0,
+            timestamp_ms: block.env.timestamp_ms,
+            prevrandao: block.env.prevrandao,
+            beneficiary: block.env.beneficiary,
+            gas_limit: block.env.gas_limit,
+            base_fee: block.env.base_fee,
+            execution: B256::new(execution),
+            state_root: B256::new(state_root),
+            receipts_root: B256::new(receipts_root),
+            transactions_root: B256::new(transactions_root),
+            gas_used,
+            leader,
+            txs: block.payload.txs().iter().map(|tx| phalanx_engine_api::transaction_hash(tx)).collect(),
+            statuses: statuses.iter().map(|status| *status as u8).collect(),
+        }
+    }
+
+    /// Digest that replicas vote on.
+    #[must_use]
+    pub fn digest(&self) -> B256 {
+        let result = BlockResult {
+            execution: self.execution.0,
+            state_root: self.state_root.0,
+            receipts_root: self.receipts_root.0,
+            transactions_root: self.transactions_root.0,
+            gas_used: self.gas_used,
+        };
+        B256::new(result.digest())
+    }
+
+    /// Environment of the block.
+    #[must_use]
+    pub const fn env(&self) -> BlockEnv {
+        BlockEnv {
+            height: self.height,
+            timestamp_ms: self.timestamp_ms,
+            prevrandao: self.prevrandao,
+            beneficiary: self.beneficiary,
+            gas_limit: self.gas_limit,
+            base_fee: self.base_fee,
+        }
+    }
+
+    /// Name of the block.
+    #[must_use]
+    pub const fn id(&self) -> BlockId {
+        BlockId(self.block)
+    }
+
+    /// Statuses in order, if they are known and lead to the transactions root.
+    #[must_use]
+    pub fn checked_statuses(&self) -> Option<Vec<TxStatus>> {
+        let statuses: Option<Vec<TxStatus>> =
+            self.statuses.iter().map(|number| TxStatus::from_number(*number)).collect();
+        let statuses = statuses.filter(|statuses| statuses.len() == self.txs.len())?;
+        (phalanx_engine_api::transactions_root(&self.txs, &statuses) == self.transactions_root).then_some(statuses)
+    }
+}
+
+impl Encodable for Request {
+    fn encode(&self, out: &mut dyn BufMut) {
+        let (kind, body): (u8, &dyn Encodable) = match self {
+            Self::Submit(txs) => (1, txs),
+            Self::Follow(from) => (2, from),
+        };
+        out.put_u8(kind);
+        body.encode(out);
+    }
+}
+
+impl Decodable for Request {
+    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
+        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
+        *bytes = rest;
+        Ok(match kind {
+            1 => Self::Submit(Decodable::decode(bytes)?),
+            2 => Self::Follow(Decodable::decode(bytes)?),
+            _ => return Err(Error::Custom("unknown kind of request")),
+        })
+    }
+}
+
+impl Encodable for Reply {
+    fn encode(&self, out: &mut dyn BufMut) {
+        let (kind, body): (u8, &dyn Encodable) = match self {
+            Self::Block(notice) => (1, notice),
+            Self::Pruned(from) => (2, from),
+        };
+        out.put_u8(kind);
+        body.encode(out);
+    }
+}
+
+impl Decodable for Reply {
+    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
+        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
+        *bytes = rest;
+        Ok(match kind {
+            1 => Self::Block(Decodable::decode(bytes)?),
+            2 => Self::Pruned(Decodable::decode(bytes)?),
+            _ => return Err(Error::Custom("unknown kind of reply")),
+        })
+    }
+}

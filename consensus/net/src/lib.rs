@@ -1,0 +1,36 @@
+//! Replicas as processes: threads, TCP and a durable log around a [`Host`](phalanx_host::Host).
+//!
+//! ```text
+//!  clients ─► client input ─► batch × B ─┐                      ┌─► output, one per peer (delay, bandwidth, loss, cuts)
+//!                                        ▼                      │
+//!  peers ───► replica input, one per ─► worker: Node<E, Host<P>> ├─► log: group commit, compaction at checkpoints
+//!             peer: tag, decode           ▲        │            │
+//!                                         │        └─► engine: execute, stage, commit on threads of its own
+//!                                         └─ durable, timers    └─► client output: one notice per committed block
+//! ```
+//!
+//! The threads are those of "Permissioned Blockchain Through the Looking Glass", section 4, with blocking I/O: one thread reads and
+//! one writes for each peer. The worker alone touches the protocol. Every queue is bounded: a slow worker slows its senders down,
+//! and a slow peer loses the oldest frames, which the protocol repeats.
+//!
+//! This crate is for measurements and fault tests on one machine or in one trusted network: frames are authenticated, not
+//! encrypted, and clients are not authenticated beyond the signatures of their transactions.
+
+mod audit;
+mod replica;
+mod client;
+mod log;
+mod peer;
+mod wire;
+mod queue;
+mod config;
+
+pub use audit::{Audit, AuditError, Settled};
+pub use client::{Client, ClientSender, Notice, Reply, Request};
+pub use config::{
+    Authentication, Durability, Links, Member, NetConfig, NetConfigError, ProtocolName, VERSION, order_floor,
+};
+pub use peer::{Cut, Link};
+pub use phalanx_adapter::WalError;
+pub use replica::{Admit, LogError, Machine, Networked, Replica, ReplicaError, Status};
+pub use wire::Refused;

@@ -1,0 +1,217 @@
+//! The log of a replica, on a thread of its own: group commit, and compaction in the order of appends.
+
+use crate::{config::Durability, queue::Bell};
+use alloy_primitives::Bytes;
+use alloy_rlp::{Decodable, Encodable};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use parking_lot::Mutex;
+use phalanx_adapter::{Sync, Wal, WalError};
+use phalanx_host::HostRecord;
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+};
+
+/// Records in one group, at most.
+const MOST_RECORDS: usize = 4_096;
+/// Length of one group from which on another begins, in bytes.
+const MOST_BYTES: usize = 8 << 20;
+
+/// Work for the log's thread.
+enum Job<R> {
+    Append(u64, HostRecord<R>),
+    /// Records that replace all appends up to the number.
+    Replace(u64, Vec<HostRecord<R>>),
+}
+
+/// State that the log's thread and the worker share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Every record up to this number is durable.
+    durable: AtomicU64,
+    /// Length of the file, and that after the last replacement, in bytes.
+    bytes: AtomicU64,
+    replaced: AtomicU64,
+    /// True while a replacement waits or is written.
+    replacing: AtomicBool,
+    failure: Mutex<Option<WalError>>,
+}
+
+/// The log of a replica. Dropping it writes what is queued.
+#[derive(Debug)]
+pub(crate) struct Log<R> {
+    jobs: Option<Sender<Job<R>>>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    durability: Durability,
+    appended: u64,
+}
+
+/// Reason why a log cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// The file cannot be used.
+    #[error(transparent)]
+    Wal(#[from] WalError),
+    /// A record is whole and is no record of this protocol and version.
+    #[error("record {number} of the log is not one of this protocol and version: {error}")]
+    Record {
+        /// Number of the record, from 1.
+        number: usize,
+        /// Reason.
+        error: alloy_rlp::Error,
+    },
+    /// The system starts no thread.
+    #[error("the system starts no thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+impl<R: Encodable + Decodable + Send + 'static> Log<R> {
+    /// Opens the log in a file and returns its records. `bell` rings when records are durable.
+    pub(crate) fn open(
+        path: &Path,
+        durability: Durability,
+        bell: Arc<Bell>,
+    ) -> Result<(Self, Vec<HostRecord<R>>), LogError> {
+        let sync = if durability == Durability::None { Sync::Never } else { Sync::Always };
+        let (wal, found) = Wal::open(path, sync)?;
+        let mut records = Vec::with_capacity(found.len());
+        for (at, bytes) in found.iter().enumerate() {
+            let mut rest = &bytes[..];
+            let decoded = HostRecord::<R>::decode(&mut rest);
+            let decoded = decoded.and_then(|record| match rest.is_empty() {
+                true => Ok(record),
+                false => Err(alloy_rlp::Error::UnexpectedLength),
+            });
+            records.push(decoded.map_err(|error| LogError::Record { number: at + 1, error })?);
+        }
+        let shared = Arc::new(Shared::default());
+        shared.bytes.store(wal.bytes(), Relaxed);
+        shared.replaced.store(wal.bytes(), Relaxed);
+        let (jobs, inbox) = unbounded();
+        let most_records = if durability == Durability::Each { 1 } else { MOST_RECORDS };
+        let run = {
+            let shared = Arc::clone(&shared);
+            move || {
+                if let Err(error) = write(wal, &inbox, &shared, &bell, most_records) {
+                    *shared.failure.lock() = Some(error);
+                    bell.ring();
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("log".into()).spawn(run)?;
+        let log = Self { jobs: Some(jobs), shared, thread: Some(thread), durability, appended: 0 };
+        Ok((log, records))
+    }
+
+    pub(crate) fn append(&mut self, number: u64, record: HostRecord<R>) {
+        self.appended = number;
+        self.submit(Job::Append(number, record));
+    }
+
+    /// Replaces all records up to a number.
+    pub(crate) fn replace(&self, number: u64, records: Vec<HostRecord<R>>) {
+        self.shared.replacing.store(true, Relaxed);
+        self.submit(Job::Replace(number, records));
+    }
+
+    fn submit(&self, job: Job<R>) {
+        if let Some(jobs) = &self.jobs {
+            // A thread that has ended has left its reason.
+            let _ = jobs.send(job);
+        }
+    }
+
+    /// Every record up to this number is durable.
+    pub(crate) fn durable(&self) -> u64 {
+        // Without durability a record counts before it is written.
+        if self.durability == Durability::None { self.appended } else { self.shared.durable.load(Relaxed) }
+    }
+
+    /// Number of records that are not written yet.
+    pub(crate) fn backlog(&self) -> u64 {
+        self.appended.saturating_sub(self.shared.durable.load(Relaxed))
+    }
+
+    /// Returns true if the file is so long that a replacement is worth its writes: each byte is written twice on average.
+    pub(crate) fn is_long(&self) -> bool {
+        const SMALL: u64 = 16 << 20;
+        let least = SMALL.max(2 * self.shared.replaced.load(Relaxed));
+        self.shared.bytes.load(Relaxed) > least && !self.shared.replacing.load(Relaxed)
+    }
+
+    /// The failure that ended the log, once.
+    pub(crate) fn failure(&self) -> Option<WalError> {
+        self.shared.failure.lock().take()
+    }
+}
+
+impl<R> Drop for Log<R> {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed; the worker ends anyway.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Writes jobs in order until the channel ends.
+fn write<R: Encodable>(
+    mut wal: Wal,
+    inbox: &Receiver<Job<R>>,
+    shared: &Shared,
+    bell: &Bell,
+    most_records: usize,
+) -> Result<(), WalError> {
+    let mut next = inbox.recv().ok();
+    let mut written = 0;
+    while let Some(job) = next.take() {
+        match job {
+            Job::Replace(number, records) => {
+                let records: Vec<Bytes> = records.iter().map(|record| alloy_rlp::encode(record).into()).collect();
+                wal.replace(&records)?;
+                written = number;
+                shared.replaced.store(wal.bytes(), Relaxed);
+                shared.replacing.store(false, Relaxed);
+            }
+            Job::Append(first, record) => {
+                let mut group: Vec<Bytes> = Vec::new();
+                let mut last = first;
+                let mut bytes = 0;
+                let mut job = Some((first, record));
+                while let Some((number, record)) = job.take() {
+                    // A replacement has the records that were on the way to it.
+                    if number > written {
+                        let record = Bytes::from(alloy_rlp::encode(&record));
+                        bytes += record.len();
+                        group.push(record);
+                    }
+                    last = number;
+                    if group.len() < most_records && bytes < MOST_BYTES {
+                        match inbox.try_recv() {
+                            Ok(Job::Append(number, record)) => job = Some((number, record)),
+                            Ok(replace) => next = Some(replace),
+                            Err(_) => {}
+                        }
+                    }
+                }
+                wal.append(&group)?;
+                written = written.max(last);
+            }
+        }
+        shared.bytes.store(wal.bytes(), Relaxed);
+        shared.durable.fetch_max(written, Relaxed);
+        bell.ring();
+        if next.is_none() {
+            next = inbox.recv().ok();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! Connections with other replicas: each sends on a connection that it dials, and receives on those that it accepts.
+
+mod input;
+mod output;
+mod link;
+
+pub(crate) use input::{Inputs, listen};
+pub(crate) use link::LinkControl;
+pub use link::{Cut, Link};
+pub(crate) use output::{Output, send};

@@ -1,0 +1,123 @@
+//! Output to one peer: a thread that dials, paces and writes what the worker queues.
+
+use super::link::{LinkControl, Pacer};
+use crate::{
+    queue::{Popped, Queue},
+    wire::{Identity, Refusals, Refused, Seal, dial, write_frame},
+};
+use alloy_primitives::Bytes;
+use phalanx_bft::Index;
+use std::{
+    io::{BufWriter, Write as _},
+    net::{SocketAddr, TcpStream},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Frames that wait for a peer, at most: a second of the fastest replica. The oldest go first, and the protocol repeats them.
+const MOST_FRAMES: usize = 1 << 14;
+/// Length of the frames that wait for a peer, in bytes.
+const MOST_BYTES: usize = 64 << 20;
+/// Patience with a connection that is being opened, and with a peer that does not read.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Pause before a connection is tried again, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+
+/// A frame with the time at which the worker queued it.
+pub(crate) type Queued = (Instant, Bytes);
+
+/// What the worker and the output thread share.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) queue: Queue<Queued>,
+    pub(crate) link: LinkControl,
+}
+
+impl Output {
+    pub(crate) const fn new(link: LinkControl) -> Self {
+        Self { queue: Queue::new(MOST_FRAMES, MOST_BYTES), link }
+    }
+
+    /// Queues a frame.
+    pub(crate) fn push(&self, body: Bytes) {
+        self.queue.push_over(body.len(), (Instant::now(), body));
+    }
+
+    pub(crate) fn close(&self) {
+        self.queue.close();
+        self.link.close();
+    }
+}
+
+/// A connection that is open.
+struct Connection {
+    stream: BufWriter<TcpStream>,
+    seal: Seal,
+}
+
+impl Connection {
+    fn open(address: SocketAddr, identity: &Identity, instance: &[u8; 32], peer: Index) -> Result<Self, Refused> {
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let seal = dial(&mut stream, identity, instance, peer)?;
+        Ok(Self { stream: BufWriter::with_capacity(1 << 16, stream), seal })
+    }
+
+    fn write(&mut self, body: &[u8], flush: bool) -> Result<(), Refused> {
+        write_frame(&mut self.stream, &mut self.seal, body)?;
+        if flush {
+            self.stream.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Sends what is queued for `peer` until the output is closed.
+pub(crate) fn send(
+    output: &Arc<Output>,
+    address: SocketAddr,
+    identity: &Identity,
+    instance: &[u8; 32],
+    (peer, seed): (Index, u64),
+    refusals: &Refusals,
+) {
+    let mut pacer = Pacer::new(seed);
+    let mut connection: Option<Connection> = None;
+    let mut pause = PAUSE.0;
+    while let Popped::Item((since, body)) = output.queue.pop(None) {
+        let Some(link) = output.link.open() else { return };
+        let Some(due) = pacer.due(&link, since, body.len()) else { continue };
+        if due > Instant::now() {
+            let flushed = connection.as_mut().is_none_or(|open| open.stream.flush().is_ok());
+            if !flushed {
+                connection = None;
+            }
+            if !output.link.sleep(due) {
+                return;
+            }
+        }
+        let open = match &mut connection {
+            Some(open) => open,
+            None => match Connection::open(address, identity, instance, peer) {
+                Ok(opened) => {
+                    pause = PAUSE.0;
+                    connection.insert(opened)
+                }
+                Err(refused) => {
+                    refusals.note(&refused);
+                    // The frame is lost; the queue drops what it has no room for meanwhile.
+                    if !output.link.sleep(Instant::now() + pause) {
+                        return;
+                    }
+                    pause = (pause * 2).min(PAUSE.1);
+                    continue;
+                }
+            },
+        };
+        if open.write(&body, output.queue.is_empty()).is_err() {
+            connection = None;
+        }
+    }
+}

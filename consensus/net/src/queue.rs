@@ -1,0 +1,226 @@
+//! Bounded queues between threads, and the bell that wakes the worker.
+
+use parking_lot::{Condvar, Mutex};
+use std::{collections::VecDeque, time::Instant};
+
+/// A first-in-first-out queue that is bounded by items and by bytes. One item of any length fits into an empty queue.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+    filled: Condvar,
+    emptied: Condvar,
+    most_items: usize,
+    most_bytes: usize,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    items: VecDeque<(usize, T)>,
+    bytes: usize,
+    dropped: u64,
+    closed: bool,
+}
+
+/// Result of waiting for an item.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Popped<T> {
+    Item(T),
+    TimedOut,
+    Closed,
+}
+
+impl<T> State<T> {
+    fn pop(&mut self) -> Option<T> {
+        let (bytes, item) = self.items.pop_front()?;
+        self.bytes -= bytes;
+        Some(item)
+    }
+
+    fn push(&mut self, bytes: usize, item: T) {
+        self.items.push_back((bytes, item));
+        self.bytes += bytes;
+    }
+}
+
+impl<T> Queue<T> {
+    pub(crate) const fn new(most_items: usize, most_bytes: usize) -> Self {
+        let state = State { items: VecDeque::new(), bytes: 0, dropped: 0, closed: false };
+        Self { state: Mutex::new(state), filled: Condvar::new(), emptied: Condvar::new(), most_items, most_bytes }
+    }
+
+    const fn is_full(&self, items: usize, used: usize, bytes: usize) -> bool {
+        items > 0 && (items >= self.most_items || used + bytes > self.most_bytes)
+    }
+
+    /// Appends an item once there is room. Returns false if the queue is closed.
+    pub(crate) fn push_wait(&self, bytes: usize, item: T) -> bool {
+        let mut state = self.state.lock();
+        while !state.closed && self.is_full(state.items.len(), state.bytes, bytes) {
+            self.emptied.wait(&mut state);
+        }
+        if state.closed {
+            return false;
+        }
+        state.push(bytes, item);
+        self.filled.notify_one();
+        true
+    }
+
+    /// Appends an item if there is room.
+    pub(crate) fn try_push(&self, bytes: usize, item: T) -> bool {
+        let mut state = self.state.lock();
+        if state.closed || self.is_full(state.items.len(), state.bytes, bytes) {
+            return false;
+        }
+        state.push(bytes, item);
+        self.filled.notify_one();
+        true
+    }
+
+    /// Appends an item, and drops the oldest ones that leave it no room.
+    pub(crate) fn push_over(&self, bytes: usize, item: T) {
+        let mut state = self.state.lock();
+        if state.closed {
+            return;
+        }
+        while self.is_full(state.items.len(), state.bytes, bytes) {
+            state.pop();
+            state.dropped += 1;
+        }
+        state.push(bytes, item);
+        self.filled.notify_one();
+    }
+
+    pub(crate) fn try_pop(&self) -> Option<T> {
+        let mut state = self.state.lock();
+        let item = state.pop()?;
+        self.emptied.notify_one();
+        Some(item)
+    }
+
+    /// Takes the oldest item, and waits for it until `deadline`, or for ever. A closed queue gives out the rest first.
+    pub(crate) fn pop(&self, deadline: Option<Instant>) -> Popped<T> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(item) = state.pop() {
+                self.emptied.notify_one();
+                return Popped::Item(item);
+            }
+            if state.closed {
+                return Popped::Closed;
+            }
+            match deadline {
+                None => self.filled.wait(&mut state),
+                Some(deadline) => {
+                    if self.filled.wait_until(&mut state, deadline).timed_out() && state.items.is_empty() {
+                        return if state.closed { Popped::Closed } else { Popped::TimedOut };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Refuses further items, and wakes every thread that waits.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.filled.notify_all();
+        self.emptied.notify_all();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state.lock().items.is_empty()
+    }
+
+    /// Number of items that were dropped for lack of room.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.state.lock().dropped
+    }
+}
+
+/// Wakes a thread. A ring before the wait is not lost.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Bell {
+    pub(crate) fn ring(&self) {
+        let mut rung = self.rung.lock();
+        if !*rung {
+            *rung = true;
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits for a ring, until `deadline` at most.
+    pub(crate) fn wait(&self, deadline: Instant) {
+        let mut rung = self.rung.lock();
+        while !*rung {
+            if self.changed.wait_until(&mut rung, deadline).timed_out() {
+                break;
+            }
+        }
+        *rung = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::Arc, thread, time::Duration};
+
+    #[test]
+    fn bounds_hold_and_the_oldest_goes() {
+        let queue = Queue::new(3, 10);
+        assert!(queue.try_push(99, 'a'), "one item of any length");
+        assert!(!queue.try_push(1, 'b'));
+        queue.push_over(4, 'b');
+        (0..2).for_each(|_| assert!(queue.try_push(3, 'c')));
+        queue.push_over(1, 'd');
+        assert_eq!(
+            (queue.dropped(), queue.try_pop(), queue.try_pop(), queue.try_pop()),
+            (2, Some('c'), Some('c'), Some('d'))
+        );
+        assert_eq!(queue.pop(Some(Instant::now())), Popped::TimedOut);
+        queue.push_over(1, 'e');
+        queue.close();
+        queue.push_over(1, 'f');
+        assert_eq!((queue.pop(None), queue.pop(None)), (Popped::Item('e'), Popped::Closed));
+    }
+
+    #[test]
+    fn a_full_queue_holds_its_writer_back_until_it_is_read_or_closed() {
+        let queue = Arc::new(Queue::new(1, 100));
+        assert!(queue.push_wait(1, 1));
+        let writer = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || (queue.push_wait(1, 2), queue.push_wait(1, 3))
+        });
+        assert_eq!(queue.pop(None), Popped::Item(1));
+        assert_eq!(queue.pop(None), Popped::Item(2));
+        assert_eq!(queue.pop(None), Popped::Item(3));
+        assert_eq!(writer.join().expect("no panic"), (true, true));
+        assert!(queue.push_wait(1, 4));
+        let writer = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push_wait(1, 5)
+        });
+        queue.close();
+        assert!(!writer.join().expect("no panic"));
+    }
+
+    #[test]
+    fn a_ring_before_the_wait_is_not_lost() {
+        let bell = Bell::default();
+        let began = Instant::now();
+        bell.ring();
+        bell.wait(began + Duration::from_secs(60));
+        bell.wait(Instant::now());
+        assert!(began.elapsed() < Duration::from_secs(50));
+    }
+}

@@ -1,0 +1,178 @@
+//! A replica: opening it from its files, its threads, and a handle to steer it.
+
+mod open;
+mod worker;
+mod keep;
+mod timers;
+mod error;
+mod machine;
+mod status;
+
+pub use error::{LogError, ReplicaError};
+pub use machine::{Admit, Machine, Networked};
+pub use status::Status;
+
+use crate::{
+    client::Clients,
+    config::NetConfig,
+    peer::{Cut, Output},
+    queue::Bell,
+    wire::Refusals,
+};
+use parking_lot::Mutex;
+use phalanx_bft::{Index, pbft::Pbft};
+use phalanx_engine_api::Engine;
+use phalanx_keys::KeyFile;
+use std::{
+    collections::BTreeMap,
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// A running replica. Dropping it stops it.
+#[derive(Debug)]
+pub struct Replica {
+    shared: Arc<Shared>,
+    /// Addresses of the listeners, which a last connection ends.
+    listeners: [SocketAddr; 2],
+    worker: Option<JoinHandle<Result<(), ReplicaError>>>,
+    threads: Vec<JoinHandle<()>>,
+    stop_inputs: Stop,
+}
+
+struct Stop(Box<dyn Fn() + Send + std::marker::Sync>);
+
+impl core::fmt::Debug for Stop {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Stop")
+    }
+}
+
+/// State that the worker, the other threads and the handle share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) me: Index,
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) stopped: AtomicBool,
+    pub(crate) outputs: BTreeMap<Index, Arc<Output>>,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) status: Mutex<Status>,
+}
+
+/// Time of a replica: µs since its start, and the wall clock then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub(crate) start: Instant,
+    pub(crate) epoch_ms: u64,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        // A wall clock before 1970 is wrong, and so is every time that follows from it; peers take the larger ones.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { start: Instant::now(), epoch_ms: since.as_millis() as u64 }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    /// The moment at a number of µs since the start.
+    pub(crate) fn at(&self, us: u64) -> Instant {
+        self.start + Duration::from_micros(us)
+    }
+}
+
+impl Replica {
+    /// Opens replica `keys.index()` of a network on the log in `dir`, and starts it.
+    ///
+    /// # Errors
+    /// Configuration, keys, files or addresses cannot be used, or log and engine do not belong together.
+    pub fn start<E: Engine + 'static>(
+        config: &NetConfig,
+        keys: KeyFile,
+        dir: &Path,
+        machine: Machine<E>,
+    ) -> Result<Self, ReplicaError> {
+        config.check()?;
+        let clock = Clock::start();
+        match config.protocol {
+            crate::config::ProtocolName::Pbft => {
+                let protocol = config.pbft(clock.epoch_ms).map_err(crate::config::NetConfigError::from)?;
+                open::start::<Pbft, E>(config, protocol, keys, dir, machine, clock)
+            }
+        }
+    }
+
+    /// Index of the replica.
+    #[must_use]
+    pub fn index(&self) -> Index {
+        self.shared.me
+    }
+
+    /// Progress of the replica, and what it refused.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let mut status = self.shared.status.lock().clone();
+        status.refused = self.shared.refusals.counts();
+        status.dropped = self.shared.outputs.values().map(|output| output.queue.dropped()).sum();
+        status.refused_txs = self.shared.clients.refused_txs.load(Relaxed);
+        status
+    }
+
+    /// Cuts the links to some replicas, and makes all others whole.
+    pub fn cut(&self, peers: &[Index], cut: Cut) {
+        for (peer, output) in &self.shared.outputs {
+            output.link.set_cut(peers.contains(peer).then_some(cut));
+        }
+    }
+
+    /// Returns true if the worker has ended: [`Replica::stop`] tells the reason.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.worker.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Stops the replica: its log is written to the end.
+    ///
+    /// # Errors
+    /// The replica had ended by itself, for this reason.
+    pub fn stop(mut self) -> Result<(), ReplicaError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), ReplicaError> {
+        let Some(worker) = self.worker.take() else { return Ok(()) };
+        self.shared.stopped.store(true, Relaxed);
+        self.shared.bell.ring();
+        let ended = worker.join();
+        (self.stop_inputs.0)();
+        self.shared.clients.stop();
+        self.shared.outputs.values().for_each(|output| output.close());
+        for address in self.listeners {
+            // Wakes the accepting thread; one that has ended needs it no more.
+            let _ = TcpStream::connect_timeout(&address, Duration::from_millis(200));
+        }
+        for thread in self.threads.drain(..) {
+            // A panic of a thread has been printed.
+            let _ = thread.join();
+        }
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // The reason of an end is for `stop`.
+            let _ = self.end();
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Opening a replica from its files, and starting its threads.
+
+use super::{
+    Clock, Replica, Shared, Stop,
+    error::ReplicaError,
+    keep::Folder,
+    machine::{Machine, Networked},
+    status::Status,
+    worker::Worker,
+};
+use crate::{
+    client::{self, Clients},
+    config::{Authentication, NetConfig, NetConfigError},
+    log::Log,
+    peer::{self, Inputs, LinkControl, Output},
+    queue::Bell,
+    wire::{Identity, Refusals, instance},
+};
+use parking_lot::Mutex;
+use phalanx_adapter::{Handshake, Node, OpenError};
+use phalanx_bft::Index;
+use phalanx_engine_api::{Engine, Waker};
+use phalanx_host::Host;
+use phalanx_keys::{KeyFile, Scheme, Simulated};
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// Attempts to bring engine and log together, a tenth of a second apart: what an engine refuses for a moment passes.
+const ATTEMPTS: usize = 50;
+
+/// Starts a replica of protocol `P`.
+pub(super) fn start<P: Networked, E: Engine + 'static>(
+    config: &NetConfig,
+    protocol: P::Config,
+    keys: KeyFile,
+    dir: &Path,
+    machine: Machine<E>,
+    clock: Clock,
+) -> Result<Replica, ReplicaError> {
+    let (me, n) = (keys.index(), config.replicas.len());
+    if keys.replicas() != n {
+        return Err(ReplicaError::Count { keys: keys.replicas(), replicas: n });
+    }
+    let member = config.member(me.0)?;
+    let identity = Identity::new(keys, config.authentication)?;
+    let folder = Folder::open(dir)?;
+    let bell = Arc::new(Bell::default());
+    let (log, records) = Log::<P::Record>::open(&folder.log(), config.durability, Arc::clone(&bell))?;
+    let scheme: Arc<dyn Scheme> = match config.authentication {
+        Authentication::None => Arc::new(Simulated::new(me, 64)),
+        Authentication::Mac | Authentication::Ed25519 => Arc::clone(&identity.signer) as Arc<dyn Scheme>,
+    };
+    let host_config = config.host(clock.epoch_ms).map_err(NetConfigError::from)?;
+    let protocol = Arc::new(protocol);
+    let engine = Arc::clone(&machine.engine);
+    // The records are read once; an attempt that the engine refuses for a moment needs them again.
+    let mut attempt = 0;
+    let (node, handshake) = loop {
+        let (host_config, protocol) = (host_config.clone(), Arc::clone(&protocol));
+        let host = Host::<P>::new(me, host_config, protocol, Arc::clone(&scheme), records.clone());
+        let host = host.map_err(NetConfigError::from)?;
+        match Node::open(Arc::clone(&engine), host, clock.now()) {
+            Err(OpenError::Retry { .. }) if attempt < ATTEMPTS => {
+                attempt += 1;
+                thread::sleep(Duration::from_millis(100));
+            }
+            opened => break opened?,
+        }
+    };
+    drop(records);
+    if let Handshake::Sync { from } = handshake {
+        return Err(ReplicaError::Behind { from });
+    }
+    let listen =
+        |address: SocketAddr| TcpListener::bind(address).map_err(|source| ReplicaError::Listen { address, source });
+    let (peers, clients_at) = (listen(member.peers)?, listen(member.clients)?);
+    let local = |listener: &TcpListener, address: SocketAddr| listener.local_addr().unwrap_or(address);
+    let listeners = [local(&peers, member.peers), local(&clients_at, member.clients)];
+    let refusals = Arc::new(Refusals::default());
+    let others = (0..n as u16).map(Index).filter(|peer| *peer != me);
+    let outputs = others.map(|peer| (peer, Arc::new(Output::new(LinkControl::new(config.link(me, peer)))))).collect();
+    let shared = Arc::new(Shared {
+        me,
+        bell: Arc::clone(&bell),
+        stopped: AtomicBool::new(false),
+        outputs,
+        clients: Arc::new(Clients::new(Arc::clone(&bell), Arc::clone(&refusals))),
+        refusals: Arc::clone(&refusals),
+        status: Mutex::new(Status::default()),
+    });
+    let inputs = Arc::new(Inputs::<P::Msg>::new(n, Arc::clone(&bell), refusals));
+    machine.engine.set_waker(Waker::new(move || bell.ring()));
+    let admit = Arc::clone(&machine.admit);
+    let worker = Worker::new(node, machine, log, clock, (Arc::clone(&shared), Arc::clone(&inputs)), folder, config);
+    let stop = Arc::clone(&inputs);
+    let mut replica = Replica {
+        shared: Arc::clone(&shared),
+        listeners,
+        worker: None,
+        threads: Vec::new(),
+        stop_inputs: Stop(Box::new(move || stop.stop())),
+    };
+    replica.worker = Some(spawn("worker", move || worker.run())?);
+    let (name, most) = (instance(config), config.most_frame());
+    for (peer, output) in &shared.outputs {
+        let (output, identity, shared) = (Arc::clone(output), identity.clone(), Arc::clone(&shared));
+        let address = config.member(peer.0)?.peers;
+        let seed = config.links.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(me.0) << 16 ^ u64::from(peer.0);
+        let route = (*peer, seed);
+        let send = move || peer::send(&output, address, &identity, &name, route, &shared.refusals);
+        replica.threads.push(spawn("replica-output", send)?);
+    }
+    replica.threads.push(spawn("replica-accept", move || peer::listen(&peers, &inputs, &identity, name, most))?);
+    for _ in 0..config.batch_threads {
+        let (clients, admit) = (Arc::clone(&shared.clients), Arc::clone(&admit));
+        replica.threads.push(spawn("batch", move || clients.check(&*admit))?);
+    }
+    let clients = Arc::clone(&shared.clients);
+    replica.threads.push(spawn("client-accept", move || client::serve(&clients_at, &clients))?);
+    Ok(replica)
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, ReplicaError> {
+    thread::Builder::new().name(name.into()).spawn(run).map_err(ReplicaError::Thread)
+}

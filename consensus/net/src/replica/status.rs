@@ -1,0 +1,28 @@
+//! Progress of a replica.
+
+use serde::Serialize;
+
+/// Progress of a replica, and what it refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// Height of the newest committed block.
+    pub committed: u64,
+    /// Blocks up to this height are decided.
+    pub decided: u64,
+    /// View of the protocol.
+    pub view: u64,
+    /// Replica that leads it.
+    pub leader: u16,
+    /// Proofs of faults, kept in the replica's folder.
+    pub evidence: u64,
+    /// Times that decided blocks were asked of a peer, because the replica was behind a checkpoint.
+    pub transfers: u64,
+    /// Times that the log was compacted.
+    pub compactions: u64,
+    /// Refused connections and frames by kind.
+    pub refused: Vec<(&'static str, u64)>,
+    /// Clients' transactions that were malformed or badly signed.
+    pub refused_txs: u64,
+    /// Frames that were dropped because a peer did not take them.
+    pub dropped: u64,
+}

@@ -1,0 +1,287 @@
+//! The worker: the only thread that touches the protocol. It takes events, lets the node work, and carries out actions.
+
+use super::{
+    Clock, Shared,
+    error::ReplicaError,
+    keep::Folder,
+    machine::{Admit, Machine, Networked},
+    timers::Timers,
+};
+use crate::{
+    client::{Follower, Notice, Reply},
+    config::NetConfig,
+    log::Log,
+    peer::Inputs,
+};
+use alloy_primitives::Bytes;
+use phalanx_adapter::Node;
+use phalanx_bft::{Index, To};
+use phalanx_engine_api::{Engine, Outcome, TxStatus};
+use phalanx_host::{Action, Frame, Host, HostTimer};
+use phalanx_pipeline::BlockMeta;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+/// Frames of one peer, and transactions of clients, per turn: everything else gets its turn between.
+const BATCH: usize = 64;
+/// Records that are not written yet from which on inputs have to wait.
+const MOST_BACKLOG: u64 = 8_192;
+/// Newest notices that are kept encoded for the clients that follow.
+const MOST_NOTICES: usize = 512;
+/// Longest sleep, in µs: a bound on the harm of a lost wake-up.
+const MOST_SLEEP: u64 = 50_000;
+
+/// The worker of a replica.
+pub(super) struct Worker<P: Networked, E> {
+    node: Node<E, Host<P>>,
+    step: Option<Box<dyn FnMut() -> bool + Send>>,
+    /// Check of clients' transactions, if no batch thread does it.
+    admit: Option<Admit>,
+    log: Log<P::Record>,
+    clock: Clock,
+    shared: Arc<Shared>,
+    inputs: Arc<Inputs<P::Msg>>,
+    folder: Folder,
+    timers: Timers<HostTimer<P::Timer>>,
+    followers: Vec<Follower>,
+    /// Encoded notices of consecutive heights, and the height of the first.
+    notices: VecDeque<Bytes>,
+    first_notice: u64,
+    committed: u64,
+    durable: u64,
+}
+
+impl<P: Networked, E: Engine> Worker<P, E> {
+    pub(super) fn new(
+        node: Node<E, Host<P>>,
+        machine: Machine<E>,
+        log: Log<P::Record>,
+        clock: Clock,
+        (shared, inputs): (Arc<Shared>, Arc<Inputs<P::Msg>>),
+        folder: Folder,
+        config: &NetConfig,
+    ) -> Self {
+        let committed = machine.engine.status().committed.height;
+        let admit = (config.batch_threads == 0).then_some(machine.admit);
+        Self {
+            node,
+            step: machine.step,
+            admit,
+            log,
+            clock,
+            shared,
+            inputs,
+            folder,
+            timers: Timers::new(),
+            followers: Vec::new(),
+            notices: VecDeque::new(),
+            first_notice: committed + 1,
+            committed,
+            durable: 0,
+        }
+    }
+
+    /// Works until the replica is stopped or cannot go on.
+    pub(super) fn run(mut self) -> Result<(), ReplicaError> {
+        while !self.shared.stopped.load(Relaxed) {
+            if self.turn()? {
+                continue;
+            }
+            let now = self.clock.now();
+            let due = [self.timers.next(), self.node.due()].into_iter().flatten().min();
+            let due = due.unwrap_or(u64::MAX).min(now + MOST_SLEEP);
+            if due > now {
+                self.shared.bell.wait(self.clock.at(due));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what has come, and works it off. Returns true if there was any.
+    fn turn(&mut self) -> Result<bool, ReplicaError> {
+        if let Some(error) = self.log.failure() {
+            return Err(ReplicaError::Write(error));
+        }
+        let mut active = self.tell_durable();
+        if self.log.backlog() < MOST_BACKLOG {
+            active |= self.take_frames();
+            active |= self.take_txs();
+        }
+        let now = self.clock.now();
+        while let Some(timer) = self.timers.pop(now) {
+            self.node.consensus().on_timer(now, timer);
+            active = true;
+        }
+        loop {
+            let polled = self.node.poll(self.clock.now());
+            let stepped = self.step.as_mut().is_some_and(|step| step());
+            let actions = self.node.consensus().take_actions();
+            let any = !actions.is_empty();
+            for action in actions {
+                self.act(action)?;
+            }
+            if !polled.map_err(ReplicaError::Halted)? && !stepped && !any {
+                break;
+            }
+            active = true;
+        }
+        self.serve_followers();
+        if active {
+            self.note_status();
+        }
+        Ok(active)
+    }
+
+    fn tell_durable(&mut self) -> bool {
+        let durable = self.log.durable();
+        if durable <= self.durable {
+            return false;
+        }
+        self.durable = durable;
+        self.node.consensus().durable(self.clock.now(), durable);
+        true
+    }
+
+    fn take_frames(&mut self) -> bool {
+        let mut active = false;
+        for _ in 0..BATCH {
+            let mut any = false;
+            for (peer, queue) in self.inputs.queues.iter().enumerate() {
+                let Some(frame) = queue.try_pop() else { continue };
+                self.node.consensus().on_frame(self.clock.now(), Index(peer as u16), frame);
+                any = true;
+            }
+            if !any {
+                break;
+            }
+            active = true;
+        }
+        active
+    }
+
+    fn take_txs(&mut self) -> bool {
+        let clients = &self.shared.clients;
+        let mut active = false;
+        for _ in 0..BATCH {
+            let queue = if self.admit.is_some() { &clients.raw } else { &clients.checked };
+            let Some(tx) = queue.try_pop() else { break };
+            active = true;
+            if self.admit.as_ref().is_some_and(|admit| !admit(&tx)) {
+                clients.refused_txs.fetch_add(1, Relaxed);
+            } else {
+                self.node.consensus().submit(self.clock.now(), tx);
+            }
+        }
+        active
+    }
+
+    fn act(&mut self, action: Action<P>) -> Result<(), ReplicaError> {
+        match action {
+            Action::Append(number, record) => {
+                self.log.append(number, record);
+                self.tell_durable();
+            }
+            Action::Send(to, frame) => self.send(to, &frame),
+            Action::Timer(timer, after) => self.timers.set(timer, self.clock.now().saturating_add(after)),
+            Action::Cancel(timer) => self.timers.cancel(timer),
+            Action::Committed(meta, outcome) => self.note_block(meta, &outcome),
+            Action::Stable(_) => self.compact(),
+            Action::Evidence(against, proof) => {
+                self.folder.keep_evidence(against, &proof)?;
+                self.shared.status.lock().evidence += 1;
+            }
+            Action::Halted(incident) => self.folder.keep_incident(&incident)?,
+        }
+        Ok(())
+    }
+
+    fn send(&self, to: To, frame: &Frame<P::Msg>) {
+        if matches!(frame, Frame::WantBlocks(_)) {
+            self.shared.status.lock().transfers += 1;
+        }
+        let body = Bytes::from(alloy_rlp::encode(frame));
+        match to {
+            To::All => self.shared.outputs.values().for_each(|output| output.push(body.clone())),
+            To::One(peer) => {
+                if let Some(output) = self.shared.outputs.get(&peer) {
+                    output.push(body);
+                }
+            }
+        }
+    }
+
+    fn compact(&mut self) {
+        if !self.log.is_long() {
+            return;
+        }
+        if let Some((number, records)) = self.node.peek().compacted() {
+            self.log.replace(number, records);
+            self.shared.status.lock().compactions += 1;
+        }
+    }
+
+    /// Leader of the protocol, for notices.
+    fn leader(&self) -> u16 {
+        self.node.peek().protocol().map_or(0, |protocol| protocol.leader().0)
+    }
+
+    fn note_block(&mut self, meta: BlockMeta, outcome: &Outcome) {
+        self.committed = meta.height;
+        let Some(bytes) = self.notice(meta.height, &outcome.txs) else { return };
+        // Heights come in order; a gap would begin anew.
+        if self.first_notice + self.notices.len() as u64 != meta.height {
+            self.notices.clear();
+            self.first_notice = meta.height;
+        }
+        self.notices.push_back(bytes);
+        if self.notices.len() > MOST_NOTICES {
+            self.notices.pop_front();
+            self.first_notice += 1;
+        }
+    }
+
+    /// The encoded notice of a retained block.
+    fn notice(&self, height: u64, statuses: &[TxStatus]) -> Option<Bytes> {
+        let block = self.node.peek().retained(height)?;
+        let notice = Notice::new(&block, statuses, self.leader());
+        Some(alloy_rlp::encode(Reply::Block(notice)).into())
+    }
+
+    /// Sends followers what they have not got, as far as their queues have room.
+    fn serve_followers(&mut self) {
+        self.followers.append(&mut self.shared.clients.follow.lock());
+        self.followers.retain(|follower| !follower.queue.is_closed());
+        let mut followers = core::mem::take(&mut self.followers);
+        for follower in &mut followers {
+            while follower.next <= self.committed {
+                let oldest = self.node.peek().base().slot + 1;
+                let at = follower.next.checked_sub(self.first_notice).and_then(|at| usize::try_from(at).ok());
+                let (reply, next) = match at.and_then(|at| self.notices.get(at)) {
+                    Some(notice) => (notice.clone(), follower.next + 1),
+                    None if follower.next < oldest => (alloy_rlp::encode(Reply::Pruned(oldest)).into(), oldest),
+                    None => match self.notice(follower.next, &[]) {
+                        Some(notice) => (notice, follower.next + 1),
+                        // Committed before this start, and its outcome is not in the log.
+                        None => (alloy_rlp::encode(Reply::Pruned(follower.next + 1)).into(), follower.next + 1),
+                    },
+                };
+                if !follower.queue.try_push(reply.len(), reply) {
+                    break;
+                }
+                follower.next = next;
+            }
+        }
+        self.followers = followers;
+    }
+
+    fn note_status(&self) {
+        let host = self.node.peek();
+        let mut status = self.shared.status.lock();
+        (status.committed, status.decided) = (self.committed, host.decided_slot());
+        if let Some(protocol) = host.protocol() {
+            (status.view, status.leader) = (protocol.view(), protocol.leader().0);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Stops, restarts, cuts, delays and losses: one result per height, every transaction settled, all at one state.
+
+use crate::kit::{Net, config};
+use phalanx_bft::Index;
+use phalanx_net::{Authentication, Cut, Durability, Links};
+use std::time::Duration;
+
+const SHORT: Duration = Duration::from_millis(150);
+
+#[test]
+fn every_authentication_durability_and_number_of_batch_threads_orders() {
+    let cases = [
+        (Authentication::None, Durability::None, 0),
+        (Authentication::Mac, Durability::Each, 2),
+        (Authentication::Ed25519, Durability::Group, 1),
+    ];
+    for (authentication, durability, batch_threads) in cases {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = config(4, folder.path());
+        (config.authentication, config.durability, config.batch_threads) = (authentication, durability, batch_threads);
+        let mut net = Net::new(config);
+        (0..5).for_each(|_| {
+            net.submit(40);
+            net.listen(Duration::from_millis(20));
+        });
+        net.settle();
+        net.check();
+        assert!((0..4).all(|index| net.replica(index).status().refused.is_empty()), "{authentication:?}");
+    }
+}
+
+#[test]
+fn primary_and_backup_stop_under_load_and_come_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut net = Net::new(config(4, folder.path()));
+    for victim in [0, 2, 1] {
+        net.submit(60);
+        net.listen(SHORT);
+        net.stop(victim);
+        net.submit(60);
+        // The others go on without it.
+        net.settle();
+        net.start(victim);
+        net.submit(30);
+        net.settle();
+    }
+    assert!(net.replica(3).status().view > 0, "the first primary was left");
+    net.check();
+}
+
+/// A replica that was away past several checkpoints fetches decided blocks; the log is replaced meanwhile.
+#[test]
+fn a_replica_that_was_away_past_checkpoints_catches_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut config = config(4, folder.path());
+    (config.batch_txs, config.interval) = (1, 4);
+    let mut net = Net::new(config);
+    net.submit(4);
+    net.settle();
+    net.stop(3);
+    (0..20).for_each(|_| {
+        net.submit(5);
+        net.listen(Duration::from_millis(10));
+    });
+    net.settle();
+    let height = net.audit.settled();
+    assert!(height > 40, "{height}");
+    net.start(3);
+    net.submit(4);
+    net.settle();
+    net.check();
+    assert!(net.replica(3).status().transfers > 0);
+}
+
+#[test]
+fn cuts_of_both_kinds_delays_and_losses_heal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut config = config(4, folder.path());
+    let row = |from: usize| (0..4).map(|to| if from == to { 0 } else { 2_000 }).collect();
+    let delay_us = (0..4).map(row).collect();
+    config.links = Links { delay_us, bandwidth: 20_000_000, loss_per_mille: 20, seed: 5 };
+    let mut net = Net::new(config);
+    for (side, cut) in [([0, 1], Cut::Holds), ([2, 0], Cut::Loses)] {
+        net.submit(40);
+        net.listen(SHORT);
+        for index in 0..4u16 {
+            let others = (0..4).filter(|other| side.contains(other) != side.contains(&index)).map(Index);
+            net.replica(index.into()).cut(&others.collect::<Vec<_>>(), cut);
+        }
+        net.submit(40);
+        net.listen(SHORT * 4);
+        (0..4).for_each(|index| net.replica(index).cut(&[], cut));
+        net.settle();
+    }
+    net.check();
+}
+
+/// All stop at once, and begin again from their logs.
+#[test]
+fn all_stop_and_start_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut net = Net::new(config(4, folder.path()));
+    for _ in 0..3 {
+        net.submit(50);
+        net.listen(Duration::from_millis(60));
+        (0..4).for_each(|index| net.stop(index));
+        (0..4).for_each(|index| net.start(index));
+        // What no replica had ordered is gone with their pools: clients send it again.
+        net.resubmit();
+        net.settle();
+    }
+    net.check();
+}

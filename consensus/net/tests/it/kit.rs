@@ -1,0 +1,206 @@
+//! A network of replicas in this process, each with a model engine, a folder and two ports on loopback.
+
+use alloy_primitives::{Address, B256, Bytes};
+use phalanx_bft::Index;
+use phalanx_engine_api::{Engine as _, Limits};
+use phalanx_keys::{KeyFile, deal};
+use phalanx_net::{
+    Audit, Authentication, Client, ClientSender, Durability, Links, Machine, Member, NetConfig, ProtocolName, Replica,
+    ReplicaError, Reply, Request, VERSION,
+};
+use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
+use std::{
+    collections::BTreeSet,
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Patience of every test with the network.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+fn free(count: usize) -> Vec<SocketAddr> {
+    let bound: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+    bound.iter().map(|listener| listener.local_addr().expect("an address")).collect()
+}
+
+pub(crate) fn config(n: usize, dir: &Path) -> NetConfig {
+    let ports = free(2 * n);
+    let member = |index: usize| Member {
+        peers: ports[2 * index],
+        clients: ports[2 * index + 1],
+        keys: format!("keys-{index}.json").into(),
+        dir: dir.join(format!("replica-{index}")),
+    };
+    NetConfig {
+        version: VERSION,
+        protocol: ProtocolName::Pbft,
+        chain: 7,
+        epoch: 0,
+        faults: ((n - 1) / 3) as u16,
+        authentication: Authentication::Mac,
+        durability: Durability::Group,
+        batch_threads: 1,
+        batch_txs: 20,
+        batch_bytes: 1 << 20,
+        batch_delay_us: 1_000,
+        interval: 8,
+        timeout_us: 400_000,
+        resend_us: 50_000,
+        retention: 4_096,
+        gas_limit: 1 << 40,
+        base_fee: 0,
+        beneficiary: Address::ZERO,
+        links: Links::default(),
+        replicas: (0..n).map(member).collect(),
+    }
+}
+
+pub(crate) fn keys(n: usize) -> Vec<KeyFile> {
+    deal(n, &[4; 32]).expect("keys")
+}
+
+/// A machine on a disk.
+pub(crate) fn machine(disk: Disk) -> (Arc<ModelEngine>, Machine<ModelEngine>) {
+    let limits = Limits { depth: 64, ..Limits::default() };
+    let engine = Arc::new(ModelEngine::open(7, limits, Costs::default(), disk));
+    let stepped = Arc::clone(&engine);
+    let step = move || {
+        let works = stepped.start();
+        works.iter().for_each(|work| stepped.finish(work));
+        !works.is_empty()
+    };
+    // A model transaction is any bytes but none.
+    let machine =
+        Machine { engine: Arc::clone(&engine), admit: Arc::new(|tx| !tx.is_empty()), step: Some(Box::new(step)) };
+    (engine, machine)
+}
+
+pub(crate) struct Net {
+    pub(crate) config: NetConfig,
+    keys: Vec<KeyFile>,
+    pub(crate) replicas: Vec<Option<(Replica, Arc<ModelEngine>)>>,
+    disks: Vec<Option<Disk>>,
+    senders: Vec<Option<ClientSender>>,
+    replies: (mpsc::Sender<(usize, Reply)>, mpsc::Receiver<(usize, Reply)>),
+    pub(crate) audit: Audit,
+    /// Hashes of settled transactions.
+    pub(crate) settled: BTreeSet<B256>,
+    sent: u64,
+}
+
+impl Net {
+    pub(crate) fn new(config: NetConfig) -> Self {
+        let n = config.replicas.len();
+        let mut net = Self {
+            keys: keys(n),
+            replicas: (0..n).map(|_| None).collect(),
+            disks: (0..n).map(|_| Some(Disk::default())).collect(),
+            senders: (0..n).map(|_| None).collect(),
+            replies: mpsc::channel(),
+            audit: Audit::new(config.quorums().expect("a legal size")),
+            settled: BTreeSet::new(),
+            sent: 0,
+            config,
+        };
+        (0..n).for_each(|index| net.start(index));
+        net
+    }
+
+    pub(crate) fn try_start(&mut self, index: usize) -> Result<(), ReplicaError> {
+        let (engine, machine) = machine(self.disks[index].clone().unwrap_or_default());
+        let dir = self.config.replicas[index].dir.clone();
+        let replica = Replica::start(&self.config, self.keys[index].clone(), &dir, machine)?;
+        self.disks[index] = None;
+        self.replicas[index] = Some((replica, engine));
+        Ok(())
+    }
+
+    pub(crate) fn start(&mut self, index: usize) {
+        self.try_start(index).unwrap_or_else(|error| panic!("replica {index}: {error}"));
+        let mut client = Client::connect(self.config.replicas[index].clients, PATIENCE).expect("it listens");
+        let mut sender = client.sender().expect("a descriptor");
+        sender.send(&Request::Follow(self.audit.next(Index(index as u16)))).expect("it reads");
+        self.senders[index] = Some(sender);
+        let replies = self.replies.0.clone();
+        thread::spawn(move || {
+            while let Ok(reply) = client.receive() {
+                if replies.send((index, reply)).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Ends a replica; its engine loses what was not synced.
+    pub(crate) fn stop(&mut self, index: usize) {
+        let (replica, engine) = self.replicas[index].take().expect("it runs");
+        self.senders[index] = None;
+        replica.stop().unwrap_or_else(|error| panic!("replica {index}: {error}"));
+        self.disks[index] = Some(engine.unplug());
+    }
+
+    /// Sends new transactions to all replicas that run, as a client does that got no answer.
+    pub(crate) fn submit(&mut self, count: u64) {
+        let txs: Vec<Bytes> = (self.sent..self.sent + count).map(|tx| model_tx(1, &tx.to_be_bytes())).collect();
+        self.sent += count;
+        for sender in self.senders.iter_mut().flatten() {
+            // A connection that has just ended takes nothing.
+            let _ = sender.send(&Request::Submit(txs.clone()));
+        }
+    }
+
+    /// Sends everything again that is not settled.
+    pub(crate) fn resubmit(&mut self) {
+        let txs: Vec<Bytes> = (0..self.sent)
+            .map(|tx| model_tx(1, &tx.to_be_bytes()))
+            .filter(|tx| !self.settled.contains(&phalanx_engine_api::transaction_hash(tx)))
+            .collect();
+        for sender in self.senders.iter_mut().flatten() {
+            let _ = sender.send(&Request::Submit(txs.clone()));
+        }
+    }
+
+    /// Takes notices for a while.
+    pub(crate) fn listen(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while let Ok((index, reply)) = self.replies.1.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            let Reply::Block(notice) = reply else { continue };
+            let settled = self.audit.on_notice(Index(index as u16), notice).expect("one result per height");
+            self.settled.extend(settled.into_iter().flat_map(|block| block.notice.txs));
+        }
+    }
+
+    /// Waits until all transactions are settled, and all replicas that run are at one height.
+    pub(crate) fn settle(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            self.listen(Duration::from_millis(50));
+            let mut heights = self.replicas.iter().flatten().map(|(_, engine)| engine.status().committed.height);
+            let first = heights.next().expect("one runs");
+            if self.settled.len() as u64 == self.sent
+                && self.audit.settled() == first
+                && heights.all(|next| next == first)
+            {
+                return;
+            }
+        }
+        let status: Vec<_> = self.replicas.iter().flatten().map(|(replica, _)| replica.status()).collect();
+        panic!("{} of {} settled at height {}: {status:#?}", self.settled.len(), self.sent, self.audit.settled());
+    }
+
+    /// Checks that every replica that runs has the same state.
+    pub(crate) fn check(&self) {
+        let status = |(_, engine): &(Replica, Arc<ModelEngine>)| engine.status().committed;
+        let all: Vec<_> = self.replicas.iter().flatten().map(status).collect();
+        assert!(
+            all.windows(2).all(|pair| (pair[0].height, pair[0].state_root) == (pair[1].height, pair[1].state_root))
+        );
+    }
+
+    pub(crate) fn replica(&self, index: usize) -> &Replica {
+        &self.replicas[index].as_ref().expect("it runs").0
+    }
+}
