@@ -5,6 +5,7 @@ use phalanx_lab::{
     error::{Different, Interrupted, Usage},
     result::{BenchResult, Ending},
 };
+use phalanx_net::{LogError, ReplicaError, WalError};
 
 /// Success.
 pub(crate) const OK: u8 = 0;
@@ -56,6 +57,9 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
         if cause.is::<Usage>() || cause.is::<phalanx_workloads::ConfigError>() {
             return USAGE;
         }
+        if let Some(error) = cause.downcast_ref::<ReplicaError>() {
+            return code_of_replica(error);
+        }
         if cause.is::<Different>() {
             return DIVERGENCE;
         }
@@ -94,6 +98,22 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
         }
     }
     INTERNAL
+}
+
+/// Exit code of a replica that does not start or has ended.
+const fn code_of_replica(error: &ReplicaError) -> u8 {
+    match error {
+        ReplicaError::Config(_)
+        | ReplicaError::Keys(_)
+        | ReplicaError::Count { .. }
+        | ReplicaError::Listen { .. }
+        | ReplicaError::Incident { .. }
+        | ReplicaError::Log(LogError::Record { .. } | LogError::Wal(WalError::Format { .. })) => USAGE,
+        ReplicaError::Log(LogError::Wal(WalError::Corrupt { .. } | WalError::Locked { .. }))
+        | ReplicaError::Open(_)
+        | ReplicaError::Behind { .. } => STORE,
+        _ => INTERNAL,
+    }
 }
 
 /// Text of an error, from the outermost context to the first cause. A cause that its error repeats is printed once.

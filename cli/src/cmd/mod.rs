@@ -6,6 +6,7 @@ mod explain;
 mod replay;
 mod test;
 mod simulate;
+mod net;
 mod state;
 mod doctor;
 mod completions;
@@ -38,6 +39,10 @@ enum Command {
     /// Simulate consensus and pipeline in a network, in virtual time
     #[command(subcommand)]
     Simulate(simulate::SimulateCommand),
+    /// Start real replicas on this machine, drive clients and faults, and compare every result
+    Net(Box<net::NetArgs>),
+    /// Run one replica of a network
+    Replica(net::ReplicaArgs),
     /// Read, prove, check and copy a state store
     #[command(subcommand)]
     State(state::StateCommand),
@@ -63,6 +68,8 @@ impl Cli {
             Some(Command::Replay(args)) => args.run(),
             Some(Command::Test(command)) => command.run(),
             Some(Command::Simulate(command)) => command.run(),
+            Some(Command::Net(args)) => args.run(),
+            Some(Command::Replica(args)) => args.run(),
             Some(Command::State(command)) => command.run(),
             Some(Command::Explain(args)) => args.run(),
             Some(Command::Doctor(args)) => args.run(),

@@ -17,6 +17,7 @@ mod interrupted;
 mod killed;
 mod looks;
 mod markets;
+mod net;
 mod outputs;
 mod replay;
 mod roots;

@@ -1,0 +1,177 @@
+//! Flags of `net`.
+
+use super::{distances::Distances, faults::Fault, file::Execution};
+use clap::{Args, ValueEnum};
+use phalanx_lab::error::Usage;
+use phalanx_net::{Authentication, Durability, ProtocolName};
+use std::path::PathBuf;
+
+/// Ordering protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtocolFlag {
+    /// PBFT with out-of-order slots
+    Pbft,
+}
+
+/// Authentication of frames between replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuthenticationFlag {
+    /// None: proves nothing, for measurements
+    None,
+    /// Keyed BLAKE3 per frame
+    Mac,
+    /// Ed25519 per frame
+    Ed25519,
+}
+
+/// Moment at which a record of the log counts as durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityFlag {
+    /// At once, before it is written: for measurements
+    None,
+    /// After a sync that many records share
+    Group,
+    /// After a sync of its own
+    Each,
+}
+
+/// Place of execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExecutionFlag {
+    /// On threads of the engine: 1E
+    Decoupled,
+    /// On the worker, between two messages: 0E
+    Worker,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NetArgs {
+    /// Ordering protocol
+    #[arg(long, value_enum, default_value_t = ProtocolFlag::Pbft)]
+    pub(crate) protocol: ProtocolFlag,
+    /// Number of replicas, 4 to 16
+    #[arg(long, default_value_t = 4)]
+    pub(crate) n: usize,
+    /// Distances that senders emulate: local, autobahn4, or a JSON file with a table of round-trip times in ms
+    #[arg(long, default_value = "local", value_parser = Distances::parse)]
+    pub(crate) rtt: Distances,
+    /// Bandwidth of each link, in Mbit/s [default: unlimited]
+    #[arg(long)]
+    pub(crate) mbits: Option<u64>,
+    /// Frames that each link loses, in per mille
+    #[arg(long, default_value_t = 0)]
+    pub(crate) loss: u16,
+    /// Transactions per second; 0: as many as the clients' answers permit
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) tps: u64,
+    /// Number of clients, each with one transaction in flight
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) clients: u64,
+    /// Time for which transactions are sent, in seconds; 0 only writes the configuration to --dir
+    #[arg(long, default_value_t = 10)]
+    pub(crate) seconds: u64,
+    /// Maximum number of transactions per batch
+    #[arg(long, default_value_t = 100)]
+    pub(crate) batch: usize,
+    /// Threads that check clients' transactions; 0: the worker does (0B)
+    #[arg(long, default_value_t = 2)]
+    pub(crate) batch_threads: u16,
+    /// Place of execution
+    #[arg(long, value_enum, default_value_t = ExecutionFlag::Decoupled)]
+    pub(crate) execution: ExecutionFlag,
+    /// Authentication of frames between replicas
+    #[arg(long, value_enum, default_value_t = AuthenticationFlag::Mac)]
+    pub(crate) authentication: AuthenticationFlag,
+    /// Durability of the replicas' logs
+    #[arg(long, value_enum, default_value_t = DurabilityFlag::Group)]
+    pub(crate) durability: DurabilityFlag,
+    /// Slots between two checkpoints
+    #[arg(long, default_value_t = 128)]
+    pub(crate) interval: u64,
+    /// Patience with a primary, in ms
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) timeout_ms: u64,
+    /// Kill -9 a replica at a second and restart it: INDEX|primary@AT+DOWN, for example primary@3+2; repeatable
+    #[arg(long, value_parser = Fault::parse_kill, value_name = "WHICH@AT+DOWN")]
+    pub(crate) kill: Vec<Fault>,
+    /// Cut replicas off from the others: INDEX[,INDEX]@AT+LENGTH[:holds|:loses], for example 0,1@4+2; repeatable
+    #[arg(long, value_parser = Fault::parse_partition, value_name = "GROUP@AT+LENGTH")]
+    pub(crate) partition: Vec<Fault>,
+    /// Time that clients wait for an answer before they send to all replicas, in ms
+    #[arg(long, default_value_t = 500)]
+    pub(crate) retry_ms: u64,
+    /// Time for the rest to settle after the last transaction, in seconds
+    #[arg(long, default_value_t = 60)]
+    pub(crate) drain: u64,
+    /// Seed of keys, accounts and losses
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Folder for configuration, keys, logs and states, new or empty [default: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Write the result as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+impl NetArgs {
+    pub(crate) const fn protocol(&self) -> ProtocolName {
+        match self.protocol {
+            ProtocolFlag::Pbft => ProtocolName::Pbft,
+        }
+    }
+
+    pub(crate) const fn authentication(&self) -> Authentication {
+        match self.authentication {
+            AuthenticationFlag::None => Authentication::None,
+            AuthenticationFlag::Mac => Authentication::Mac,
+            AuthenticationFlag::Ed25519 => Authentication::Ed25519,
+        }
+    }
+
+    pub(crate) const fn durability(&self) -> Durability {
+        match self.durability {
+            DurabilityFlag::None => Durability::None,
+            DurabilityFlag::Group => Durability::Group,
+            DurabilityFlag::Each => Durability::Each,
+        }
+    }
+
+    pub(crate) const fn execution(&self) -> Execution {
+        match self.execution {
+            ExecutionFlag::Decoupled => Execution::Decoupled,
+            ExecutionFlag::Worker => Execution::Worker,
+        }
+    }
+
+    /// Maximum number of transactions of the whole run.
+    pub(crate) const fn most_txs(&self) -> u64 {
+        const FASTEST: u64 = 100_000;
+        let rate = if self.tps == 0 { FASTEST } else { self.tps };
+        rate.saturating_mul(self.seconds)
+    }
+
+    /// Checks what the configuration does not.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        let within = |name: &str, value: u64, least: u64, most: u64| match (least..=most).contains(&value) {
+            true => Ok(()),
+            false => Err(Usage(format!("--{name} is {value}: it must be between {least} and {most}"))),
+        };
+        within("n", self.n as u64, 4, 16)?;
+        within("clients", self.clients, 1, 100_000)?;
+        within("tps", self.tps, 0, 100_000)?;
+        within("seconds", self.seconds, 0, 3_600)?;
+        within("drain", self.drain, 1, 3_600)?;
+        within("retry-ms", self.retry_ms, 1, 3_600_000)?;
+        if let Some(mbits) = self.mbits {
+            within("mbits", mbits, 1, 1_000_000)?;
+        }
+        if self.seconds == 0 && self.dir.is_none() {
+            return Err(Usage("--seconds 0 writes a configuration and starts nothing: say where, with --dir".into()));
+        }
+        for fault in self.kill.iter().chain(&self.partition) {
+            fault.check(self.n, self.seconds)?;
+        }
+        Ok(())
+    }
+}

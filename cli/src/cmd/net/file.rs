@@ -1,0 +1,88 @@
+//! The configuration file of a network: what all replicas share, and how each opens its engine.
+
+use anyhow::Context as _;
+use phalanx_keys::KeyFile;
+use phalanx_lab::error::Usage;
+use phalanx_net::NetConfig;
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Place of execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Execution {
+    /// On threads of the engine, beside the worker.
+    Decoupled,
+    /// On the worker, between two messages.
+    Worker,
+}
+
+/// The engine of every replica, and the accounts of its genesis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EngineSection {
+    /// Funded accounts at genesis.
+    pub(crate) accounts: u64,
+    /// Transactions that each of them can pay for.
+    pub(crate) txs: u64,
+    /// Seed of the accounts.
+    pub(crate) seed: u64,
+    /// Worker threads of the engine.
+    pub(crate) threads: usize,
+    /// Place of execution.
+    pub(crate) execution: Execution,
+}
+
+/// The configuration file of a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NetworkFile {
+    pub(crate) network: NetConfig,
+    pub(crate) engine: EngineSection,
+}
+
+impl NetworkFile {
+    /// Reads and checks a file.
+    pub(crate) fn read(path: &Path) -> Result<Self, Usage> {
+        let wrong = |why: String| Usage(format!("{}: {why}", path.display()));
+        let text = read(path)?;
+        let file: Self = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+        file.network.check().map_err(|error| wrong(error.to_string()))?;
+        if !(1..=256).contains(&file.engine.threads) {
+            return Err(wrong(format!("`engine.threads` is {}: it must be between 1 and 256", file.engine.threads)));
+        }
+        Ok(file)
+    }
+
+    pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(self)?;
+        fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+/// Reads and checks the keys of a replica.
+pub(crate) fn keys(path: &Path) -> Result<KeyFile, Usage> {
+    KeyFile::parse(&read(path)?).map_err(|error| Usage(format!("{}: {error}", path.display())))
+}
+
+/// Reads a small file.
+fn read(path: &Path) -> Result<Vec<u8>, Usage> {
+    const MOST: u64 = 16 << 20;
+    let unread = |error: std::io::Error| Usage(format!("{}: {error}", path.display()));
+    let length = fs::metadata(path).map_err(unread)?.len();
+    if length > MOST {
+        return Err(Usage(format!(
+            "{} has {length} bytes: a configuration or key file has at most {MOST}",
+            path.display()
+        )));
+    }
+    fs::read(path).map_err(unread)
+}
+
+/// A path of the configuration, which begins at the file's folder if it is relative.
+pub(crate) fn beside(config: &Path, path: &Path) -> PathBuf {
+    config.parent().unwrap_or(Path::new("")).join(path)
+}

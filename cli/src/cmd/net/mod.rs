@@ -1,0 +1,16 @@
+//! `net` and `replica`: real replicas as processes on this machine, driven and compared; and one of them.
+
+mod run;
+mod report;
+mod serial;
+mod load;
+mod processes;
+mod faults;
+mod distances;
+mod args;
+mod replica;
+mod engine;
+mod file;
+
+pub(crate) use args::NetArgs;
+pub(crate) use replica::ReplicaArgs;

@@ -1,0 +1,138 @@
+//! Replicas as child processes, and connections with them.
+
+use anyhow::Context as _;
+use phalanx_net::{Client, ClientSender, Reply, Request};
+use serde_json::Value;
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader, Write as _},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::mpsc::{Receiver, Sender, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Patience with a replica that starts: it may replay a long log.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running replica. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    lines: Receiver<Value>,
+    stderr: PathBuf,
+    sender: Option<ClientSender>,
+}
+
+impl Process {
+    /// Starts replica `index` of the network in `config`.
+    pub(crate) fn start(config: &Path, index: usize, stderr: PathBuf) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("finding this program")?;
+        let log = File::options().create(true).append(true).open(&stderr);
+        let log = log.with_context(|| format!("making {}", stderr.display()))?;
+        let mut command = Command::new(program);
+        command.arg("replica").arg("--config").arg(config).args(["--index", &index.to_string(), "--control"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let mut child = command.spawn().with_context(|| format!("starting replica {index}"))?;
+        let (sender, lines) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            thread::spawn(move || read(stdout, &sender));
+        }
+        Ok(Self { child, lines, stderr, sender: None })
+    }
+
+    /// Waits until the replica listens, and follows it from a height on.
+    pub(crate) fn follow(
+        &mut self,
+        (index, address): (usize, SocketAddr),
+        from: u64,
+        replies: &Sender<(usize, Reply)>,
+    ) -> anyhow::Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            if line.get("ready").is_some() {
+                let mut client = Client::connect(address, PATIENCE).context("connecting as a client")?;
+                let mut sender = client.sender()?;
+                sender.send(&Request::Follow(from))?;
+                self.sender = Some(sender);
+                let replies = replies.clone();
+                thread::spawn(move || {
+                    while let Ok(reply) = client.receive() {
+                        if replies.send((index, reply)).is_err() {
+                            return;
+                        }
+                    }
+                });
+                return Ok(());
+            }
+        }
+        anyhow::bail!("replica {index} does not start: {}", self.last_words())
+    }
+
+    /// Sends a request. A replica that is gone takes none.
+    pub(crate) fn send(&mut self, request: &Request) {
+        if let Some(sender) = &mut self.sender
+            && sender.send(request).is_err()
+        {
+            self.sender = None;
+        }
+    }
+
+    /// Gives the replica a command.
+    pub(crate) fn command(&mut self, line: &str) {
+        if let Some(stdin) = &mut self.child.stdin {
+            // A replica that is gone takes none.
+            let _ = writeln!(stdin, "{line}").and_then(|()| stdin.flush());
+        }
+    }
+
+    /// Kill -9.
+    pub(crate) fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// The reason of a replica that has ended by itself.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(format!("it ended with {status}: {}", self.last_words()))
+    }
+
+    /// Stops the replica, and returns its last status.
+    pub(crate) fn stop(mut self) -> Option<Value> {
+        self.command("stop");
+        let end = Instant::now() + PATIENCE;
+        let mut last = None;
+        while let Ok(mut line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            last = line.get_mut("status").map(Value::take).or(last);
+        }
+        let _ = self.child.wait();
+        last
+    }
+
+    /// The last line that the replica wrote to stderr.
+    fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(&self.stderr).unwrap_or_default();
+        text.lines().last().unwrap_or("without a word").to_owned()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads lines of JSON until the process ends.
+fn read(stdout: ChildStdout, lines: &Sender<Value>) {
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        if let Ok(value) = serde_json::from_str(&line)
+            && lines.send(value).is_err()
+        {
+            return;
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `replica`: one replica of a network, from its configuration file.
+
+use super::{
+    engine,
+    file::{self, NetworkFile},
+};
+use crate::{exit, output, ui};
+use clap::Args;
+use phalanx_bft::Index;
+use phalanx_net::{Cut, Replica};
+use serde_json::json;
+use std::{
+    io::BufRead as _,
+    path::PathBuf,
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::Duration,
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplicaArgs {
+    /// Configuration of the network, as `phalanx net --dir DIR` writes it
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Index of the replica, from 0
+    #[arg(long)]
+    index: u16,
+    /// Read commands from stdin, a line each: `cut holds|loses INDEX...`, `heal`, `status`, `stop`. The replica stops when stdin ends
+    #[arg(long)]
+    control: bool,
+}
+
+/// A command on stdin.
+#[derive(Debug, PartialEq, Eq)]
+enum Command {
+    Cut(Cut, Vec<Index>),
+    Heal,
+    Status,
+    Stop,
+}
+
+impl Command {
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let command = match words.next()? {
+            "cut" => {
+                let cut = match words.next()? {
+                    "holds" => Cut::Holds,
+                    "loses" => Cut::Loses,
+                    _ => return None,
+                };
+                let peers = words.by_ref().map(|word| word.parse().map(Index)).collect::<Result<_, _>>();
+                Self::Cut(cut, peers.ok()?)
+            }
+            "heal" => Self::Heal,
+            "status" => Self::Status,
+            "stop" => Self::Stop,
+            _ => return None,
+        };
+        words.next().is_none().then_some(command)
+    }
+}
+
+impl ReplicaArgs {
+    pub(crate) fn run(&self) -> anyhow::Result<u8> {
+        let file = NetworkFile::read(&self.config)?;
+        let member = file.network.member(self.index).map_err(|error| phalanx_lab::error::Usage(error.to_string()))?;
+        let keys = file::keys(&file::beside(&self.config, &member.keys))?;
+        if keys.index() != Index(self.index) {
+            let why =
+                format!("{} has the keys of {}, not of replica {}", member.keys.display(), keys.index(), self.index);
+            return Err(phalanx_lab::error::Usage(why).into());
+        }
+        let dir = file::beside(&self.config, &member.dir);
+        let ui = ui::open();
+        let replica = engine::start(&file.network, &file.engine, keys, &dir)?;
+        output::print(&format!("{}\n", json!({ "ready": self.index })))?;
+        let commands = self.control.then(commands);
+        while !ui.stopped() && !replica.has_ended() {
+            match next(commands.as_ref()) {
+                Some(Command::Cut(cut, peers)) => replica.cut(&peers, cut),
+                Some(Command::Heal) => replica.cut(&[], Cut::Loses),
+                Some(Command::Status) => print(&replica)?,
+                Some(Command::Stop) => break,
+                None => {}
+            }
+        }
+        let ended = replica.has_ended();
+        print(&replica)?;
+        replica.stop()?;
+        Ok(if ended { exit::INTERNAL } else { exit::OK })
+    }
+}
+
+fn print(replica: &Replica) -> anyhow::Result<()> {
+    output::print(&format!("{}\n", json!({ "status": replica.status() })))
+}
+
+/// Commands of stdin, read by a thread.
+fn commands() -> Receiver<Command> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            match Command::parse(&line) {
+                Some(command) => {
+                    if sender.send(command).is_err() {
+                        return;
+                    }
+                }
+                None => eprintln!("phalanx: {line:?} is none of cut, heal, status, stop"),
+            }
+        }
+    });
+    receiver
+}
+
+/// The next command, if one comes within a moment. The end of stdin is a command to stop.
+fn next(commands: Option<&Receiver<Command>>) -> Option<Command> {
+    const MOMENT: Duration = Duration::from_millis(20);
+    let Some(commands) = commands else {
+        thread::sleep(MOMENT);
+        return None;
+    };
+    match commands.recv_timeout(MOMENT) {
+        Ok(command) => Some(command),
+        Err(RecvTimeoutError::Timeout) => None,
+        Err(RecvTimeoutError::Disconnected) => Some(Command::Stop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_words_and_nothing_else() {
+        let cut = |cut, peers: &[u16]| Some(Command::Cut(cut, peers.iter().map(|peer| Index(*peer)).collect()));
+        assert_eq!(Command::parse("cut holds 0 2"), cut(Cut::Holds, &[0, 2]));
+        assert_eq!(Command::parse(" cut loses 1 "), cut(Cut::Loses, &[1]));
+        assert_eq!(Command::parse("heal"), Some(Command::Heal));
+        for wrong in ["", "cut", "cut some 1", "cut holds x", "cut holds 99999", "stop now", "STOP"] {
+            assert_eq!(Command::parse(wrong), None, "{wrong:?}");
+        }
+    }
+}

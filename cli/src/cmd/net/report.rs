@@ -1,0 +1,108 @@
+//! The result of a run, as JSON and as text.
+
+use super::{args::NetArgs, load::Load};
+use crate::flags::word;
+use phalanx_lab::result::SCHEMA;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// The result of a run.
+pub(crate) struct Report {
+    pub(crate) blocks: u64,
+    pub(crate) txs: u64,
+    /// Time from the first transaction to the last answer, in µs.
+    pub(crate) took_us: u64,
+    pub(crate) floor_us: Option<u64>,
+    /// Heights whose result each replica has named.
+    pub(crate) compared: Vec<usize>,
+    pub(crate) state_root: String,
+    /// Faults with the replica that they hit, in the order of their ends.
+    pub(crate) faults: Vec<String>,
+    pub(crate) replicas: Vec<Value>,
+    /// True if all replicas stand at one height and every transaction is answered.
+    pub(crate) settled: bool,
+    pub(crate) interrupted: bool,
+}
+
+/// A quantile of sorted values.
+pub(crate) fn quantile(sorted: &[u64], of: f64) -> u64 {
+    let at = (sorted.len() as f64 * of) as usize;
+    sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0)
+}
+
+fn ms(us: u64) -> f64 {
+    us as f64 / 1_000.0
+}
+
+impl Report {
+    fn tps(&self) -> f64 {
+        self.txs as f64 * 1e6 / self.took_us.max(1) as f64
+    }
+
+    pub(crate) fn json(&self, args: &NetArgs, load: &Load) -> Value {
+        let mut sorted = load.latencies_us.clone();
+        sorted.sort_unstable();
+        let mean = sorted.iter().sum::<u64>() / (sorted.len() as u64).max(1);
+        let seconds: Vec<Value> = load
+            .seconds
+            .iter()
+            .map(|(second, of)| {
+                let mean = of.latency_us / of.confirmed.max(1);
+                json!({ "second": second, "sent": of.sent, "confirmed": of.confirmed, "mean_ms": ms(mean), "max_ms": ms(of.most_us) })
+            })
+            .collect();
+        json!({
+            "schema": SCHEMA,
+            "config": {
+                "protocol": word(args.protocol), "n": args.n, "rtt": args.rtt.to_string(), "mbits": args.mbits,
+                "loss_per_mille": args.loss, "tps": args.tps, "clients": args.clients, "seconds": args.seconds,
+                "batch": args.batch, "batch_threads": args.batch_threads, "execution": word(args.execution),
+                "authentication": word(args.authentication), "durability": word(args.durability),
+                "interval": args.interval, "timeout_ms": args.timeout_ms, "retry_ms": args.retry_ms, "seed": args.seed,
+            },
+            "blocks": self.blocks, "txs": self.txs, "skipped": load.skipped, "repeated": load.repeated,
+            "unanswered": load.unanswered(),
+            "tps": self.tps(),
+            "latency_ms": {
+                "mean": ms(mean), "p50": ms(quantile(&sorted, 0.5)), "p95": ms(quantile(&sorted, 0.95)),
+                "p99": ms(quantile(&sorted, 0.99)), "max": ms(quantile(&sorted, 1.0)),
+            },
+            "floor_ms": self.floor_us.map(ms), "longest_gap_ms": ms(load.longest_gap_us),
+            "by_second": seconds,
+            "heights_compared": self.compared, "one_root_per_height": true, "equals_serial": true,
+            "state_root": self.state_root, "settled": self.settled, "interrupted": self.interrupted,
+            "faults": self.faults, "replicas": self.replicas,
+        })
+    }
+
+    pub(crate) fn text(&self, args: &NetArgs, load: &Load) -> String {
+        let mut sorted = load.latencies_us.clone();
+        sorted.sort_unstable();
+        let mut text = String::new();
+        let q = |of| ms(quantile(&sorted, of));
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{} replicas, {}: {} transactions in {} blocks, {:.0} per second",
+            args.n,
+            word(args.protocol),
+            self.txs,
+            self.blocks,
+            self.tps()
+        );
+        let _ = writeln!(text, "latency: median {:.1} ms, p99 {:.1} ms, maximum {:.1} ms", q(0.5), q(0.99), q(1.0));
+        if let Some(floor) = self.floor_us {
+            let _ = writeln!(text, "floor of the distances: {:.1} ms", ms(floor));
+        }
+        let _ = writeln!(text, "longest time without an answer: {:.0} ms", ms(load.longest_gap_us));
+        for fault in &self.faults {
+            let _ = writeln!(text, "fault: {fault}");
+        }
+        let _ = writeln!(text, "one root per height at all replicas, equal to serial execution: {}", self.state_root);
+        if !self.settled {
+            let (unanswered, skipped) = (load.unanswered(), load.skipped);
+            let _ = writeln!(text, "NOT settled: {unanswered} transactions without an answer, {skipped} skipped");
+        }
+        text
+    }
+}

@@ -1,0 +1,140 @@
+//! `phalanx net`: processes with the real engine under kill -9, cuts and delays agree on every root; wrong input is refused.
+
+use crate::command::{Ended, phalanx, run};
+use serde_json::Value;
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+};
+
+/// Runs a network with everything compared, and returns the result.
+#[track_caller]
+fn net(flags: &str) -> Value {
+    let ended = run(&format!("net --json - --drain 120 {flags}"));
+    let result = ended.json();
+    assert!(result["settled"] == true && result["unanswered"] == 0 && result["skipped"] == 0, "{result:#}");
+    let compared = result["heights_compared"].as_array().expect("a number per replica");
+    assert!(compared.iter().all(|heights| *heights == result["blocks"]), "every height at every replica: {result:#}");
+    result
+}
+
+#[test]
+fn primary_and_backup_are_killed_under_load() {
+    let result = net("--seconds 5 --tps 300 --clients 300 --timeout-ms 400 --kill primary@1+1 --kill 2@3+1");
+    assert_eq!(result["faults"].as_array().map(Vec::len), Some(4));
+    assert!(result["replicas"][3]["view"].as_u64() >= Some(1), "the killed primary was left: {result:#}");
+    assert!(result["txs"].as_u64() > Some(1_000), "{result:#}");
+}
+
+/// The state of decided blocks comes from a peer, and the log was compacted or not, as its length decides.
+#[test]
+fn a_replica_that_was_away_past_checkpoints_is_brought_back() {
+    let result = net("--seconds 5 --tps 200 --clients 200 --batch 10 --interval 4 --kill 3@1+3");
+    assert!(result["replicas"][3]["transfers"].as_u64() >= Some(1), "{result:#}");
+}
+
+#[test]
+fn distances_cuts_and_losses_cost_time_and_nothing_else() {
+    let partition = "--partition 0@1+1:holds --partition 1,2@3+1:loses";
+    let result = net(&format!("--seconds 5 --tps 100 --clients 200 --rtt autobahn4 --loss 5 --mbits 200 {partition}"));
+    let (median, floor) = (result["latency_ms"]["p50"].as_f64(), result["floor_ms"].as_f64());
+    assert!(floor > Some(50.0) && median >= floor, "no answer is faster than the distances permit: {result:#}");
+}
+
+#[test]
+fn every_number_of_threads_and_authentication_agrees() {
+    net(
+        "--seconds 1 --tps 0 --clients 50 --execution worker --batch-threads 0 --authentication none --durability none",
+    );
+    net("--seconds 1 --tps 0 --clients 50 --execution worker --batch-threads 1 --authentication ed25519 --batch 1");
+}
+
+/// A configuration of four replicas in a folder.
+fn dealt(dir: &Path) -> PathBuf {
+    let config = dir.join("net");
+    let ended = run(&format!("net --seconds 0 --dir {}", config.display()));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    config.join("network.json")
+}
+
+fn replica(config: &Path, index: &str) -> Ended {
+    run(&format!("replica --control --config {} --index {index}", config.display()))
+}
+
+#[test]
+fn wrong_configurations_keys_and_files_are_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let config = dealt(dir.path());
+    // Stdin has ended, so that a replica stops at once.
+    let ended = replica(&config, "0");
+    assert!(ended.code == Some(0) && ended.stdout.contains("ready"), "{ended:?}");
+    replica(&config, "4").refused(2, "there is no replica 4");
+    let whole = fs::read_to_string(&config).expect("a file");
+    let changes = [
+        ("{", "[", "column"),
+        ("\"version\": 1", "\"version\": 9", "version 9"),
+        ("\"pbft\"", "\"raft\"", "raft"),
+        ("\"faults\": 1", "\"faults\": 2", "7"),
+        ("\"interval\": 128", "\"interval\": 0", "`interval` is 0"),
+        ("\"interval\": 128", "\"intervals\": 128", "unknown field"),
+        ("\"threads\": 1", "\"threads\": 0", "`engine.threads` is 0"),
+    ];
+    for (from, to, says) in changes {
+        assert!(whole.contains(from), "{from}: {whole}");
+        fs::write(&config, whole.replacen(from, to, 1)).expect("a file");
+        replica(&config, "0").refused(2, says);
+    }
+    fs::write(&config, &whole).expect("a file");
+    let keys = config.with_file_name("keys-1.json");
+    let dealt = fs::read(&keys).expect("keys");
+    fs::write(&keys, b"{}").expect("a file");
+    replica(&config, "1").refused(2, "malformed");
+    fs::copy(config.with_file_name("keys-2.json"), &keys).expect("a file");
+    replica(&config, "1").refused(2, "has the keys of replica 2");
+    fs::remove_file(&keys).expect("a file");
+    replica(&config, "1").refused(2, "keys-1.json");
+    fs::write(&keys, dealt).expect("a file");
+    let network: Value = serde_json::from_str(&whole).expect("JSON");
+    let address = network["network"]["replicas"][1]["clients"].as_str().expect("an address");
+    let taken = TcpListener::bind(address).expect("free");
+    replica(&config, "1").refused(2, "listening on");
+    drop(taken);
+    // A log that is none, and one that is damaged.
+    let log = config.with_file_name("replica-0").join("log");
+    let written = fs::read(&log).expect("a log");
+    fs::write(&log, b"junk").expect("a file");
+    replica(&config, "0").refused(2, "no log of this version");
+    let mut damaged = written;
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    fs::write(&log, damaged).expect("a file");
+    let ended = replica(&config, "0");
+    assert!([Some(0), Some(6)].contains(&ended.code), "{ended:?}");
+    replica(Path::new("/nowhere/network.json"), "0").refused(2, "/nowhere/network.json");
+}
+
+#[test]
+fn wrong_flags_are_refused_before_anything_starts() {
+    let table = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(table.path(), "[[0, 1], [1, 0]]").expect("a file");
+    let table = format!("--rtt {}", table.path().display());
+    let refusals = [
+        ("--n 3", "--n is 3"),
+        ("--seconds 0", "--dir"),
+        ("--kill 9@1+1", "no replica 9"),
+        ("--kill 0@99+1", "the load ends"),
+        ("--kill 0@1", "length is missing"),
+        ("--partition 0@1+1:bends", "none of holds, loses"),
+        ("--batch 0", "`batch_txs` is 0"),
+        ("--loss 1000", "loss_per_mille"),
+        ("--rtt /nowhere", "/nowhere"),
+        (&table, "4 rows of 4"),
+        ("--dir /proc", "not empty"),
+    ];
+    for (flags, says) in refusals {
+        run(&format!("net {flags}")).refused(2, says);
+    }
+    let mut unknown = phalanx(["net", "--protocol", "raft"]);
+    assert_eq!(unknown.output().expect("the binary").status.code(), Some(2));
+}
