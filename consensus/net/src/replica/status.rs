@@ -13,6 +13,8 @@ pub struct Status {
     pub view: u64,
     /// Replica that leads it.
     pub leader: u16,
+    /// Blocks that have a certificate of f+1 replicas, of protocols that form them.
+    pub certificates: u64,
     /// Proofs of faults, kept in the replica's folder.
     pub evidence: u64,
     /// Times that decided blocks were asked of a peer, because the replica was behind a checkpoint.

@@ -187,6 +187,8 @@ impl<P: Networked, E: Engine> Worker<P, E> {
             Action::Timer(timer, after) => self.timers.set(timer, self.clock.now().saturating_add(after)),
             Action::Cancel(timer) => self.timers.cancel(timer),
             Action::Committed(meta, outcome) => self.note_block(meta, &outcome),
+            // Clients of this network believe equal notices of f+1 replicas.
+            Action::Certified { .. } => self.shared.status.lock().certificates += 1,
             Action::Stable(_) => self.compact(),
             Action::Evidence(against, proof) => {
                 self.folder.keep_evidence(against, &proof)?;
