@@ -84,9 +84,9 @@ impl Restore {
     /// # Errors
     /// [`Error::Snapshot`]: the peer that sent it is at fault, and nothing was kept. [`Error::Io`].
     pub fn accept(&mut self, number: u64, bytes: &[u8]) -> Result<(), Error> {
-        Chunk::verify(self.importer.manifest(), &self.config.contents, number, bytes)?;
+        self.importer.verify(number, bytes)?;
         write_beside(&self.path(number), bytes)?;
-        self.importer.accept(number, bytes)?;
+        self.importer.note(number);
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Restore {
         for number in 0..manifest.chunks() {
             let path = self.path(number);
             let bytes = std::fs::read(&path).map_err(at(&path))?;
-            let chunk = Chunk::verify(manifest, &config.contents, number, &bytes)?;
+            let chunk = self.importer.verify(number, &bytes)?;
             let mut writer = ExtentWriter::new(manifest.height, bytes.len());
             for proven in chunk.entries().filter(|proven| proven.sn >= first_sn) {
                 writer.kept(proven.sn, proven.active, &proven.entry);

@@ -1,6 +1,9 @@
 //! Snapshots: equal bytes from stores of different history, bad chunks refused alone, restores that go on.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use phalanx_merkle::{
     Backend, CodeRule, Contents, Delta, Error, Hash, HashFn, Memory, Params, Restore, Sentinels, Store, StoreConfig,
@@ -275,6 +278,39 @@ fn an_interrupted_restore_goes_on() {
     drop(Restore::begin(config, &bytes, height, &root).expect("a restore"));
     assert!(phalanx_merkle::discard_import(&dir.path().join("c")).expect("a folder"));
     assert!(!phalanx_merkle::discard_import(&dir.path().join("c")).expect("no folder"));
+}
+
+/// Keys that were compared with the rules, by the test that counts them.
+static KEYS_SEEN: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn a_chunk_is_verified_once_when_it_comes_and_once_when_it_is_used() {
+    let seed = seed(395);
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut store = Store::open(config(Backend::File(dir.path().join("a")), Params::default())).expect("a store");
+    grow(&mut store, seed, 9_000, 2);
+    let (bytes, chunks_of) = chunks(&store);
+    let manifest = Manifest::decode(&bytes).expect("a manifest");
+    let counted = Contents {
+        is_key: |key| {
+            KEYS_SEEN.fetch_add(1, Relaxed);
+            !key.is_empty()
+        },
+        ..contents()
+    };
+    let into = config(Backend::File(dir.path().join("b")), Params::default()).with_contents(counted);
+    let mut restore = Restore::begin(into, &bytes, manifest.height, &manifest.root).expect("a restore");
+    for (number, chunk) in (0..).zip(&chunks_of) {
+        KEYS_SEEN.store(0, Relaxed);
+        Chunk::verify(&manifest, &counted, number, chunk).expect("a proven chunk");
+        let once = KEYS_SEEN.swap(0, Relaxed);
+        restore.accept(number, chunk).expect("a proven chunk");
+        assert_eq!(KEYS_SEEN.load(Relaxed), once, "chunk {number}");
+        assert!(once > 0 && !restore.missing().any(|missing| missing == number), "chunk {number}");
+    }
+    KEYS_SEEN.store(0, Relaxed);
+    assert_eq!(restore.finish(Vec::new()).expect("a store").root(), store.root());
+    assert_eq!(KEYS_SEEN.load(Relaxed), store.len() as u64, "the chunks on disk are verified before they are used");
 }
 
 #[test]
