@@ -17,7 +17,7 @@ use crate::types::Error;
 const CHUNK: u64 = 1 << 20;
 
 /// Copies the end of a file durably to a file beside it, which the next torn end of the same file replaces. `None` if the
-/// disk has no room: a store on a full disk opens, and what is cut off was never promised.
+/// disk or a quota has no room: a store on a full disk opens, and what is cut off was never promised.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -27,12 +27,19 @@ pub(super) fn keep(file: &File, path: &Path, from: u64, end: u64, disk: &Disk) -
     let kept = path.with_file_name(name);
     match copy_to(&kept, file, path, from..end, disk) {
         Ok(()) => Ok(Some(kept)),
-        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
-            disk.remove(&kept)?;
+        Err(Error::Io { source, .. }) if is_no_room(&source) => {
+            if kept.exists() {
+                disk.remove(&kept)?;
+            }
             Ok(None)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Returns true if a disk, a quota or a limit of the process leaves no room for what was to be written.
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
 fn copy_to(kept: &Path, file: &File, path: &Path, part: Range<u64>, disk: &Disk) -> Result<(), Error> {

@@ -30,7 +30,7 @@ pub struct Torn {
     /// Length of the torn part, in bytes.
     pub bytes: u64,
     /// File that has the torn part now; `None` if the store was opened for reading, so that the part is still in place, or
-    /// if the disk had no room for a copy.
+    /// if there was no room for a copy.
     pub kept: Option<PathBuf>,
 }
 

@@ -129,7 +129,7 @@ impl Db {
             };
             anyhow::Error::new(error).context(hint)
         })?;
-        lines(store.tail()).iter().for_each(|line| eprintln!("phalanx: {line}"));
+        lines(store.tail(), access).iter().for_each(|line| eprintln!("phalanx: {line}"));
         Ok(store)
     }
 }
@@ -139,12 +139,13 @@ fn is_empty(path: &Path) -> bool {
     fs::read_dir(path).map_or_else(|_| !path.exists(), |mut entries| entries.next().is_none())
 }
 
-/// Descriptions of what opening found torn or gone.
-pub(super) fn lines(tail: &Tail) -> Vec<String> {
+/// Descriptions of what opening with this access found torn or gone.
+pub(super) fn lines(tail: &Tail, access: Access) -> Vec<String> {
     let torn = tail.torn.iter().map(|torn| {
         let kept = match &torn.kept {
             Some(kept) => format!("cut off and kept in {}", kept.display()),
-            None => "which belongs to no block".into(),
+            None if access == Access::Read => "which belongs to no block and is left in place".into(),
+            None => "cut off and lost: there was no room to keep it".into(),
         };
         format!("{} has a torn end of {} bytes from byte {}, {kept}", torn.file.display(), torn.bytes, torn.offset)
     });
@@ -153,4 +154,30 @@ pub(super) fn lines(tail: &Tail) -> Vec<String> {
         format!("{} writes{height}, are gone; none was promised to survive a power cut", lost.writes)
     });
     torn.chain(lost).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sentence says where the torn end is now.
+    #[test]
+    fn a_torn_end_is_told_with_its_place() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let place = Place::Folder(dir.path().join("s"));
+        let backend = || place.backend(&Store::File(PathBuf::new())).expect("a backend");
+        let open =
+            |access| merkle::Store::open(config(backend(), Params::default()).with_access(access)).expect("a store");
+        drop(open(Access::Create));
+        let segment = dir.path().join("s/00000000.seg");
+        let tear = [fs::read(&segment).expect("a file"), vec![7; 5]].concat();
+        fs::write(&segment, &tear).expect("a file");
+        let told = |access| lines(open(access).tail(), access).concat();
+        assert!(told(Access::Read).ends_with("which belongs to no block and is left in place"));
+        assert!(told(Access::Write).contains("cut off and kept in "));
+        fs::write(&segment, &tear).expect("a file");
+        let mut tail = open(Access::Write).tail().clone();
+        tail.torn[0].kept = None;
+        assert!(lines(&tail, Access::Write).concat().ends_with("cut off and lost: there was no room to keep it"));
+    }
 }

@@ -34,7 +34,7 @@ pub(super) fn info(db: &Db, json: bool) -> anyhow::Result<u8> {
         let mut text = format!(
             "height      {height}\nstate root  {root}\nkeys        {keys}\nbytes       {bytes}\nkind        {kind}, {hasher}\n"
         );
-        lines(store.tail()).iter().for_each(|line| text.push_str(&format!("tail        {line}\n")));
+        lines(store.tail(), Access::Read).iter().for_each(|line| text.push_str(&format!("tail        {line}\n")));
         output::print(&text)?;
     }
     Ok(exit::OK)
