@@ -3,9 +3,10 @@
 use std::{
     fs::File,
     io::{self, BufReader, Read},
+    ops::Range,
 };
 
-use super::record::{BlockRecord, FRAME_HEADER, Kind, Marks, TipRecord, frame_body, frame_header};
+use super::record::{BlockRecord, FRAME_HEADER, Kind, MAX_BODY_LEN, Marks, TipRecord, frame_body, frame_header};
 
 /// Reader of a file from an offset on.
 struct OffsetReader<'f> {
@@ -39,11 +40,11 @@ impl<'f> Frames<'f> {
 
     /// Next frame; `None` if there is no valid one.
     pub(super) fn next(&mut self) -> io::Result<Option<(Kind, &[u8])>> {
-        let left = self.end - self.offset;
         let mut header = [0; FRAME_HEADER];
-        if left < FRAME_HEADER as u64 {
+        // A file that has become shorter may end before the offset.
+        let Some(left) = self.end.checked_sub(self.offset).filter(|left| *left >= FRAME_HEADER as u64) else {
             return Ok(None);
-        }
+        };
         self.reader.read_exact(&mut header)?;
         let Some((_, len)) = frame_header(&header).filter(|(_, len)| (FRAME_HEADER + len) as u64 <= left) else {
             return Ok(None);
@@ -113,34 +114,81 @@ pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result
     Ok(read)
 }
 
-/// Sequence number of a valid record above `next` between two offsets: if there is one, the tail is damaged, not torn.
-pub(super) fn find_later(file: &File, marks: Marks, begin: u64, end: u64, next: u64) -> io::Result<Option<u64>> {
-    const WINDOW: usize = 1 << 20;
+/// Frame at an offset as it is if only its length is damaged and it reaches up to `end`. Empty if no frame is that long.
+pub(super) fn frame_up_to(file: &File, offset: u64, end: u64) -> io::Result<Vec<u8>> {
+    let len = end.checked_sub(offset + FRAME_HEADER as u64).and_then(|len| u32::try_from(len).ok());
+    let Some(len) = len.filter(|len| *len as usize <= MAX_BODY_LEN) else { return Ok(Vec::new()) };
+    let mut frame = vec![0; FRAME_HEADER + len as usize];
+    let read = read_at(file, &mut frame, offset)?;
+    frame.truncate(read);
+    if let Some(header) = frame.first_chunk_mut::<FRAME_HEADER>() {
+        header[4..8].copy_from_slice(&len.to_be_bytes());
+    }
+    Ok(frame)
+}
+
+/// Sequence number of a frame with a record of a block or tip.
+pub(super) fn seq_of(frame: Option<(Kind, &[u8])>, marks: &Marks) -> Option<u64> {
+    match frame? {
+        (Kind::Block, body) => BlockRecord::decode(body, marks).map(|record| record.seq),
+        (Kind::Tip, body) => TipRecord::decode(body, marks).map(|record| record.seq),
+        _ => None,
+    }
+}
+
+/// Sequence number of a valid record from `least` on, between two offsets: if there is one, the tail is damaged, not torn.
+pub(super) fn find_later(file: &File, marks: Marks, begin: u64, end: u64, least: u64) -> io::Result<Option<u64>> {
     let needles = [(Kind::Block, marks.block), (Kind::Tip, marks.tip)];
     let needles = needles.map(|(kind, magic)| [&[kind as u8], magic.as_slice()].concat());
-    let mut start = begin;
-    while start < end {
-        let mut window = vec![0; (end - start).min(WINDOW as u64) as usize];
-        let read = read_at(file, &mut window, start)?;
+    search(file, begin..end, |offset, bytes| {
+        if !needles.iter().any(|needle| bytes[FRAME_HEADER - 1..].starts_with(needle)) {
+            return Ok(None);
+        }
+        let seq = seq_of(Frames::new(file, marks, offset, end).next()?, &marks);
+        Ok(seq.filter(|seq| *seq >= least))
+    })
+}
+
+/// Offset of a whole frame of code between two offsets: if there is one, what precedes it is damaged, not torn.
+///
+/// The checksum is masked with 32 bits of the store's secret, which is what stored code would have to guess.
+pub(super) fn find_code(file: &File, marks: &Marks, begin: u64, end: u64) -> io::Result<Option<u64>> {
+    let mut frame = Vec::new();
+    search(file, begin..end, |offset, bytes| {
+        let len = bytes.first_chunk().and_then(frame_header).filter(|(kind, _)| *kind == Kind::Code);
+        let len = len.map(|(_, len)| (FRAME_HEADER + len) as u64).filter(|len| *len <= end - offset);
+        let Some(len) = len else { return Ok(None) };
+        read_frame(file, offset, len, &mut frame)?;
+        Ok(frame_body(&frame, marks).map(|_| offset))
+    })
+}
+
+/// Hands each offset of a part of a file to `find`, with the bytes from there on, until it finds something. There are enough bytes
+/// for the header of a frame and a mark behind it, except near the end.
+fn search<T>(
+    file: &File,
+    part: Range<u64>,
+    mut find: impl FnMut(u64, &[u8]) -> io::Result<Option<T>>,
+) -> io::Result<Option<T>> {
+    const WINDOW: usize = 1 << 20;
+    const OVERLAP: usize = FRAME_HEADER + 3;
+    let Range { start: mut begin, end } = part;
+    while begin < end {
+        let mut window = vec![0; (end - begin).min(WINDOW as u64) as usize];
+        let read = read_at(file, &mut window, begin)?;
         window.truncate(read);
-        for (at, _) in window.windows(5).enumerate().filter(|(_, bytes)| needles.iter().any(|needle| needle == bytes)) {
-            let Some(frame) = (start + at as u64).checked_sub(FRAME_HEADER as u64 - 1) else { continue };
-            if frame < begin {
-                continue;
-            }
-            let seq = match Frames::new(file, marks, frame, end).next()? {
-                Some((Kind::Block, body)) => BlockRecord::decode(body, &marks).map(|record| record.seq),
-                Some((Kind::Tip, body)) => TipRecord::decode(body, &marks).map(|record| record.seq),
-                _ => None,
-            };
-            if let Some(seq) = seq.filter(|seq| *seq > next) {
-                return Ok(Some(seq));
+        let is_last = window.len() < WINDOW;
+        // A record of a block or tip is longer than what is left out here.
+        let count = window.len().saturating_sub(if is_last { FRAME_HEADER - 1 } else { OVERLAP });
+        for at in 0..count {
+            if let Some(found) = find(begin + at as u64, &window[at..])? {
+                return Ok(Some(found));
             }
         }
-        if window.len() < WINDOW {
+        if is_last {
             break;
         }
-        start += (WINDOW - 4) as u64;
+        begin += count as u64;
     }
     Ok(None)
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::common::{Model, chain_ops, config, open, plain};
+use crate::common::{Model, chain_ops, config, life::boundaries, open, plain};
 use phalanx_merkle::{
     Backend, Compaction, Delta, Durability, Error, HashFn, Params, Sentinels, Store, StoreConfig,
     faults::{Faults, Step, Verdict},
@@ -276,16 +276,20 @@ fn a_torn_or_damaged_file_reopens_at_a_block_or_is_an_error() {
 
     let mut rng = ChaCha8Rng::seed_from_u64(8);
     let last = ends[ends.len() - 2];
+    let begins = boundaries("00000000.seg", &whole);
+    let own = begins[begins.len() - 2];
+    // The process ended on this run of the machine, so a row of the last block that precedes its own is no torn one.
+    let is_ambiguous = |at: usize| at >= own && !(own + 4..own + 8).contains(&at);
     for at in 0..whole.len() {
         let mut damaged = whole.clone();
         damaged[at] ^= 1 << rng.random_range(0..8);
         std::fs::write(&file, &damaged).expect("a write");
         match Store::open(config(&backend, HashFn::Sha256).with_expected_min_height(tip)) {
             Err(Error::Format { .. }) => assert!(at < begin, "byte {at}"),
-            Err(Error::Corrupt { .. }) => assert!(at < last, "byte {at}"),
-            // Damage in the last block looks like a torn write; only the caller's height tells them apart.
+            Err(Error::Corrupt { .. }) => assert!(at < last || !is_ambiguous(at), "byte {at}"),
+            // Damage in the last block's own row looks like a torn write; only the caller's height tells them apart.
             Err(Error::Behind { found, .. }) => {
-                assert!(at >= last, "byte {at}");
+                assert!(at >= last && (is_ambiguous(at) || cfg!(not(target_os = "linux"))), "byte {at}");
                 assert_eq!(found, Some(tip - 1));
             }
             other => panic!("byte {at}: {other:?}"),

@@ -8,9 +8,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use crate::common::life::{Event, Oracle, config, copy, copy_live, number, turn};
+use crate::common::life::{Event, Oracle, config, copy, copy_live, number, start_anew, turn};
 use phalanx_merkle::{
-    Delta, Durability, Error, HashFn, Store,
+    Delta, Durability, Error, Store,
     faults::{Faults, Step, Verdict},
 };
 use rand::{Rng as _, SeedableRng as _};
@@ -84,23 +84,6 @@ impl Plan {
         }
         start_anew(&self.image.join("promise"));
     }
-}
-
-/// Changes the run of the machine in the whole slots of a promise: a power cut ends it.
-fn start_anew(path: &Path) {
-    const SLOT: usize = 4096;
-    const LEN: usize = 92;
-    let Ok(mut bytes) = std::fs::read(path) else { return };
-    let sum = |slot: &[u8]| HashFn::Sha256.key(&slot[..LEN - 8]);
-    for at in [0, SLOT] {
-        let Some(slot) = bytes.get_mut(at..at + LEN) else { continue };
-        if sum(slot)[..8] == slot[LEN - 8..] {
-            slot[LEN - 16] ^= 1;
-            let sum = sum(slot);
-            slot[LEN - 8..].copy_from_slice(&sum[..8]);
-        }
-    }
-    std::fs::write(path, bytes).expect("a write");
 }
 
 impl Faults for Plan {

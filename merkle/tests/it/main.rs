@@ -25,6 +25,7 @@ mod damage;
 mod faults;
 mod forge;
 mod full;
+mod lengths;
 mod kill;
 mod beside;
 mod reading;

@@ -1,6 +1,6 @@
 //! The index of a log of files, which a checkpoint keeps: opening then reads only what follows.
 
-use std::{fs::File, io, sync::Arc};
+use std::{collections::BTreeMap, fs::File, io, sync::Arc};
 
 use super::{
     file_log::FileLog,
@@ -95,6 +95,19 @@ impl State {
         }
         let lens = self.segments[..last].iter().map(|segment| segment.file.metadata().map(|meta| meta.len()));
         let lens = lens.collect::<io::Result<Vec<u64>>>().ok()?;
+        // A segment whose last noted record is not there has become shorter: the scan says where.
+        let mut ends: BTreeMap<u32, &IndexedBlock> = BTreeMap::new();
+        for noted in &note.blocks {
+            let end = ends.entry(unpack(noted.place).0).or_insert(noted);
+            if noted.place > end.place {
+                *end = noted;
+            }
+        }
+        for (number, noted) in ends {
+            let Some(segment) = self.segment(number) else { continue };
+            let found = record_at(&segment.file, unpack(noted.place).1, &self.marks).ok()?;
+            (found.as_ref() == Some(&noted.record)).then_some(())?;
+        }
         for (segment, len) in self.segments.iter_mut().zip(lens) {
             segment.len = len;
         }

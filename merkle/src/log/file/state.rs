@@ -14,11 +14,11 @@ use phalanx_merkle_proof::Hash;
 use super::segment::{Segment, corrupt};
 use crate::{
     log::disk::{Disk, at},
-    log::frames::{Frames, find_later, read_at},
+    log::frames::{Frames, find_code, find_later, frame_up_to, read_at, seq_of},
     log::lock::Lock,
     log::places::{Places, opens_twig},
     log::promise::{Promise, PromiseFile, Reached, same_boot},
-    log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord, frame_header},
+    log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord, frame_body, frame_header},
     types::{Error, Step},
 };
 
@@ -153,11 +153,8 @@ impl State {
             return Err(corrupt(&path, format!("bad row at byte {offset}; it was durable to {end}{until}")));
         }
         // After a power cut a block may be there without its code, and so may later ones.
-        let whole = self.without_code.is_some();
-        // The last record may be torn anywhere, and may have reached the disk before its extents. A record above it was
-        // written only after it was complete.
-        if !whole && let Some(seq) = find_later(&file, self.marks, offset, end, self.next_seq).map_err(at(&path))? {
-            return Err(corrupt(&path, format!("bad row at byte {offset} before row {seq}")));
+        if self.without_code.is_none() && offset < end {
+            self.refuse_damage(&file, &path, offset, end)?;
         }
         if good < end {
             if index + 1 < self.segments.len() {
@@ -169,6 +166,20 @@ impl State {
         let inside = self.records.iter().filter(|(_, place)| place.0 == number);
         self.segments[index].last_id = inside.map(|(id, _)| *id).max().unwrap_or(0);
         Ok(())
+    }
+
+    /// Refuses a bad row that a crash cannot have left.
+    fn refuse_damage(&self, file: &File, path: &Path, offset: u64, end: u64) -> Result<(), Error> {
+        // A power cut may tear the last record anywhere, and may leave it without its extents. A record above it was written
+        // only after it was complete. Without a power cut all bytes of a file are there up to its end.
+        let least = self.next_seq + u64::from(!same_boot(&self.found_promise));
+        if let Some(seq) = find_later(file, self.marks, offset, end, least).map_err(at(path))? {
+            return Err(corrupt(path, format!("bad row at byte {offset} before row {seq}")));
+        }
+        let frame = frame_up_to(file, offset, end).map_err(at(path))?;
+        // Without a secret what users store may have the right checksum.
+        let seq = seq_of(frame_body(&frame, &self.marks), &self.marks).filter(|_| self.marks.is_secret());
+        seq.map_or(Ok(()), |seq| Err(corrupt(path, format!("row {seq} at byte {offset} has a damaged length"))))
     }
 
     /// Indexes a record. Returns false if it does not continue what came before.
@@ -239,18 +250,31 @@ impl State {
         Ok(())
     }
 
-    /// True if a whole row of code follows the bad one at an offset, by the length that the bad one states: it is damaged, not torn.
+    /// Returns true if a whole row of code follows the bad one at an offset, which then is damaged, not torn.
     fn code_follows(&self, offset: u64, end: u64) -> io::Result<bool> {
+        if self.marks.is_secret() {
+            return Ok(find_code(&self.code, &self.marks, offset + 1, end)?.is_some());
+        }
+        // Without a secret anything can look like a row, but not where the bad one says that it ends.
         let mut header = [0; FRAME_HEADER];
         if read_at(&self.code, &mut header, offset)? < FRAME_HEADER {
             return Ok(false);
         }
         let Some((_, len)) = frame_header(&header) else { return Ok(false) };
         let behind = offset + (FRAME_HEADER + len) as u64;
-        if behind >= end {
-            return Ok(false);
-        }
         Ok(matches!(Frames::new(&self.code, self.marks, behind, end).next()?, Some((Kind::Code, _))))
+    }
+
+    /// Returns true if all bytes of code up to an offset were written: a power cut leaves nothing or zeros in place of the last.
+    fn is_code_written(&self, to: u64) -> io::Result<bool> {
+        let mut last = [0];
+        let read = read_at(&self.code, &mut last, to.saturating_sub(1))?;
+        if last != [0] {
+            return Ok(true);
+        }
+        // Code may end with zeros.
+        let frame = if read == 1 { frame_up_to(&self.code, self.code_len, to)? } else { Vec::new() };
+        Ok(matches!(frame_body(&frame, &self.marks), Some((Kind::Code, _))))
     }
 
     /// Compares the length of the code with what was promised, and with what blocks need that only a power cut can have left
@@ -261,7 +285,12 @@ impl State {
     pub(super) fn check_code(&self, path: &Path) -> Result<(), Error> {
         let Promise { code, acked, .. } = self.found_promise;
         let reached = self.next_seq < acked.next_seq && same_boot(&self.found_promise);
-        let needed = code.max(self.without_code.filter(|_| reached).unwrap_or(0));
+        let mut needed = code;
+        if let Some(to) = self.without_code
+            && (reached || self.is_code_written(to).map_err(at(path))?)
+        {
+            needed = needed.max(to);
+        }
         let offset = self.code_len;
         if offset < needed {
             return Err(corrupt(path, format!("bad row at byte {offset}; blocks need code up to byte {needed}")));

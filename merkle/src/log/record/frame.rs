@@ -12,7 +12,7 @@
 use phalanx_merkle_proof::HashFn;
 
 /// Maximum length of a body that a reader accepts: bounds the allocation before the checksum is known.
-const MAX_BODY_LEN: usize = (1 << 24) + 1024;
+pub(crate) const MAX_BODY_LEN: usize = (1 << 24) + 1024;
 
 /// Bytes of a frame before its body.
 pub(crate) const FRAME_HEADER: usize = 9;

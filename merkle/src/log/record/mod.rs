@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Recovery looks for records of blocks and tips behind damage, so what users store must not look like one. Their first
-//! bytes and a mask on their checksums, and on those of code, are made from the store's secret.
+//! bytes and a mask on their checksums, and on those of code, are made from the store's secret. Behind damage of a file of code it
+//! looks for code, by the mask alone.
 //!
 //! A deletion appends no entry; its extent names the key and the position that it deactivates. Entries that compaction
 //! moves keep their height, and come with their old position. A restored snapshot begins with a block of kept extents: all
@@ -28,7 +29,7 @@ pub(crate) use block::{
     BlockRecord, Other, TipRecord, check_head, check_params, encode_head, encode_params, in_words, params_in,
 };
 pub(crate) use extent::{ExtentHead, ExtentItem, ExtentWriter, extent_head, read_extent};
-pub(crate) use frame::{FRAME_HEADER, Fields, Kind, Marks, Records, frame_body, frame_header};
+pub(crate) use frame::{FRAME_HEADER, Fields, Kind, MAX_BODY_LEN, Marks, Records, frame_body, frame_header};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use super::{
     database::{LOCK, PARAMS, open_for_reading, open_for_writing},
-    options::{BLOCKS, ENTRIES, META},
+    options::{BLOCKS, ENTRIES, FAMILIES, META},
     rocks_log::{RocksLog, State, TIP, number},
     table::Tables,
     wal,
@@ -47,7 +47,9 @@ impl RocksLog {
         };
         let (torn, (db, rewritten)) = match place.how {
             How::Create => (None, open_for_writing(&path, past_cache, true)?),
-            How::Open | How::Adopt => (wal::check(&path, &place.marks, &disk)?, open_for_reading(&path)?),
+            How::Open | How::Adopt => {
+                (wal::check(&path, &place.marks, &found_promise, &disk)?, open_for_reading(&path)?)
+            }
         };
         if place.how == How::Open {
             found_promise.renew_begin(&path, &place.marks)?;
@@ -79,21 +81,19 @@ impl RocksLog {
 
     /// Checks the parameters, or writes those of a new database; finds the first unused extent number.
     fn begin(&self) -> Result<(), Error> {
-        let (Some(entries), Some(meta)) = (self.db.cf_handle(ENTRIES), self.db.cf_handle(META)) else {
-            // The creation of a database of an earlier layout was interrupted.
-            return if self.place.how == How::Adopt { Ok(()) } else { Err(self.damaged("a family is missing".into())) };
-        };
+        // Every family is there once the store is created, and the parameters are written last.
+        if let Some(name) = FAMILIES.iter().find(|name| self.db.cf_handle(name).is_none()) {
+            return Err(self.damaged(format!("its family {name} is missing")));
+        }
+        let (entries, meta) = (self.family(ENTRIES), self.family(META));
         let head = encode_head(&self.params, self.marks(), 0).bytes;
         match self.db.get_pinned_cf(&meta, PARAMS).map_err(|error| self.typed(error))? {
             Some(found) => check_head(&found, &head, &self.params).map_err(|other| match other {
                 Other::Params(found, expected) => Error::Format { path: self.path.clone(), found, expected },
                 Other::Damage(what) => self.damaged(format!("its parameters are {what}")),
             })?,
-            None => match self.place.how {
-                How::Create => self.put_head()?,
-                How::Adopt => {}
-                How::Open => return Err(self.damaged("its parameters are missing".into())),
-            },
+            None if self.place.how == How::Create => self.put_head()?,
+            None => return Err(self.damaged("its parameters are missing".into())),
         }
         let mut extents = self.db.raw_iterator_cf(&entries);
         extents.seek_to_last();
@@ -113,7 +113,7 @@ impl RocksLog {
 
     /// Reads all block records and the tip.
     fn find_blocks(&self) -> Result<(), Error> {
-        let (Some(_), Some(meta)) = (self.db.cf_handle(BLOCKS), self.db.cf_handle(META)) else { return Ok(()) };
+        let meta = self.family(META);
         let mut blocks = self.scan(BLOCKS);
         let state = &mut *self.state();
         blocks.seek_to_first();
@@ -204,9 +204,6 @@ impl RocksLog {
         let tables = (self.past_cache && self.durability != Durability::None).then(|| Tables::new(&self.path));
         let log = Self { db, rewritten, tables, torn: None, beside: false, ..self };
         let get = |key: &[u8]| log.db.get_cf(&log.family(META), key).map_err(|error| log.typed(error));
-        if log.place.how == How::Adopt && get(PARAMS)?.is_none() {
-            log.put_head()?;
-        }
         let tip = get(TIP)?.and_then(|frame| log.tip_of(&frame)).map(|tip| tip.id);
         if tip != log.state().tip {
             return Err(log.damaged("the database has another tip when it is opened for writing".into()));

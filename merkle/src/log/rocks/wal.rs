@@ -17,6 +17,7 @@ use std::{
 use crate::{
     log::disk::{Disk, at},
     log::frames::read_at,
+    log::promise::{Promise, same_boot},
     log::record::{Fields, Kind, Marks},
     log::torn::keep,
     types::{Error, Step},
@@ -130,8 +131,16 @@ impl Blocks<'_> {
     }
 }
 
+/// Store of a log, as far as it tells damage from a torn end.
+#[derive(Clone, Copy, Debug)]
+struct Origin<'m> {
+    marks: &'m Marks,
+    /// True if no power cut came since: all bytes are there up to the log's end.
+    in_order: bool,
+}
+
 /// Reads a log from its begin.
-fn read(file: &File, len: u64, marks: &Marks) -> std::io::Result<End> {
+fn read(file: &File, len: u64, of: Origin<'_>) -> std::io::Result<End> {
     let blocks = Blocks { file, len };
     let (mut record, mut open, mut begin) = (0u64, false, 0u64);
     while begin < len {
@@ -147,7 +156,7 @@ fn read(file: &File, len: u64, marks: &Marks) -> std::io::Result<End> {
             };
             let Some(Fragment { part, len }) = fragment(&bytes[at..]).filter(|found| fits(found.part)) else {
                 let from = if open { record } else { offset };
-                return Ok(if is_damage(&blocks, offset, marks)? { End::Damaged(offset) } else { End::Torn(from) });
+                return Ok(if is_damage(&blocks, offset, of)? { End::Damaged(offset) } else { End::Torn(from) });
             };
             if matches!(part, Part::Full | Part::First) {
                 record = offset;
@@ -164,7 +173,7 @@ fn read(file: &File, len: u64, marks: &Marks) -> std::io::Result<End> {
         // Padding is read by nothing.
         if last && !rest.is_empty() && bytes.len() < BLOCK {
             let (offset, from) = (begin + at as u64, if open { record } else { begin + at as u64 });
-            return Ok(if is_damage(&blocks, offset, marks)? { End::Damaged(offset) } else { End::Torn(from) });
+            return Ok(if is_damage(&blocks, offset, of)? { End::Damaged(offset) } else { End::Torn(from) });
         }
         begin += BLOCK as u64;
     }
@@ -172,11 +181,16 @@ fn read(file: &File, len: u64, marks: &Marks) -> std::io::Result<End> {
 }
 
 /// Returns true if a bad fragment is no torn end: a whole record begins behind it, or all its bytes are there.
-fn is_damage(blocks: &Blocks<'_>, bad: u64, marks: &Marks) -> std::io::Result<bool> {
+fn is_damage(blocks: &Blocks<'_>, bad: u64, of: Origin<'_>) -> std::io::Result<bool> {
+    let Origin { marks, in_order } = of;
     let (begin, bytes) = blocks.at(bad)?;
     let rest = &bytes[(bad - begin) as usize..];
-    // Only the length is damaged: with the length up to the end of the file the checksum fits.
-    if begin + bytes.len() as u64 == blocks.len
+    let mut seqs = BTreeSet::new();
+    collect(rest, marks, &mut seqs);
+    // Only the length is damaged: with the length up to the end of the block the checksum fits. What users store can have it
+    // fit wherever a crash may tear it, but ends with no row.
+    let is_whole = begin + (bytes.len() as u64) < blocks.len || !seqs.is_empty() || !marks.is_secret();
+    if is_whole
         && let Some([a, b, c, d, ..]) = rest.first_chunk::<HEADER>()
         && unmasked(u32::from_le_bytes([*a, *b, *c, *d])) == crc32c::crc32c(&rest[6..])
     {
@@ -194,11 +208,8 @@ fn is_damage(blocks: &Blocks<'_>, bad: u64, marks: &Marks) -> std::io::Result<bo
         }
     }
     // The begins of blocks are fragments, whatever was stored.
-    let mut seqs = BTreeSet::new();
-    let mut seen = rest.to_vec();
     let mut next = begin + BLOCK as u64;
     loop {
-        collect(&seen, marks, &mut seqs);
         // Rows of two writes: at least one write is behind the bad one.
         if seqs.len() > 1 {
             return Ok(true);
@@ -209,13 +220,14 @@ fn is_damage(blocks: &Blocks<'_>, bad: u64, marks: &Marks) -> std::io::Result<bo
         let (_, block) = blocks.at(next)?;
         let mut at = 0;
         while let Some(found) = block.get(at..).and_then(fragment) {
-            if matches!(found.part, Part::Full | Part::First) {
+            if in_order || matches!(found.part, Part::Full | Part::First) {
                 return Ok(true);
             }
             at += found.len;
         }
         // A row may cross the blocks' border, but its first bytes rarely do.
-        (seen, next) = (block, next + BLOCK as u64);
+        collect(&block, marks, &mut seqs);
+        next += BLOCK as u64;
     }
 }
 
@@ -258,7 +270,8 @@ pub(super) fn is_there(dir: &Path) -> Result<bool, Error> {
 ///
 /// # Errors
 /// [`Error::Corrupt`], which names file and offset; [`Error::Io`].
-pub(super) fn check(dir: &Path, marks: &Marks, disk: &Disk) -> Result<Option<TornWal>, Error> {
+pub(super) fn check(dir: &Path, marks: &Marks, promise: &Promise, disk: &Disk) -> Result<Option<TornWal>, Error> {
+    let of = Origin { marks, in_order: same_boot(promise) };
     let logs = logs(dir)?;
     let mut torn: Option<TornWal> = None;
     for (_, path) in logs {
@@ -275,7 +288,7 @@ pub(super) fn check(dir: &Path, marks: &Marks, disk: &Disk) -> Result<Option<Tor
         if let Some(TornWal { path, from, .. }) = torn {
             return Err(Error::Corrupt { path, what: format!("bad record at byte {from}, and logs follow") });
         }
-        match read(&file, len, marks).map_err(at(&path))? {
+        match read(&file, len, of).map_err(at(&path))? {
             End::Whole => {}
             End::Torn(from) => torn = Some(TornWal { path, from, end: len }),
             End::Damaged(offset) => {
@@ -284,12 +297,12 @@ pub(super) fn check(dir: &Path, marks: &Marks, disk: &Disk) -> Result<Option<Tor
             }
         }
     }
-    check_manifest(dir, marks, disk)?;
+    check_manifest(dir, of, disk)?;
     Ok(torn)
 }
 
 /// Checks the log of the database's own records: one whose bytes are all there is no torn one.
-fn check_manifest(dir: &Path, marks: &Marks, disk: &Disk) -> Result<(), Error> {
+fn check_manifest(dir: &Path, of: Origin<'_>, disk: &Disk) -> Result<(), Error> {
     let current = dir.join("CURRENT");
     let name = match std::fs::read(&current) {
         Ok(name) => name,
@@ -306,7 +319,7 @@ fn check_manifest(dir: &Path, marks: &Marks, disk: &Disk) -> Result<(), Error> {
     // RocksDB says what is missing.
     let Ok((file, len)) = opened else { return Ok(()) };
     disk.ask(Step::Read(&path))?;
-    match read(&file, len, marks).map_err(at(&path))? {
+    match read(&file, len, of).map_err(at(&path))? {
         End::Whole | End::Torn(_) => Ok(()),
         End::Damaged(offset) => Err(Error::Corrupt { path, what: format!("bad record at byte {offset} of {len}") }),
     }
@@ -332,11 +345,12 @@ mod tests {
         let log = log.filter(|path| path.extension().is_some_and(|end| end == "log")).max().expect("a log");
         let bytes = std::fs::read(&log).expect("the log");
         let copy = dir.path().join("copy");
-        let end = |bytes: &[u8]| {
+        let end_of = |bytes: &[u8], in_order| {
             std::fs::write(&copy, bytes).expect("a write");
             let file = File::open(&copy).expect("the copy");
-            read(&file, bytes.len() as u64, &Marks::PLAIN).expect("a read")
+            read(&file, bytes.len() as u64, Origin { marks: &Marks::PLAIN, in_order }).expect("a read")
         };
+        let end = |bytes: &[u8]| end_of(bytes, false);
         assert_eq!(end(&bytes), End::Whole);
         // The last record is short; a flip in any other is followed by it.
         let last = bytes.len() - 200 - 40;
@@ -348,11 +362,44 @@ mod tests {
             assert!(at >= last || matches!(found, End::Damaged(_)), "byte {at}: {found:?}");
         }
         for cut in (0..bytes.len()).step_by(97) {
-            match end(&bytes[..cut]) {
-                End::Whole => {}
-                End::Torn(from) => assert!(from < cut as u64 && end(&bytes[..from as usize]) == End::Whole, "{cut}"),
-                End::Damaged(at) => panic!("cut at {cut}: damaged at {at}"),
+            for in_order in [false, true] {
+                match end_of(&bytes[..cut], in_order) {
+                    End::Whole => {}
+                    End::Torn(from) => {
+                        assert!(from < cut as u64 && end(&bytes[..from as usize]) == End::Whole, "{cut}")
+                    }
+                    End::Damaged(at) => panic!("cut at {cut}: damaged at {at}"),
+                }
             }
+        }
+    }
+
+    /// A damaged length is told in the last record, too, if no power cut came since.
+    #[test]
+    fn a_damaged_length_of_the_last_record_is_no_torn_end() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for len in [300, 50_000, 100_000] {
+            let place = dir.path().join(len.to_string());
+            let db = DB::open_default(&place).expect("a database");
+            db.put([1], vec![1; 20_000]).expect("a write");
+            db.put([2], vec![2; len]).expect("a write");
+            drop(db);
+            let log = logs(&place).expect("a folder").pop().expect("a log").1;
+            let bytes = std::fs::read(&log).expect("the log");
+            let mut at = fragment(&bytes).expect("the first record").len;
+            while let Some(found) = fragment(&bytes[at..bytes.len().min(at / BLOCK * BLOCK + BLOCK)]) {
+                for bit in 0..16 {
+                    let mut flipped = bytes.clone();
+                    flipped[at + 4 + bit / 8] ^= 1 << (bit % 8);
+                    std::fs::write(&log, &flipped).expect("a write");
+                    let file = File::open(&log).expect("the log");
+                    let end = read(&file, bytes.len() as u64, Origin { marks: &Marks::PLAIN, in_order: true });
+                    assert_eq!(end.expect("a read"), End::Damaged(at as u64), "bit {bit} of {len}");
+                }
+                at += found.len;
+                at = if BLOCK - at % BLOCK < HEADER { at.next_multiple_of(BLOCK) } else { at };
+            }
+            assert_eq!(at, bytes.len());
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
 use phalanx_merkle::{
-    Backend, BlockId, Delta, Durability, Error, Params, Pending, Sentinels, Store, StoreConfig,
+    Backend, BlockId, Delta, Durability, Error, HashFn, Params, Pending, Sentinels, Store, StoreConfig,
     faults::{Faults, Step, Verdict},
 };
 use rand::{Rng as _, SeedableRng as _};
@@ -240,6 +240,23 @@ pub(crate) fn boundaries(name: &str, bytes: &[u8]) -> Vec<usize> {
         }
     }
     ends
+}
+
+/// Changes the run of the machine in the whole slots of a promise: a power cut ends it.
+pub(crate) fn start_anew(path: &Path) {
+    const SLOT: usize = 4096;
+    const LEN: usize = 92;
+    let Ok(mut bytes) = std::fs::read(path) else { return };
+    let sum = |slot: &[u8]| HashFn::Sha256.key(&slot[..LEN - 8]);
+    for at in [0, SLOT] {
+        let Some(slot) = bytes.get_mut(at..at + LEN) else { continue };
+        if sum(slot)[..8] == slot[LEN - 8..] {
+            slot[LEN - 16] ^= 1;
+            let sum = sum(slot);
+            slot[LEN - 8..].copy_from_slice(&sum[..8]);
+        }
+    }
+    std::fs::write(path, bytes).expect("a write");
 }
 
 /// Copies a directory without subdirectories.
