@@ -148,28 +148,30 @@ impl Identity {
             found: kind.name(),
             expected: "file (this build has no RocksDB)",
         };
-        match Found::look(dir)? {
-            Found::Whole(Stored { kind, params, .. }) => {
-                Ok(Self { backend: kind.backend(dir).ok_or_else(|| unknown(kind))?, params })
-            }
-            Found::Earlier(kind) => {
-                let backend = kind.backend(dir).ok_or_else(|| unknown(kind))?;
-                let row = match &backend {
-                    Backend::Mem => None,
-                    Backend::File(dir) => {
-                        super::file::refuse_format_1(dir, &Params::default())?;
-                        super::file::params_row(dir)?
-                    }
-                    #[cfg(feature = "rocksdb")]
-                    Backend::Rocks(dir) => super::rocks::params_row(dir)?,
-                };
-                let params = row.as_deref().and_then(params_in);
-                let what = "its parameters cannot be read".to_owned();
-                Ok(Self { params: params.ok_or(Error::Corrupt { path: dir.to_path_buf(), what })?, backend })
-            }
-            other => Err(other.no_store(dir)),
-        }
+        let (kind, params) = match Found::look(dir)? {
+            Found::Whole(Stored { kind, params, .. }) => (kind, Some(params)),
+            Found::Earlier(kind) => (kind, None),
+            other => return Err(other.no_store(dir)),
+        };
+        let backend = kind.backend(dir).ok_or_else(|| unknown(kind))?;
+        Ok(Self { backend, params: params.map_or_else(|| earlier_params(kind, dir), Ok)? })
     }
+}
+
+/// Parameters of a store of an earlier layout, by its first record. Refuses what another program made.
+fn earlier_params(kind: Kind, dir: &Path) -> Result<Params, Error> {
+    let row = match kind {
+        Kind::File => {
+            super::file::refuse_format_1(dir, &Params::default())?;
+            super::file::params_row(dir)?
+        }
+        #[cfg(feature = "rocksdb")]
+        Kind::Rocks => super::rocks::params_row(dir)?,
+        #[cfg(not(feature = "rocksdb"))]
+        Kind::Rocks => None,
+    };
+    let corrupt = || Error::Corrupt { path: dir.to_path_buf(), what: "its parameters cannot be read".to_owned() };
+    row.as_deref().and_then(params_in).ok_or_else(corrupt)
 }
 
 /// Content of a directory.
@@ -268,13 +270,15 @@ impl Place {
         let found = Found::look(dir)?;
         let (how, stored) = match found {
             Found::Whole(stored) => (How::Open, stored),
-            Found::Earlier(kind) => (How::Adopt, Stored { kind, params: *params, secret: [0; 16] }),
+            // Before the lock: in a directory of another program nothing is made at all.
+            Found::Earlier(found) if found == kind => {
+                (How::Adopt, Stored { kind, params: earlier_params(kind, dir)?, secret: [0; 16] })
+            }
+            Found::Earlier(found) => (How::Adopt, Stored { kind: found, params: *params, secret: [0; 16] }),
             Found::Begun(None) | Found::Nothing if access == Access::Create => {
                 (How::Create, Stored { kind, params: *params, secret: secret(dir)? })
             }
-            Found::Begun(Some(stored)) if access == Access::Create => {
-                (How::Create, Stored { params: *params, ..stored })
-            }
+            Found::Begun(Some(stored)) if access == Access::Create => (How::Create, stored),
             other => return Err(other.no_store(dir)),
         };
         if stored.kind != kind {
@@ -303,10 +307,16 @@ impl Place {
     /// # Errors
     /// [`Error::Locked`] if another process created it meanwhile.
     pub(super) fn begin(&self, disk: &Disk) -> Result<(), Error> {
-        if self.how != How::Open && matches!(Found::look(&self.dir)?, Found::Whole(_)) {
-            return Err(Error::Locked { path: self.dir.clone() });
+        if self.how == How::Open {
+            return Ok(());
         }
-        if self.how == How::Create { self.stored.write(&self.dir, NEW_NAME, disk) } else { Ok(()) }
+        match Found::look(&self.dir)? {
+            // An interrupted creation goes on. The file is whole, and what was made since depends on it.
+            Found::Begun(Some(found)) if found.secret == self.stored.secret => Ok(()),
+            Found::Begun(Some(_)) | Found::Whole(_) => Err(Error::Locked { path: self.dir.clone() }),
+            _ if self.how == How::Create => self.stored.write(&self.dir, NEW_NAME, disk),
+            _ => Ok(()),
+        }
     }
 
     /// Ends the creation, or the adoption, of the store.

@@ -21,6 +21,7 @@ mod threads;
 mod upkeep;
 
 mod crash;
+mod creation;
 mod damage;
 mod faults;
 mod forge;

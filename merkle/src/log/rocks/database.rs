@@ -27,17 +27,21 @@ const OPEN_FILES: i32 = 128;
 const TRIES: u32 = 16;
 
 /// Row of the parameters of a database that is only read.
+///
+/// # Errors
+/// [`Error::NoStore`] for the database of another program, [`Error::Corrupt`]; errors of [`open_for_reading`].
 pub(in crate::log) fn params_row(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let present = families(path, &reading_options())?;
+    if !present.iter().any(|name| name == META) {
+        return Err(Error::NoStore { path: path.into(), found: "the directory holds the database of another program" });
+    }
     let (db, _) = open_for_reading(path)?;
-    let meta = db.cf_handle(META).ok_or_else(|| Error::NoStore { path: path.into(), found: "another database" })?;
-    db.get_cf(&meta, PARAMS).map_err(|error| typed(path, error))
+    let row = db.cf_handle(META).map(|meta| db.get_cf(&meta, PARAMS).map_err(|error| typed(path, error)));
+    row.transpose().map(Option::flatten)
 }
 
 /// Opens the database at a path without changing a byte of it.
 pub(super) fn open_for_reading(path: &Path) -> Result<(Db, Arc<AtomicU64>), Error> {
-    if !path.join("CURRENT").exists() {
-        return Err(Error::Corrupt { path: path.to_path_buf(), what: "the database's file CURRENT is missing".into() });
-    }
     let open = || {
         let options = reading_options();
         let families = families(path, &options)?;
@@ -60,18 +64,10 @@ pub(super) fn open_for_reading(path: &Path) -> Result<(Db, Arc<AtomicU64>), Erro
 
 /// Families that a database has: RocksDB insists that every family is opened, also those of a later version of this store.
 fn families(path: &Path, options: &Options) -> Result<Vec<String>, Error> {
-    let present = DB::list_cf(options, path).map_err(|error| typed(path, error))?;
-    // A crash may have left only some of the families. A foreign family in a database without our meta data belongs to
-    // another program.
-    let ours = |name: &String| name == "default" || FAMILIES.contains(&name.as_str());
-    if !present.iter().any(|name| name == META) && !present.iter().all(ours) {
-        return Err(Error::Format {
-            path: path.to_path_buf(),
-            found: format!("a database with families {present:?}"),
-            expected: format!("families {FAMILIES:?}"),
-        });
+    if !path.join("CURRENT").exists() {
+        return Err(Error::Corrupt { path: path.to_path_buf(), what: "the database's file CURRENT is missing".into() });
     }
-    Ok(present)
+    DB::list_cf(options, path).map_err(|error| typed(path, error))
 }
 
 /// Opens the database at a path for writing, and creates what is missing of it.
