@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::common::life::{Oracle, boundaries, config, copy, copy_live, number, turn};
+use crate::common::life::{Oracle, boundaries, config, copy, copy_live, number, start_anew, turn};
 use phalanx_merkle::{Access, Durability, Error, Store};
 use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
@@ -24,6 +24,8 @@ const AFTER: u64 = 8;
 #[derive(Clone, Debug)]
 enum Fault {
     Flip(usize, u8),
+    /// A bit of the length of the record at this offset.
+    Length(usize, u8),
     /// A sector of zeros.
     Zero(usize),
     Cut(usize),
@@ -50,6 +52,15 @@ enum Outcome {
     Undetected,
 }
 
+/// End of the process that wrote a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Closed,
+    Killed,
+    /// Killed, and the machine was started anew since: nothing that reached the kernel alone is promised.
+    Restarted,
+}
+
 /// A store on disk, and what it must answer.
 struct Image {
     name: String,
@@ -64,9 +75,9 @@ struct Image {
 }
 
 impl Image {
-    fn new(home: &Path, kind: &'static str, durability: Durability, killed: bool) -> Self {
-        let end = if killed { "killed" } else { "closed" };
-        let name = format!("{kind} {durability:?} {end}");
+    fn new(home: &Path, kind: &'static str, durability: Durability, end: End) -> Self {
+        let killed = end != End::Closed;
+        let name = format!("{kind} {durability:?} {end:?}");
         let (live, dir, older) = (home.join("live"), home.join("image"), home.join("older"));
         let (mut promised, mut tip) = (None, 0);
         let mut turns = |store: &mut Store, count: u64| {
@@ -97,6 +108,9 @@ impl Image {
         drop(store);
         if !killed {
             copy(&live, &dir);
+        }
+        if end == End::Restarted {
+            start_anew(&dir.join("promise"));
         }
         let promised = if durability == Durability::Block { Some(tip) } else { promised };
         std::fs::remove_dir_all(&live).expect("the live store");
@@ -192,6 +206,11 @@ impl Image {
             return faults;
         }
         faults.push(Fault::Twice);
+        let begins = lengths(name, &bytes);
+        let every = begins.len().div_ceil(2 * count as usize).max(1);
+        let first = rng.random_range(0..every);
+        let bit = |at| Fault::Length(at, rng.random_range(0..16));
+        faults.extend(begins.into_iter().skip(first).step_by(every).map(bit));
         let cuts = boundaries(name, &bytes).into_iter().flat_map(|end| [end.saturating_sub(1), end, end + 1]);
         faults.extend(cuts.filter(|at| *at < bytes.len()).map(Fault::Cut));
         faults.extend((0..count).map(|at| match at % 4 {
@@ -204,9 +223,10 @@ impl Image {
 
     fn fault(&self, rng: &mut ChaCha8Rng, name: &str, at: usize) -> Fault {
         let len = std::fs::metadata(self.dir.join(name)).expect("a file").len() as usize;
-        let ends = boundaries(name, &std::fs::read(self.dir.join(name)).expect("a file"));
+        let bytes = std::fs::read(self.dir.join(name)).expect("a file");
+        let (ends, begins) = (boundaries(name, &bytes), lengths(name, &bytes));
         let others = self.others(name);
-        match at % 8 {
+        match at % 9 {
             _ if len == 0 => Fault::Missing,
             0 => Fault::Missing,
             1 if !others.is_empty() => Fault::Swapped(others.choose(rng).expect("another").clone()),
@@ -218,6 +238,7 @@ impl Image {
                 Fault::Cut((end + rng.random_range(0..3)).saturating_sub(1).min(len - 1))
             }
             6 => Fault::Cut(rng.random_range(0..len)),
+            8 if !begins.is_empty() => Fault::Length(*begins.choose(rng).expect("one"), rng.random_range(0..16)),
             _ => Fault::Flip(rng.random_range(0..len), rng.random_range(0..8)),
         }
     }
@@ -227,6 +248,7 @@ impl Image {
         let mut bytes = std::fs::read(&path).expect("a file");
         match fault {
             Fault::Flip(at, bit) => bytes[*at] ^= 1 << bit,
+            Fault::Length(at, bit) => flip_length(name, &mut bytes[*at..], *bit),
             Fault::Zero(at) => {
                 let end = bytes.len().min(at + 512);
                 bytes[*at..end].fill(0);
@@ -253,6 +275,25 @@ impl Image {
         }
         std::fs::write(path, bytes).expect("a write");
     }
+}
+
+/// Offsets of the records of a file that state their length.
+fn lengths(name: &str, bytes: &[u8]) -> Vec<usize> {
+    let mut begins = boundaries(name, bytes);
+    begins.retain(|at| begins_with_length(name) && at + 9 <= bytes.len());
+    begins
+}
+
+fn begins_with_length(name: &str) -> bool {
+    name.ends_with(".seg") || name.ends_with(".log") || name.starts_with("checkpoint") || name.starts_with("MANIFEST")
+}
+
+/// Flips one of the lower 16 bits of the length of a record.
+fn flip_length(name: &str, record: &mut [u8], bit: u8) {
+    let bit = usize::from(bit);
+    let is_wal = name != "code.log" && name.ends_with(".log") || name.starts_with("MANIFEST");
+    let byte = if is_wal { 4 + bit / 8 } else { 7 - bit / 8 };
+    record[byte] ^= 1 << (bit % 8);
 }
 
 /// Records of an export in an order that does not depend on the backend's.
@@ -301,29 +342,52 @@ const OUTCOMES: [(Outcome, &str); 5] = [
     (Outcome::Undetected, "undetected and harmful"),
 ];
 
-fn swept(kind: &'static str, durability: Durability, killed: bool, few: usize) {
+/// Lives of the stores that faults come to.
+const ENDS: [(Durability, End); 5] = [
+    (Durability::Async, End::Closed),
+    (Durability::Async, End::Killed),
+    (Durability::Async, End::Restarted),
+    (Durability::Block, End::Closed),
+    (Durability::Block, End::Killed),
+];
+
+fn swept(kind: &'static str, durability: Durability, end: End, few: usize) {
     let home = tempfile::tempdir().expect("a directory");
-    let image = Image::new(home.path(), kind, durability, killed);
+    let image = Image::new(home.path(), kind, durability, end);
     let (seed, hurt) = (number("PHALANX_MERKLE_SEED", SEED), home.path().join("hurt"));
-    let (mut rng, mut oracle) = (ChaCha8Rng::seed_from_u64(seed), Oracle::new(SEED));
+    // Each image gets faults of its own.
+    let own = seed ^ (durability as u64 + 1) << 32 ^ (end as u64 + 1) << 40;
+    let (mut rng, mut oracle) = (ChaCha8Rng::seed_from_u64(own), Oracle::new(SEED));
     oracle.root(image.tip);
-    let names = image.files();
-    let faults: Vec<(&String, Fault)> = match number("PHALANX_DAMAGES", 0) {
-        0 => (0..few)
-            .map(|at| {
-                let name = &names[at % names.len()];
-                let how = at / names.len() + rng.random_range(0..8usize);
-                (name, image.fault(&mut rng, name, how))
-            })
-            .collect(),
-        count => {
-            let mut faults = Vec::new();
-            for name in &names {
-                faults.extend(image.all_faults(&mut rng, name, count).into_iter().map(|fault| (name, fault)));
-            }
-            faults
-        }
+    let (names, whole) = (image.files(), content(&image.dir));
+    // A fault that changes no byte is none.
+    let changes = |name: &str, fault: &Fault| {
+        copy(&image.dir, &hurt);
+        image.apply(fault, name, &hurt);
+        let changes = content(&hurt) != whole;
+        std::fs::remove_dir_all(&hurt).expect("the copy");
+        changes
     };
+    let mut faults: Vec<(&String, Fault)> = Vec::new();
+    match number("PHALANX_DAMAGES", 0) {
+        0 => {
+            for at in 0.. {
+                if faults.len() == few {
+                    break;
+                }
+                let name = &names[at % names.len()];
+                let how = at / names.len() + rng.random_range(0..9usize);
+                faults.push((name, image.fault(&mut rng, name, how)));
+                faults.pop_if(|(name, fault)| !changes(name, fault));
+            }
+        }
+        count => {
+            for name in &names {
+                let all = image.all_faults(&mut rng, name, count).into_iter();
+                faults.extend(all.filter(|fault| changes(name, fault)).map(|fault| (name, fault)));
+            }
+        }
+    }
     let mut table: BTreeMap<(String, Outcome), u64> = BTreeMap::new();
     let mut bad = Vec::new();
     for (name, fault) in &faults {
@@ -360,19 +424,11 @@ fn swept(kind: &'static str, durability: Durability, killed: bool, few: usize) {
 
 #[test]
 fn no_fault_in_a_file_goes_unnoticed_and_does_harm() {
-    for (durability, killed) in
-        [(Durability::Async, false), (Durability::Async, true), (Durability::Block, false), (Durability::Block, true)]
-    {
-        swept("file", durability, killed, 60);
-    }
+    ENDS.into_iter().for_each(|(durability, end)| swept("file", durability, end, 60));
 }
 
 #[cfg(feature = "rocksdb")]
 #[test]
 fn no_fault_in_a_database_goes_unnoticed_and_does_harm() {
-    for (durability, killed) in
-        [(Durability::Async, false), (Durability::Async, true), (Durability::Block, false), (Durability::Block, true)]
-    {
-        swept("rocks", durability, killed, 30);
-    }
+    ENDS.into_iter().for_each(|(durability, end)| swept("rocks", durability, end, 25));
 }

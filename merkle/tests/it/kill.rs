@@ -2,20 +2,29 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     io::{BufRead as _, BufReader, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use crate::common::life::{self, Event, Oracle, number, turn};
-use phalanx_merkle::{Durability, Memory, Opened, Store, StoreConfig};
+use phalanx_merkle::{
+    Access, Durability, Error, Memory, Opened, Store, StoreConfig, discard_import, interrupted_import,
+};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 const CHILD: &str = "PHALANX_MERKLE_KILL_CHILD";
 
-const PHASES: [&str; 8] = ["open", "prepare", "stage", "promote", "commit", "discard", "rewind", "prune"];
+const PHASES: [&str; 12] = [
+    "open", "prepare", "stage", "export", "promote", "commit", "import", "discard", "rewind", "backup", "prune",
+    "flush",
+];
+
+/// Phases that make a copy beside the store.
+const COPIES: [&str; 3] = ["export", "import", "backup"];
 
 /// Lives after which a store begins anew, so that the model stays small.
 const LIVES: u64 = 60;
@@ -25,14 +34,18 @@ const LIVES: u64 = 60;
 fn child() {
     let Ok(role) = std::env::var(CHILD) else { return };
     let words: Vec<&str> = role.split('|').collect();
-    let [kind, durability, seed, round, dir] = words[..] else { panic!("{role}") };
+    let [kind, durability, seed, round, phase, dir] = words[..] else { panic!("{role}") };
     let (seed, round) = (seed.parse().expect("a seed"), round.parse().expect("a round"));
     let mut out = std::io::stdout();
     let mut say = |words: String| out.write_all(words.as_bytes()).and_then(|()| out.flush()).expect("a pipe");
     say("\nbegin open\n".into());
     let mut store = Store::open(config(kind, Path::new(dir), self::durability(durability), round)).expect("a store");
     say("end open\n".into());
+    let copies = Copies::of(kind, Path::new(dir));
     loop {
+        if COPIES.contains(&phase) && store.height().is_some() {
+            copies.make(&store, phase, |words| say(format!("{words} {phase}\n")));
+        }
         let begun = store.height().map_or(0, |height| height + 1);
         say(format!("begun {begun}\n"));
         turn(&mut store, seed, &mut |event| {
@@ -44,6 +57,93 @@ fn child() {
             });
         })
         .expect("a turn");
+    }
+}
+
+/// Copies of a store, in directories beside it.
+struct Copies {
+    kind: String,
+    stream: PathBuf,
+    imported: PathBuf,
+    backup: PathBuf,
+}
+
+impl Copies {
+    fn of(kind: &str, dir: &Path) -> Self {
+        let beside = |end: &str| PathBuf::from(format!("{}{end}", dir.display()));
+        Self { kind: kind.into(), stream: beside(".stream"), imported: beside(".imported"), backup: beside(".backup") }
+    }
+
+    fn config(&self, place: &Path) -> StoreConfig {
+        life::config(&self.kind, place, Durability::Async)
+    }
+
+    /// Makes one copy, as the commands do, and says when its phase begins and ends.
+    fn make(&self, store: &Store, phase: &str, mut say: impl FnMut(&str)) {
+        // A copy is replaced as a whole: what is removed has another name by then.
+        for place in [&self.imported, &self.backup] {
+            let old = place.with_extension("old");
+            let _ = std::fs::remove_dir_all(&old);
+            let _ = std::fs::rename(place, &old);
+        }
+        let mut stream = Vec::new();
+        match phase {
+            "export" => {
+                say("begin");
+                let new = self.stream.with_extension("new");
+                let mut file = File::create(&new).expect("a file");
+                store.export(&mut file).expect("an export");
+                file.sync_all().and_then(|()| std::fs::rename(&new, &self.stream)).expect("a rename");
+            }
+            "import" => {
+                store.export(&mut stream).expect("an export");
+                say("begin");
+                Store::import(self.config(&self.imported), &mut &stream[..]).expect("an import");
+            }
+            _ => {
+                let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
+                say("begin");
+                let root = store.root();
+                std::thread::scope(|scope| {
+                    // The pipe ends with the thread.
+                    scope.spawn(move || store.background().export(&mut writer).expect("an export"));
+                    Store::import_root(self.config(&self.backup), &mut reader, Some(&root)).expect("a backup");
+                });
+            }
+        }
+        say("end");
+    }
+
+    /// Asserts after a kill that each copy is absent or whole. What an interrupted one left goes with one call. Returns the number
+    /// of interrupted copies.
+    fn check(&self, oracle: &mut Oracle, begun: Option<u64>, context: &str) -> u64 {
+        let mut interrupted = 0;
+        let mut is_whole = |store: &Store, what: &str| {
+            let height = store.height().expect("a block");
+            assert!(Some(height) <= begun, "{context}: {what} of height {height}");
+            assert_eq!(store.root(), oracle.root(height), "{context}: {what} of height {height}");
+            store.check().unwrap_or_else(|error| panic!("{context}: {what}: {error}"));
+        };
+        for place in [&self.imported, &self.backup] {
+            let config = self.config(place);
+            match Store::open(config.clone().with_access(Access::Read)) {
+                Ok(store) => is_whole(&store, "a copy"),
+                Err(Error::NoStore { .. }) => assert!(!place.exists(), "{context}: {} is no store", place.display()),
+                Err(error) => panic!("{context}: {}: {error}", place.display()),
+            }
+            interrupted += u64::from(interrupted_import(place).is_some());
+            discard_import(place).unwrap_or_else(|error| panic!("{context}: {error}"));
+            assert!(interrupted_import(place).is_none(), "{context}");
+        }
+        if let Ok(stream) = std::fs::read(&self.stream) {
+            let copy = Store::import(self.config(&self.imported.with_extension("again")), &mut &stream[..]);
+            let copy = copy.unwrap_or_else(|error| panic!("{context}: the exported stream: {error}"));
+            is_whole(&copy, "a stream");
+            drop(copy);
+            std::fs::remove_dir_all(self.imported.with_extension("again")).expect("the copy");
+            std::fs::remove_file(&self.stream).expect("the stream");
+        }
+        interrupted
     }
 }
 
@@ -105,35 +205,39 @@ fn kill_in(role: &str, phase: &str, nth: u32, delay: Duration) -> Said {
 fn killed(kind: &str, durability: &str, first_seed: u64, kills: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(first_seed);
     let mut inside: BTreeMap<String, u32> = BTreeMap::new();
-    let (mut round, mut from_checkpoint) = (0, 0);
+    let (mut round, mut from_checkpoint, mut interrupted) = (0, 0, 0);
     for seed in first_seed.. {
         if round >= kills {
             break;
         }
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut oracle = Oracle::new(seed);
+        let home = tempfile::tempdir().expect("a directory");
+        let dir = home.path().join("store");
+        let (mut oracle, copies) = (Oracle::new(seed), Copies::of(kind, &dir));
         let mut acked = None;
         for _ in 0..LIVES.min(kills - round) {
             let phase = PHASES[round as usize % PHASES.len()];
             round += 1;
             let nth = if phase == "open" { 1 } else { rng.random_range(1..4) };
-            // Most phases take some tens of microseconds, opening some thousands.
-            let delay = Duration::from_micros(rng.random_range(0..if phase == "open" { 20_000 } else { 250 }));
+            // Most phases take some tens of microseconds, opening and copying some thousands.
+            let is_long = phase == "open" || COPIES.contains(&phase);
+            let delay = Duration::from_micros(rng.random_range(0..if is_long { 20_000 } else { 250 }));
             let context = format!("{kind} {durability} seed {seed} round {round}: {phase} {nth} after {delay:?}");
-            let role = format!("{kind}|{durability}|{seed}|{round}|{}", dir.path().display());
+            let role = format!("{kind}|{durability}|{seed}|{round}|{phase}|{}", dir.display());
             let said = kill_in(&role, phase, nth, delay);
             *inside.entry(said.phase.unwrap_or_else(|| "between".into())).or_default() += 1;
             // A child that wrote nothing leaves the previous state.
             acked = said.acked.or(acked);
             let begun = said.begun.or(acked);
-            let store = Store::open(config(kind, dir.path(), self::durability(durability), round / 2)).expect(&context);
+            let store = Store::open(config(kind, &dir, self::durability(durability), round / 2)).expect(&context);
             oracle.check(&store, acked, begun, &context);
             from_checkpoint += u64::from(matches!(store.opened(), Opened::Checkpoint { .. }));
             acked = store.height();
+            interrupted += copies.check(&mut oracle, begun, &context);
         }
     }
     println!(
-        "{kind} {durability}: {round} kills from seed {first_seed} on, inside {inside:?}, {from_checkpoint} checkpoints"
+        "{kind} {durability}: {round} kills from seed {first_seed} on, inside {inside:?}, {from_checkpoint} checkpoints, \
+         {interrupted} interrupted copies"
     );
     let phases = PHASES.iter().filter(|phase| inside.contains_key(**phase)).count();
     // Number of phases hit, which depends on the load of the machine.
