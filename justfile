@@ -84,6 +84,16 @@ fuzz-nightly seconds='600':
 flat blocks='100000':
     PHALANX_FLAT_BLOCKS={{ blocks }} cargo test --release -p phalanx --test it fuzz::flat -- --nocapture
 
+# viem, ethers and web3.py against a node for development. They come from npm and PyPI.
+clients:
+    cargo build --release
+    node/tests/clients/run "${CARGO_TARGET_DIR:-target}/release/phalanx"
+
+# Kills of a node while it makes blocks, every length of a torn segment, every byte of a store.
+node-nightly kills='1000':
+    PHALANX_KILLS={{ kills }} PHALANX_STRIDE=1 PHALANX_DAMAGES=2000 PHALANX_ODD=500 \
+        cargo test --release -p phalanx-node --test it -- --nocapture
+
 # Licences, sources and forbidden dependencies.
 deny: (ci "deny")
 

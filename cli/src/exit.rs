@@ -70,6 +70,10 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
             let ours = code.and_then(|code| u8::try_from(code).ok());
             return ours.filter(|code| (INTERNAL..=FIXTURES).contains(code)).unwrap_or(INTERNAL);
         }
+        #[cfg(feature = "node")]
+        if let Some(error) = cause.downcast_ref::<phalanx_node::NodeError>() {
+            return of_node(error);
+        }
         let store = match cause.downcast_ref::<phalanx::Error>() {
             Some(phalanx::Error::Corrupt { .. }) => return STORE,
             Some(phalanx::Error::UnsupportedSpec { .. } | phalanx::Error::Genesis { .. }) => return USAGE,
@@ -112,6 +116,28 @@ const fn code_of_replica(error: &ReplicaError) -> u8 {
         ReplicaError::Log(LogError::Wal(WalError::Corrupt { .. } | WalError::Locked { .. }))
         | ReplicaError::Open(_)
         | ReplicaError::Behind { .. } => STORE,
+        _ => INTERNAL,
+    }
+}
+
+/// Exit code of a node's error.
+#[cfg(feature = "node")]
+fn of_node(error: &phalanx_node::NodeError) -> u8 {
+    use phalanx_node::{NodeError, store::StoreError};
+    match error {
+        NodeError::Chain(_) | NodeError::Setting(_) | NodeError::Listen { .. } => USAGE,
+        NodeError::Differ { .. } => STORE,
+        NodeError::Store(StoreError::Io { .. } | StoreError::TooLong { .. } | StoreError::Order { .. }) => INTERNAL,
+        NodeError::Store(_) | NodeError::Engine(phalanx::Error::OtherChain { .. } | phalanx::Error::Corrupt { .. }) => {
+            STORE
+        }
+        NodeError::Engine(phalanx::Error::Store(
+            merkle::Error::Locked { .. }
+            | merkle::Error::Format { .. }
+            | merkle::Error::Corrupt { .. }
+            | merkle::Error::Behind { .. },
+        )) => STORE,
+        NodeError::Engine(phalanx::Error::Configuration { .. } | phalanx::Error::UnsupportedSpec { .. }) => USAGE,
         _ => INTERNAL,
     }
 }

@@ -27,6 +27,14 @@ fn main() -> ExitCode {
             return exit::USAGE.into();
         }
     };
+    #[cfg(feature = "node")]
+    let words = match cmd::node::expand(words, |name| std::env::var(name).ok()) {
+        Ok(words) => words,
+        Err(error) => {
+            eprintln!("phalanx: {error}");
+            return exit::USAGE.into();
+        }
+    };
     let cli = match cmd::Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => {

@@ -1,6 +1,8 @@
 //! The commands: a file or folder each, with flags and run.
 
 mod demo;
+#[cfg(feature = "node")]
+pub(crate) mod node;
 mod bench;
 mod explain;
 mod replay;
@@ -28,6 +30,9 @@ pub(crate) struct Cli {
 enum Command {
     /// Run native and ERC20 transfers through every stage to a durable root, in under a minute
     Demo(demo::DemoArgs),
+    /// Run a chain that wallets and libraries talk to
+    #[cfg(feature = "node")]
+    Node(Box<node::NodeArgs>),
     /// Measure
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -64,6 +69,8 @@ impl Cli {
         match &self.command {
             None => output::print(&format!("{}\n", Self::command().render_help())).map(|()| exit::OK),
             Some(Command::Demo(args)) => args.run(),
+            #[cfg(feature = "node")]
+            Some(Command::Node(args)) => args.run(),
             Some(Command::Bench(command)) => command.run(),
             Some(Command::Replay(args)) => args.run(),
             Some(Command::Test(command)) => command.run(),

@@ -45,7 +45,7 @@ fn named(words: &[OsString]) -> Option<String> {
 }
 
 /// Flags and values; a list repeats its flag.
-fn read(text: &str) -> Result<Vec<(String, String)>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<(String, String)>, String> {
     let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| error.to_string())?;
     let mut flags = Vec::new();
     for (name, item) in document.iter() {

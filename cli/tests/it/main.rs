@@ -18,6 +18,8 @@ mod killed;
 mod looks;
 mod markets;
 mod net;
+#[cfg(feature = "node")]
+mod node;
 mod outputs;
 mod replay;
 mod roots;

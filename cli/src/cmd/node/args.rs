@@ -1,0 +1,246 @@
+//! Flags of `node`, and the settings that they make.
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum, builder::BoolishValueParser};
+use phalanx::alloy::{genesis::Genesis, primitives::Address};
+use phalanx_lab::{error::Usage, machine::temporary::Temporary};
+use phalanx_node::{
+    DEV_CHAIN, DevAccount, Durability, NodeConfig, Production, RpcConfig, StorePlace, dev_accounts, dev_genesis,
+};
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
+
+/// Maximum number of accounts of a chain for development.
+const MAX_ACCOUNTS: usize = 10;
+
+/// Database of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Database {
+    /// Segments of files
+    File,
+    /// RocksDB, if it is built in
+    Rocks,
+}
+
+/// What a committed block survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Survives {
+    /// A power cut
+    Block,
+    /// kill -9, but no power cut
+    Async,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    /// Chain for development: every hard fork, funded accounts, a block per transaction
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true)]
+    dev: bool,
+    /// Chain id of the chain for development
+    #[arg(long, value_name = "ID", default_value_t = DEV_CHAIN)]
+    chain_id: u64,
+    /// Number of funded accounts of the chain for development, at most 10
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    accounts: usize,
+    /// Chain and its first accounts, as geth's genesis.json
+    #[arg(long, value_name = "FILE")]
+    genesis: Option<PathBuf>,
+    /// Folder of state and blocks [default with --dev: a temporary one, which goes at the end]
+    #[arg(long, value_name = "DIR")]
+    datadir: Option<PathBuf>,
+    /// Database of the state
+    #[arg(long, value_enum, default_value = "file")]
+    database: Database,
+    /// What a committed block survives
+    #[arg(long, value_enum, default_value = "block")]
+    durability: Survives,
+    /// Number of older states that can be read
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    history: usize,
+    /// Number of blocks whose bodies and receipts are kept [default: all]
+    #[arg(long, value_name = "N")]
+    keep_blocks: Option<u64>,
+    /// Worker threads [default: one per core]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// When blocks are made: instant, a period as 500ms or 2s, or off [default: instant with --dev, else off]
+    #[arg(long, value_name = "WHEN", value_parser = production)]
+    blocks: Option<Production>,
+    /// Gas limit of made blocks [default: the genesis's]
+    #[arg(long, value_name = "GAS")]
+    gas_limit: Option<u64>,
+    /// Account that gets the fees of made blocks
+    #[arg(long, value_name = "ADDRESS", default_value = "0x0000000000000000000000000000000000000000")]
+    beneficiary: Address,
+    /// Minimum tip of a transaction, in wei per gas
+    #[arg(long, value_name = "WEI", default_value_t = 0)]
+    min_tip: u128,
+    /// Address of JSON-RPC, HTTP and WebSocket
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8545")]
+    rpc: SocketAddr,
+    /// Namespaces of JSON-RPC [default: eth,net,web3,txpool,phalanx, and debug with --dev]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    rpc_api: Option<Vec<String>>,
+    /// Origins of web pages that may call, * for all [default: none; * with --dev]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    rpc_cors: Option<Vec<String>>,
+    /// Maximum gas of a call, an estimate or a trace
+    #[arg(long, value_name = "GAS", default_value_t = RpcConfig::default().gas_cap)]
+    rpc_gas_cap: u64,
+    /// Maximum number of blocks of a log query
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_range)]
+    rpc_max_range: u64,
+    /// Maximum number of logs of an answer
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_logs)]
+    rpc_max_logs: usize,
+    /// Maximum number of requests in a batch
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_batch)]
+    rpc_max_batch: u32,
+    /// Maximum number of connections
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_connections)]
+    rpc_max_connections: u32,
+    /// Maximum number of calls, traces and log queries at once
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_calls)]
+    rpc_max_calls: usize,
+    /// Address of /metrics and /health
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// Log filter: a level, or targets with levels
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    pub(super) log: String,
+    /// Form of the log
+    #[arg(long, value_enum, default_value = "text")]
+    pub(super) log_format: LogFormat,
+    /// Read further flags from a TOML file: flags of the command line come first, then PHALANX_NODE_*, then the file
+    #[arg(long, value_name = "FILE.toml")]
+    config: Option<PathBuf>,
+}
+
+/// Settings of a node, and what lives as long as it.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) config: NodeConfig,
+    pub(super) accounts: Vec<DevAccount>,
+    /// The folder, if it goes at the end.
+    pub(super) temporary: Option<Temporary>,
+}
+
+fn production(text: &str) -> Result<Production, String> {
+    match text {
+        "instant" => return Ok(Production::Instant),
+        "off" => return Ok(Production::Off),
+        _ => {}
+    }
+    let (digits, milliseconds) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(digits), _) => (digits, 1),
+        (None, Some(digits)) => (digits, 1000),
+        (None, None) => ("", 0),
+    };
+    let period = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(milliseconds));
+    let period = period.filter(|period| (1..=86_400_000).contains(period));
+    let period = period.ok_or("instant, off, or a period from 1ms to 86400s is expected")?;
+    Ok(Production::Every(Duration::from_millis(period)))
+}
+
+impl NodeArgs {
+    pub(super) fn settings(&self) -> anyhow::Result<Settings> {
+        let accounts = if self.dev { dev_accounts(self.accounts) } else { Vec::new() };
+        let genesis = self.read_genesis(&accounts)?;
+        let (folder, temporary) = match (&self.datadir, self.dev) {
+            (Some(folder), _) => (folder.clone(), None),
+            (None, true) => {
+                let folder = Temporary::new().context("making a temporary folder")?;
+                (folder.path().to_owned(), Some(folder))
+            }
+            (None, false) => return Err(Usage("--datadir names no folder, and only --dev does without".into()).into()),
+        };
+        let mut config = NodeConfig::new(genesis, self.place(folder)?);
+        config.durability = match self.durability {
+            Survives::Block => Durability::Block,
+            Survives::Async => Durability::Async,
+        };
+        config.production = self.blocks.unwrap_or(if self.dev { Production::Instant } else { Production::Off });
+        config.history = self.history;
+        config.keep_blocks = self.keep_blocks;
+        config.threads = self.threads;
+        config.gas_limit = self.gas_limit;
+        config.beneficiary = self.beneficiary;
+        config.min_tip = self.min_tip;
+        config.metrics = self.metrics;
+        config.rpc = self.server();
+        Ok(Settings { config, accounts, temporary })
+    }
+
+    fn read_genesis(&self, accounts: &[DevAccount]) -> anyhow::Result<Genesis> {
+        match (&self.genesis, self.dev) {
+            (Some(_), true) => Err(Usage("--dev has a genesis of its own: leave out --genesis".into()).into()),
+            (None, true) if self.accounts > MAX_ACCOUNTS => {
+                Err(Usage(format!("--accounts is at most {MAX_ACCOUNTS}")).into())
+            }
+            (None, true) => Ok(dev_genesis(self.chain_id, accounts)),
+            (None, false) => Err(Usage("name a chain: --genesis FILE, or --dev".into()).into()),
+            (Some(path), false) => {
+                let text = fs::read_to_string(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+                let genesis = serde_json::from_str(&text);
+                Ok(genesis.map_err(|error| Usage(format!("{}: {error}", path.display())))?)
+            }
+        }
+    }
+
+    fn place(&self, folder: PathBuf) -> anyhow::Result<StorePlace> {
+        match self.database {
+            Database::File => Ok(StorePlace::Folder(folder)),
+            #[cfg(feature = "rocksdb")]
+            Database::Rocks => Ok(StorePlace::Rocks(folder)),
+            #[cfg(not(feature = "rocksdb"))]
+            Database::Rocks => Err(Usage("RocksDB is not built in: use --database file".into()).into()),
+        }
+    }
+
+    fn server(&self) -> RpcConfig {
+        let mut rpc = RpcConfig {
+            address: self.rpc,
+            gas_cap: self.rpc_gas_cap,
+            max_range: self.rpc_max_range,
+            max_logs: self.rpc_max_logs,
+            max_batch: self.rpc_max_batch,
+            max_connections: self.rpc_max_connections,
+            max_calls: self.rpc_max_calls,
+            ..RpcConfig::default()
+        };
+        if self.dev {
+            rpc.namespaces.push("debug".into());
+            rpc.cors = vec!["*".into()];
+        }
+        if let Some(namespaces) = &self.rpc_api {
+            rpc.namespaces.clone_from(namespaces);
+        }
+        if let Some(origins) = &self.rpc_cors {
+            rpc.cors.clone_from(origins);
+        }
+        rpc
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_come_instantly_by_period_or_never() {
+        assert_eq!(production("instant"), Ok(Production::Instant));
+        assert_eq!(production("off"), Ok(Production::Off));
+        assert_eq!(production("250ms"), Ok(Production::Every(Duration::from_millis(250))));
+        assert_eq!(production("12s"), Ok(Production::Every(Duration::from_secs(12))));
+        for wrong in ["", "s", "ms", "0s", "-1s", "1", "1h", "86401s", "99999999999999999999s"] {
+            assert!(production(wrong).is_err(), "{wrong}");
+        }
+    }
+}

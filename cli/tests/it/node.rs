@@ -1,0 +1,74 @@
+//! `phalanx node` as a process: it starts, answers, ends in order, and continues; wrong flags say why.
+
+use crate::command::{phalanx, run};
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, Command},
+};
+
+/// Starts a node and returns its address.
+fn start(words: &str) -> (Child, String) {
+    let mut child = phalanx(format!("node --rpc 127.0.0.1:0 {words}").split_whitespace()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    loop {
+        let line = lines.next().expect("the address is printed").expect("text");
+        if let Some(rest) = line.strip_prefix("JSON-RPC at http://") {
+            return (child, rest.split_whitespace().next().expect("an address").to_owned());
+        }
+    }
+}
+
+fn ask(address: &str, method: &str) -> String {
+    let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":[]}}");
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let len = body.len();
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all((head + &body).as_bytes()).expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+/// Ends a node by a signal; it ends in order.
+fn stop(mut child: Child, signal: &str) {
+    let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().expect("kill starts");
+    assert!(sent.success());
+    assert_eq!(child.wait().expect("a child").code(), Some(0));
+}
+
+#[test]
+fn a_node_answers_ends_in_order_and_continues() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let words = format!("--dev --datadir {} --blocks 20ms --log off --chain-id 99", folder.path().display());
+    let (child, address) = start(&words);
+    assert!(ask(&address, "eth_chainId").contains("\"0x63\""));
+    while ask(&address, "eth_blockNumber").contains("\"0x0\"") {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    stop(child, "INT");
+    let (child, address) = start(&format!("{words} --blocks off").replace("--blocks 20ms ", ""));
+    assert!(!ask(&address, "eth_blockNumber").contains("\"0x0\""), "it continues");
+    stop(child, "TERM");
+    // The folder knows its chain.
+    let other = format!("node --rpc 127.0.0.1:0 --dev --datadir {} --chain-id 98 --log off", folder.path().display());
+    run(&other).refused(6, "98");
+}
+
+#[test]
+fn settings_that_cannot_be_followed_are_refused() {
+    for (words, says) in [
+        ("", "--genesis FILE, or --dev"),
+        ("--dev --genesis /nowhere.json", "leave out --genesis"),
+        ("--genesis /nowhere.json --datadir /tmp", "/nowhere.json"),
+        ("--dev --genesis /nowhere.json", "--genesis"),
+        ("--dev --accounts 11", "at most 10"),
+        ("--dev --blocks 0s", "a period"),
+        ("--dev --log x=y=z", "--log"),
+        ("--dev --config /nowhere.toml", "/nowhere.toml"),
+    ] {
+        run(&format!("node {words}")).refused(2, says);
+    }
+}

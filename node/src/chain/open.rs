@@ -1,0 +1,121 @@
+//! Opening of a chain: engine, block store and service, checked against each other.
+
+use super::{sink::Sink, view::Chain};
+use crate::{
+    config::{Durability, NodeConfig, StorePlace},
+    error::NodeError,
+    store::{Block, BlockStore, Cut, Head, Identity, Options},
+};
+use phalanx::{
+    Engine, GenesisAccount, Observer, Service, ServiceConfig,
+    alloy::{consensus::Header, primitives::Bytes},
+    api::{Engine as _, ExecId},
+    chain::ChainSpec,
+    genesis_digest,
+    merkle::{self, Backend, StoreConfig},
+    pool::PoolConfig,
+};
+use std::sync::Arc;
+
+/// Free bytes of a disk that cannot be asked.
+const UNKNOWN_ROOM: u64 = u64::MAX;
+
+/// A chain that was opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) chain: Chain,
+    /// Ends of files that belonged to no committed block.
+    pub(crate) cuts: Vec<Cut>,
+}
+
+impl Chain {
+    /// Opens the chain of the settings, or begins it.
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub(crate) fn open(config: &NodeConfig, observer: Arc<dyn Observer>) -> Result<Opened, NodeError> {
+        let spec = ChainSpec::from_genesis(&config.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
+        let mut engine = engine(config, &spec, observer)?;
+        let genesis = engine.begin(&config.genesis)?;
+        let committed = engine.state().height().unwrap_or_default();
+        let accounts: Vec<GenesisAccount> = GenesisAccount::of(&config.genesis).collect();
+        let identity = Identity { chain: spec.chain_id(), genesis: genesis_digest(&accounts) };
+        let options = Options {
+            segment_bytes: config.segment_bytes.max(1),
+            durable: config.durability == Durability::Block,
+            keep: config.keep_blocks,
+        };
+        let folder = config.store.folder().join("blocks");
+        // A chain at its genesis may have been interrupted before its first block was stored.
+        let known = (committed > 0).then_some(committed);
+        let (store, mut cuts) = BlockStore::open(&folder, identity, options, known)?;
+        if store.last().is_none() {
+            store.append(&first(genesis.clone()))?;
+        } else if committed == 0 {
+            store.cut_above(0, &mut cuts)?;
+        }
+        let store = Arc::new(store);
+        let (rules, _) = engine.rules_of(&genesis);
+        let service = service(config, engine, Arc::clone(&store))?;
+        let tip = service.status().committed;
+        let missing =
+            || NodeError::Differ { height: tip.height, state: tip.exec.0.to_string(), block: "nothing".into() };
+        let head = store.head(tip.height)?.ok_or_else(missing)?;
+        if head.hash != tip.exec.0 || head.header.state_root != tip.state_root {
+            return Err(NodeError::Differ {
+                height: tip.height,
+                state: format!("{} with root {}", tip.exec.0, tip.state_root),
+                block: format!("{} with root {}", head.hash, head.header.state_root),
+            });
+        }
+        Ok(Opened { chain: Self::new(service, store, spec, rules, head), cuts })
+    }
+}
+
+fn engine(config: &NodeConfig, spec: &ChainSpec, observer: Arc<dyn Observer>) -> Result<Engine, NodeError> {
+    let backend = match &config.store {
+        StorePlace::Folder(path) => Backend::File(path.join("state")),
+        #[cfg(feature = "rocksdb")]
+        StorePlace::Rocks(path) => Backend::Rocks(path.join("state")),
+    };
+    let durability = match config.durability {
+        Durability::Block => merkle::Durability::Block,
+        Durability::Async => merkle::Durability::Async,
+    };
+    std::fs::create_dir_all(config.store.folder())
+        .map_err(|error| NodeError::Setting(format!("{}: {error}", config.store.folder().display())))?;
+    let store = StoreConfig::new(backend).with_durability(durability).with_history(config.history);
+    let mut builder =
+        Engine::builder().with_chain(spec.clone()).with_store(store).with_access_lists(true).with_observer(observer);
+    if let Some(threads) = config.threads {
+        builder = builder.with_threads(threads);
+    }
+    Ok(builder.build()?)
+}
+
+fn service(config: &NodeConfig, engine: Engine, store: Arc<BlockStore>) -> Result<Service, NodeError> {
+    let pool = PoolConfig {
+        max_tx_gas: config.gas_limit.unwrap_or(config.genesis.gas_limit),
+        min_tip: config.min_tip,
+        ..PoolConfig::default()
+    };
+    let folder = config.store.folder().to_owned();
+    let room =
+        move || rustix::fs::statvfs(&folder).map_or(UNKNOWN_ROOM, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    let settings = ServiceConfig::default().with_pool(pool).with_sink(Arc::new(Sink { store })).with_disk_room(room);
+    Ok(Service::open(engine, settings)?)
+}
+
+/// The genesis as a block. Its name is zero, as that of the parent of the first block.
+const fn first(header: Header) -> Block {
+    let timestamp_ms = header.timestamp.saturating_mul(1000);
+    let head = Head {
+        hash: ExecId::GENESIS.0,
+        header,
+        timestamp_ms,
+        attributes: Bytes::new(),
+        access_list: Bytes::new(),
+        skipped: Vec::new(),
+    };
+    Block { head, entries: Vec::new() }
+}

@@ -1,0 +1,153 @@
+//! Committed blocks and states for any number of readers. A block is visible here once the engine has committed it.
+
+use super::failure::StateUnread;
+use crate::store::{Block, BlockStore, Entry, Head, StoreError};
+use parking_lot::{Mutex, RwLock};
+use phalanx::{
+    Service, StateSnapshot,
+    alloy::{consensus::Header, primitives::B256},
+    api::ViewAt,
+    chain::{Attributes, ChainSpec},
+    paralyze::VmConfig,
+    revm::context::BlockEnv,
+};
+use std::{collections::VecDeque, sync::Arc};
+use tokio::sync::broadcast;
+
+/// Number of newest blocks that stay in memory, decoded.
+const RECENT: usize = 32;
+
+/// Number of new blocks that a subscriber may be behind, before it is closed.
+const BEHIND: usize = 256;
+
+/// A block that has become visible.
+pub(crate) type NewBlock = Arc<Block>;
+
+/// One chain: its rules, its blocks, its states.
+pub(crate) struct Chain {
+    pub(crate) service: Service,
+    pub(crate) store: Arc<BlockStore>,
+    pub(crate) spec: ChainSpec,
+    /// Rules with the chain's own precompiles, for any height.
+    rules: VmConfig,
+    /// The newest visible block.
+    head: RwLock<Arc<Head>>,
+    /// Newest blocks, by height.
+    recent: Mutex<VecDeque<Arc<Block>>>,
+    blocks: broadcast::Sender<NewBlock>,
+}
+
+impl core::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Chain").field("service", &self.service).finish_non_exhaustive()
+    }
+}
+
+impl Chain {
+    pub(super) fn new(service: Service, store: Arc<BlockStore>, spec: ChainSpec, rules: VmConfig, head: Head) -> Self {
+        let (head, recent) = (RwLock::new(Arc::new(head)), Mutex::new(VecDeque::new()));
+        Self { service, store, spec, rules, head, recent, blocks: broadcast::Sender::new(BEHIND) }
+    }
+
+    /// The newest visible block.
+    pub(crate) fn head(&self) -> Arc<Head> {
+        Arc::clone(&self.head.read())
+    }
+
+    /// Height of the newest visible block.
+    pub(crate) fn height(&self) -> u64 {
+        self.head.read().header.number
+    }
+
+    /// Makes a committed block visible, and announces it.
+    pub(crate) fn publish(&self, height: u64) -> Result<(), StoreError> {
+        let missing = || StoreError::Behind { held: format!("no block {height}"), committed: height };
+        let block = Arc::new(self.store.block(height)?.ok_or_else(missing)?);
+        let mut recent = self.recent.lock();
+        recent.push_back(Arc::clone(&block));
+        if recent.len() > RECENT {
+            recent.pop_front();
+        }
+        drop(recent);
+        *self.head.write() = Arc::new(block.head.clone());
+        // An error means that there is no subscriber.
+        let _ = self.blocks.send(block);
+        Ok(())
+    }
+
+    /// Receives every block that becomes visible from now on.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<NewBlock> {
+        self.blocks.subscribe()
+    }
+
+    /// A visible block; `None` above the newest, or if it is pruned.
+    pub(crate) fn block(&self, height: u64) -> Result<Option<Arc<Block>>, StoreError> {
+        if height > self.height() {
+            return Ok(None);
+        }
+        if let Some(block) = self.recent(height) {
+            return Ok(Some(block));
+        }
+        Ok(self.store.block(height)?.map(Arc::new))
+    }
+
+    fn recent(&self, height: u64) -> Option<Arc<Block>> {
+        let recent = self.recent.lock();
+        let place = height.checked_sub(recent.front()?.height())?;
+        recent.get(usize::try_from(place).ok()?).filter(|block| block.height() == height).cloned()
+    }
+
+    /// Head of a visible block.
+    pub(crate) fn head_at(&self, height: u64) -> Result<Option<Arc<Head>>, StoreError> {
+        let head = self.head();
+        if height >= head.header.number {
+            return Ok((height == head.header.number).then_some(head));
+        }
+        if let Some(block) = self.recent(height) {
+            return Ok(Some(Arc::new(block.head.clone())));
+        }
+        Ok(self.store.head(height)?.map(Arc::new))
+    }
+
+    /// Height of the visible block with a name.
+    pub(crate) fn height_of(&self, hash: &B256) -> Result<Option<u64>, StoreError> {
+        let Some(height) = self.store.height_of(hash)?.filter(|height| *height <= self.height()) else {
+            return Ok(None);
+        };
+        // The index is not trusted: a damaged one finds nothing, or another block.
+        Ok(self.head_at(height)?.filter(|head| head.hash == *hash).map(|_| height))
+    }
+
+    /// Height, place and content of a visible transaction.
+    pub(crate) fn transaction(&self, hash: &B256) -> Result<Option<(u64, u32, Entry)>, StoreError> {
+        let Some((height, index)) = self.store.place_of(hash)? else { return Ok(None) };
+        if height > self.height() {
+            return Ok(None);
+        }
+        let entry = match self.recent(height) {
+            Some(block) => block.entries.get(index as usize).cloned(),
+            None => self.store.entry(height, index)?,
+        };
+        Ok(entry.filter(|entry| entry.hash == *hash).map(|entry| (height, index, entry)))
+    }
+
+    /// State after a visible block.
+    pub(crate) fn state(&self, height: u64) -> Result<StateSnapshot, StateUnread> {
+        self.service.snapshot(ViewAt::Height(height)).map_err(|failure| StateUnread::of(height, &failure))
+    }
+
+    /// Rules and environment of the transactions of a block.
+    pub(crate) fn rules(&self, header: &Header) -> (VmConfig, BlockEnv) {
+        let cfg = self.spec.cfg(self.spec.spec(header), header.timestamp);
+        (self.rules.with_cfg(cfg), self.spec.env(header))
+    }
+
+    /// Header of the next block at a time, in seconds, before its transactions. The time is after the parent's.
+    pub(crate) fn child(&self, parent: &Head, attributes: &Attributes) -> Result<Header, String> {
+        let attributes =
+            Attributes { timestamp: attributes.timestamp.max(parent.header.timestamp + 1), ..attributes.clone() };
+        let header = self.spec.child_header(&parent.header, &attributes).map_err(|error| error.to_string())?;
+        // Blocks of a service name their parent by its execution.
+        Ok(Header { parent_hash: parent.hash, ..header })
+    }
+}

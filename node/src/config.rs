@@ -1,0 +1,162 @@
+//! Settings of a node. Nothing here reads flags, files or the environment: the command does.
+
+use phalanx::alloy::{genesis::Genesis, primitives::Address};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+/// Chain id of a chain for development.
+pub const DEV_CHAIN: u64 = 1337;
+
+/// Place of a node's data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StorePlace {
+    /// A folder of the caller's: a restart continues there.
+    Folder(PathBuf),
+    /// A folder of the caller's that RocksDB is used in for the state.
+    #[cfg(feature = "rocksdb")]
+    Rocks(PathBuf),
+}
+
+impl StorePlace {
+    /// The folder.
+    pub fn folder(&self) -> &std::path::Path {
+        match self {
+            Self::Folder(path) => path,
+            #[cfg(feature = "rocksdb")]
+            Self::Rocks(path) => path,
+        }
+    }
+}
+
+/// What a committed block survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// A power cut.
+    #[default]
+    Block,
+    /// kill -9, but no power cut.
+    Async,
+}
+
+/// When blocks are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Production {
+    /// As soon as a transaction waits.
+    Instant,
+    /// Once in every period, also without transactions.
+    Every(Duration),
+    /// Never: the node serves what it has.
+    Off,
+}
+
+/// Settings of the JSON-RPC server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RpcConfig {
+    /// Address of HTTP and WebSocket, one port for both. Port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Namespaces that are served: `eth`, `net`, `web3`, `txpool`, `debug`, `phalanx`.
+    pub namespaces: Vec<String>,
+    /// Origins of web pages that may call; `*` for all.
+    pub cors: Vec<String>,
+    /// Maximum gas of a call, an estimate or a trace.
+    pub gas_cap: u64,
+    /// Maximum number of blocks in the range of a log query.
+    pub max_range: u64,
+    /// Maximum number of logs in an answer.
+    pub max_logs: usize,
+    /// Maximum number of requests in a batch.
+    pub max_batch: u32,
+    /// Maximum size of a request, in bytes.
+    pub max_request: u32,
+    /// Maximum size of an answer, in bytes.
+    pub max_response: u32,
+    /// Maximum number of connections.
+    pub max_connections: u32,
+    /// Maximum number of subscriptions of a connection.
+    pub max_subscriptions: u32,
+    /// Maximum number of installed filters.
+    pub max_filters: usize,
+    /// Time after which a filter that is not asked for is removed.
+    pub filter_timeout: Duration,
+    /// Maximum number of calls, traces and log queries that run at once. Others wait.
+    pub max_calls: usize,
+    /// Maximum number of bytes that a trace records.
+    pub max_trace: usize,
+    /// Maximum time that `eth_sendRawTransactionSync` waits for a receipt.
+    pub max_wait: Duration,
+}
+
+impl Default for RpcConfig {
+    /// On the loopback address, with every namespace but `debug`.
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 8545)),
+            namespaces: ["eth", "net", "web3", "txpool", "phalanx"].map(Into::into).to_vec(),
+            cors: Vec::new(),
+            gas_cap: 50_000_000,
+            max_range: 100_000,
+            max_logs: 20_000,
+            max_batch: 1_000,
+            max_request: 15 << 20,
+            max_response: 160 << 20,
+            max_connections: 500,
+            max_subscriptions: 128,
+            max_filters: 1_000,
+            filter_timeout: Duration::from_secs(300),
+            max_calls: 16,
+            max_trace: 256 << 20,
+            max_wait: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Settings of a node.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Chain and its first accounts.
+    pub genesis: Genesis,
+    /// Place of the data.
+    pub store: StorePlace,
+    /// What a committed block survives.
+    pub durability: Durability,
+    /// Number of older states that can be read.
+    pub history: usize,
+    /// Number of blocks whose bodies and receipts are kept; `None` for all.
+    pub keep_blocks: Option<u64>,
+    /// Size after which a segment of the block store is closed, in bytes.
+    pub segment_bytes: u64,
+    /// Number of worker threads of the engine; `None` for one per core.
+    pub threads: Option<usize>,
+    /// When blocks are made.
+    pub production: Production,
+    /// Gas limit of made blocks; `None` for the genesis's.
+    pub gas_limit: Option<u64>,
+    /// Account that gets the fees of made blocks.
+    pub beneficiary: Address,
+    /// Minimum tip of a transaction, in wei per gas.
+    pub min_tip: u128,
+    /// JSON-RPC.
+    pub rpc: RpcConfig,
+    /// Address of the metrics and the health page; `None` for none.
+    pub metrics: Option<SocketAddr>,
+}
+
+impl NodeConfig {
+    /// Creates the settings of a node with defaults, which serves and makes no blocks.
+    pub fn new(genesis: Genesis, store: StorePlace) -> Self {
+        Self {
+            genesis,
+            store,
+            durability: Durability::default(),
+            history: 128,
+            keep_blocks: None,
+            segment_bytes: 256 << 20,
+            threads: None,
+            production: Production::Off,
+            gas_limit: None,
+            beneficiary: Address::ZERO,
+            min_tip: 0,
+            rpc: RpcConfig::default(),
+            metrics: None,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Errors of a node as a whole.
+
+use crate::store::StoreError;
+use phalanx::api::Failure;
+use std::net::SocketAddr;
+
+/// Reason for which a node does not start, or has stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// The genesis has no chain that the engine knows.
+    #[error("the genesis: {0}")]
+    Chain(String),
+    /// The engine does not open.
+    #[error(transparent)]
+    Engine(#[from] phalanx::Error),
+    /// The block store does not open, or has failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The state and the blocks do not belong together.
+    #[error("the state at height {height} is {state}, and the stored block says {block}: restore both from one copy")]
+    Differ {
+        /// Committed height.
+        height: u64,
+        /// Name of the committed block.
+        state: String,
+        /// Name of the stored block.
+        block: String,
+    },
+    /// The system does not let the server listen.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Address.
+        address: SocketAddr,
+        /// Error of the system.
+        source: std::io::Error,
+    },
+    /// The system gives no thread, or no runtime.
+    #[error("cannot start threads: {0}")]
+    Threads(std::io::Error),
+    /// The engine has ended for good.
+    #[error("block production has stopped: {0}")]
+    Stopped(Failure),
+    /// Setting that cannot be followed.
+    #[error("{0}")]
+    Setting(String),
+}

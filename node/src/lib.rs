@@ -1,0 +1,36 @@
+//! A node of one chain: the engine's service with a store of blocks, JSON-RPC for wallets, and block production.
+//!
+//! ```text
+//!  wallet ─► JSON-RPC ─► pool of the service ─► producer: build, submit, commit ─► sink: block store, durable
+//!     ▲         │                                                                         │ then
+//!     └─────────┴── blocks, receipts, logs ◄── block store      state, calls ◄── service ◄┘ visible
+//! ```
+//!
+//! [`Node::start`] opens everything and returns a running node; [`Node::stop`] ends it, and the next start continues. Reads
+//! are answered from snapshots and from the block store, so they never wait for a block that executes. This crate alone has
+//! async: the JSON-RPC server. Everything below it is threads and calls.
+//!
+//! Rooms, from the top of the house to its bottom; a room imports only rooms below it:
+//!
+//! - `node`: start, stop, and what fails meanwhile.
+//! - `rpc`: the methods, their arguments and errors, and the server.
+//! - `producer`: blocks of a chain with one producer.
+//! - `chain`: one view of committed blocks and their states, and the sink that feeds the store.
+//! - `metrics`: counters, in the text format of Prometheus.
+//! - `config`, `genesis`, `error`: what a node is told, and what it answers.
+//! - `store`: blocks, receipts, and the index over them.
+
+mod node;
+mod rpc;
+mod producer;
+mod chain;
+mod metrics;
+mod genesis;
+mod config;
+mod error;
+pub mod store;
+
+pub use config::{DEV_CHAIN, Durability, NodeConfig, Production, RpcConfig, StorePlace};
+pub use error::NodeError;
+pub use genesis::{DevAccount, dev_accounts, dev_genesis};
+pub use node::Node;

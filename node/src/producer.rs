@@ -1,0 +1,244 @@
+//! Production of blocks by the only producer of a chain: build from the pool, submit, commit, publish.
+//!
+//! One thread. A failure that may pass, as a full disk, is reported and tried again; the engine's own end is final.
+
+use crate::{chain::Chain, config::Production, error::NodeError, metrics::Metrics};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use phalanx::{
+    alloy::primitives::{Address, Bytes, keccak256},
+    api::{
+        BlockEnv, BlockId, Budget, Build as _, BuildRequest, Built, Candidate, CommitMeta, Engine as _, EngineEvent,
+        ExecId, Failure, Priority, Ticket, Waker,
+    },
+    chain::Attributes,
+};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// Time after which a failed block is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Number of blocks after which old segments are pruned.
+const PRUNE_EVERY: u64 = 256;
+
+/// What the producer is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// A transaction waits.
+    Waiting,
+}
+
+/// Tells the producer that a transaction waits. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Bell(Sender<Told>);
+
+impl Bell {
+    /// Never blocks: one message is enough, however many transactions wait.
+    pub(crate) fn ring(&self) {
+        let _ = self.0.try_send(Told::Waiting);
+    }
+}
+
+/// Producer before its thread starts.
+#[derive(Debug)]
+pub(crate) struct Producer {
+    chain: Arc<Chain>,
+    metrics: Arc<Metrics>,
+    production: Production,
+    gas_limit: Option<u64>,
+    beneficiary: Address,
+    told: Receiver<Told>,
+    /// Closed when the node stops.
+    stop: Receiver<()>,
+    woken: Receiver<()>,
+    ticket: u64,
+}
+
+/// Why a block was not made.
+#[derive(Debug)]
+enum Missed {
+    /// Another try may succeed.
+    Passing(String),
+    Final(NodeError),
+}
+
+impl From<Failure> for Missed {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Fatal(_) => Self::Final(NodeError::Stopped(failure)),
+            other => Self::Passing(other.to_string()),
+        }
+    }
+}
+
+impl Producer {
+    /// Creates a producer that ends when the other side of `stop` is dropped.
+    pub(crate) fn new(
+        chain: Arc<Chain>,
+        metrics: Arc<Metrics>,
+        production: Production,
+        gas_limit: Option<u64>,
+        beneficiary: Address,
+        stop: Receiver<()>,
+    ) -> (Self, Bell) {
+        let (bell, told) = bounded(1);
+        let (wake, woken) = bounded(1);
+        chain.service.set_waker(Waker::new(move || _ = wake.try_send(())));
+        let producer = Self { chain, metrics, production, gas_limit, beneficiary, told, stop, woken, ticket: 0 };
+        (producer, Bell(bell))
+    }
+
+    /// Makes blocks until the node stops.
+    ///
+    /// # Errors
+    /// If the engine has ended.
+    pub(crate) fn run(mut self) -> Result<(), NodeError> {
+        let mut next = Instant::now();
+        loop {
+            let wanted = match self.production {
+                Production::Off => {
+                    let _ = self.stop.recv();
+                    false
+                }
+                Production::Instant => self.wait_for_transactions(),
+                Production::Every(period) => {
+                    next = (next + period).max(Instant::now());
+                    self.wait_until(next)
+                }
+            };
+            if !wanted {
+                return Ok(());
+            }
+            while !self.stopped() {
+                match self.produce() {
+                    Ok(txs) if txs > 0 && self.production == Production::Instant && self.is_waiting() => {}
+                    Ok(_) => break,
+                    Err(Missed::Final(error)) => return Err(error),
+                    Err(Missed::Passing(why)) => {
+                        self.metrics.missed_blocks.inc();
+                        tracing::warn!(why, "no block was made; trying again in a second");
+                        if !self.wait_until(Instant::now() + PAUSE) {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.try_recv() == Err(TryRecvError::Disconnected)
+    }
+
+    /// Returns false if the node stops.
+    fn wait_until(&self, time: Instant) -> bool {
+        self.stop.recv_deadline(time) == Err(RecvTimeoutError::Timeout)
+    }
+
+    /// Returns false if the node stops.
+    fn wait_for_transactions(&self) -> bool {
+        crossbeam_channel::select! {
+            recv(self.told) -> told => told.is_ok(),
+            recv(self.stop) -> _ => false,
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.chain.service.with_pool(|pool| pool.ready().next().is_some())
+    }
+
+    /// Makes a block, and returns the number of its transactions.
+    fn produce(&mut self) -> Result<usize, Missed> {
+        let begun = Instant::now();
+        let service = &self.chain.service;
+        // What an earlier try has left loses.
+        self.ticket += 1;
+        service.keep_only(Ticket(self.ticket), &[])?;
+        let tip = service.status().committed;
+        let built = self.build(tip.exec, tip.height + 1)?;
+        let txs = built.candidate.payload().txs().len();
+        if txs == 0 && self.production == Production::Instant {
+            return Ok(0);
+        }
+        let id = built.candidate.id();
+        self.submit(built.candidate)?;
+        self.commit(id, tip.height + 1)?;
+        self.chain.publish(tip.height + 1).map_err(|error| Missed::Final(error.into()))?;
+        self.metrics.block(tip.height + 1, txs as u64, begun.elapsed());
+        tracing::info!(height = tip.height + 1, txs, ms = begun.elapsed().as_millis() as u64, "block");
+        if (tip.height + 1).is_multiple_of(PRUNE_EVERY)
+            && let Err(error) = self.chain.store.prune()
+        {
+            tracing::warn!(%error, "old blocks are not pruned");
+        }
+        Ok(txs)
+    }
+
+    fn build(&self, parent: ExecId, height: u64) -> Result<Built, Missed> {
+        let head = self.chain.head();
+        if head.header.number + 1 != height {
+            return Err(Missed::Passing("the newest block is not visible yet".into()));
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let attributes = Attributes {
+            timestamp: now,
+            beneficiary: self.beneficiary,
+            prevrandao: keccak256([head.hash.as_slice(), &height.to_be_bytes()].concat()),
+            gas_limit: self.gas_limit,
+            ..Attributes::default()
+        };
+        let header = self.chain.child(&head, &attributes).map_err(Missed::Passing)?;
+        let env = BlockEnv {
+            height,
+            timestamp_ms: header.timestamp * 1000,
+            prevrandao: header.mix_hash,
+            beneficiary: header.beneficiary,
+            gas_limit: header.gas_limit,
+            base_fee: header.base_fee_per_gas.unwrap_or_default(),
+        };
+        let request =
+            BuildRequest { parent, env, budget: Budget::UNLIMITED, forced: Vec::new(), attributes: Bytes::new() };
+        let job = self.chain.service.build(request)?;
+        // The pool is exhausted, or the block is full: the gas limit bounds the wait.
+        self.chain.service.settle();
+        Ok(job.finish())
+    }
+
+    fn submit(&mut self, candidate: Candidate) -> Result<(), Missed> {
+        self.ticket += 1;
+        let ticket = Ticket(self.ticket);
+        self.chain.service.submit(ticket, candidate, Priority::Build)?;
+        self.wait(|event| matches!(event, EngineEvent::Rooted { ticket: done, .. } if *done == ticket), ticket)
+    }
+
+    fn commit(&mut self, id: ExecId, height: u64) -> Result<(), Missed> {
+        self.ticket += 1;
+        let ticket = Ticket(self.ticket);
+        let meta = CommitMeta { block: BlockId(id.0), cursor: height, ..CommitMeta::default() };
+        self.chain.service.commit(ticket, id, meta)?;
+        self.wait(|event| matches!(event, EngineEvent::Committed { ticket: done, .. } if *done == ticket), ticket)
+    }
+
+    /// Waits for an event, or the failure of a request. The engine completes or fails every request.
+    fn wait(&self, is_done: impl Fn(&EngineEvent) -> bool, asked: Ticket) -> Result<(), Missed> {
+        let mut events = Vec::new();
+        loop {
+            while self.chain.service.poll(64, &mut events) > 0 {}
+            for event in events.drain(..) {
+                if is_done(&event) {
+                    return Ok(());
+                }
+                match event {
+                    EngineEvent::Failed { ticket, why, .. } if ticket == asked => return Err(why.into()),
+                    EngineEvent::Failed { why: why @ Failure::Fatal(_), .. } => return Err(why.into()),
+                    _ => {}
+                }
+            }
+            if self.woken.recv().is_err() {
+                return Err(Missed::Passing("the engine has gone".into()));
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What all methods share: the chain, limits, filters, and how a request names a block and a state.
+
+use super::{args::BlockRef, error::RpcError, filters::Filters};
+use crate::{
+    chain::Chain,
+    config::RpcConfig,
+    metrics::Metrics,
+    producer::Bell,
+    store::{Block, Head},
+};
+use ::phalanx::{StateSnapshot, chain::Attributes};
+use alloy_consensus::Header;
+use alloy_primitives::{B64, B256};
+use parking_lot::Mutex;
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+use tokio::sync::Semaphore;
+
+/// Context of every method.
+#[derive(Debug)]
+pub(crate) struct Api {
+    pub(super) chain: Arc<Chain>,
+    pub(super) limits: RpcConfig,
+    pub(super) filters: Filters,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) bell: Bell,
+    /// Places of calls, traces and log queries.
+    pub(super) calls: Arc<Semaphore>,
+    /// Height and suggested tip of the last question for one.
+    pub(super) tip: Mutex<Option<(u64, u128)>>,
+    /// Name and version of the program.
+    pub(super) version: String,
+}
+
+impl Api {
+    pub(crate) fn new(chain: Arc<Chain>, limits: RpcConfig, metrics: Arc<Metrics>, bell: Bell) -> Self {
+        let filters = Filters::new(limits.max_filters, limits.filter_timeout);
+        let calls = Arc::new(Semaphore::new(limits.max_calls.max(1)));
+        let os = std::env::consts::OS;
+        let version = format!("phalanx/v{}/{os}-{}/rust", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+        Self { chain, limits, filters, metrics, bell, calls, tip: Mutex::default(), version }
+    }
+
+    /// Height of a named block that is committed; `None` for the pending one, and for one that is not there.
+    pub(super) fn height(&self, block: BlockRef) -> Result<Option<u64>, RpcError> {
+        Ok(match block {
+            BlockRef::Latest => Some(self.chain.height()),
+            BlockRef::Earliest => Some(self.chain.store.first()?),
+            BlockRef::Height(height) => Some(height).filter(|height| *height <= self.chain.height()),
+            BlockRef::Hash(hash) => self.chain.height_of(&hash)?,
+            BlockRef::Pending => None,
+        })
+    }
+
+    /// A named committed block. A height that is pruned is an error.
+    pub(super) fn block(&self, block: BlockRef) -> Result<Option<Arc<Block>>, RpcError> {
+        let Some(height) = self.height(block)? else { return Ok(None) };
+        match self.chain.block(height)? {
+            None if height < self.chain.store.first()? => Err(RpcError::pruned()),
+            found => Ok(found),
+        }
+    }
+
+    /// Head of a named committed block. A height that is pruned is an error.
+    pub(super) fn head(&self, block: BlockRef) -> Result<Option<Arc<Head>>, RpcError> {
+        let Some(height) = self.height(block)? else { return Ok(None) };
+        match self.chain.head_at(height)? {
+            None if height < self.chain.store.first()? => Err(RpcError::pruned()),
+            found => Ok(found),
+        }
+    }
+
+    /// Height of the state that a request names: of the newest block for the pending one, whose transactions have not run.
+    pub(super) fn state_height(&self, block: BlockRef) -> Result<u64, RpcError> {
+        match block {
+            BlockRef::Pending => Ok(self.chain.height()),
+            BlockRef::Hash(_) => self.height(block)?.ok_or_else(|| RpcError::server("header for hash not found")),
+            other => self.height(other)?.ok_or_else(|| RpcError::server("header not found")),
+        }
+    }
+
+    /// State that a request names.
+    pub(super) fn state(&self, block: BlockRef) -> Result<StateSnapshot, RpcError> {
+        Ok(self.chain.state(self.state_height(block)?)?)
+    }
+
+    /// Header and state of a call in a named block: geth runs it with the header of the block, on the state after it.
+    pub(super) fn setting(&self, block: BlockRef) -> Result<(Header, StateSnapshot), RpcError> {
+        if block == BlockRef::Pending {
+            let head = self.chain.head();
+            let state = self.chain.state(head.header.number)?;
+            return Ok((self.pending(&head)?, state));
+        }
+        let height = self.state_height(block)?;
+        let state = self.chain.state(height)?;
+        let head = self.chain.head_at(height)?.ok_or_else(RpcError::pruned)?;
+        Ok((head.header.clone(), state))
+    }
+
+    /// Header of the next block, without transactions.
+    pub(super) fn pending(&self, parent: &Head) -> Result<Header, RpcError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let attributes = Attributes { timestamp: now, beneficiary: parent.header.beneficiary, ..Attributes::default() };
+        self.chain.child(parent, &attributes).map_err(RpcError::internal)
+    }
+
+    /// The next block as it is shown: without hash, nonce and transactions.
+    pub(super) fn pending_block(&self) -> Result<Block, RpcError> {
+        let header = Header { nonce: B64::ZERO, ..self.pending(&self.chain.head())? };
+        let head = Head {
+            hash: B256::ZERO,
+            timestamp_ms: header.timestamp.saturating_mul(1000),
+            header,
+            attributes: Default::default(),
+            access_list: Default::default(),
+            skipped: Vec::new(),
+        };
+        Ok(Block { head, entries: Vec::new() })
+    }
+}

@@ -1,0 +1,104 @@
+//! Blocks, transactions and receipts.
+
+use super::{
+    api::Api,
+    args::{self, Args, BlockRef},
+    convert,
+    error::RpcError,
+    registry::Registry,
+};
+use alloy_primitives::{Bytes, U64};
+use alloy_rpc_types_eth::{Block as RpcBlock, Transaction, TransactionReceipt};
+use serde_json::Value;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.light("eth_getBlockByNumber", 2, |api, args| block(api, args.required(0, args::number)?, args));
+    registry
+        .light("eth_getBlockByHash", 2, |api, args| block(api, BlockRef::Hash(args.required(0, args::hash)?), args));
+    registry.light("eth_getBlockReceipts", 1, |api, args| block_receipts(api, args.required(0, args::block)?));
+    registry.light("eth_getBlockTransactionCountByNumber", 1, |api, args| count(api, args.required(0, args::number)?));
+    registry.light("eth_getBlockTransactionCountByHash", 1, |api, args| {
+        count(api, BlockRef::Hash(args.required(0, args::hash)?))
+    });
+    registry.light("eth_getUncleCountByBlockNumber", 1, |api, args| {
+        Ok(api.head(args.required(0, args::number)?)?.map(|_| U64::ZERO))
+    });
+    registry.light("eth_getUncleCountByBlockHash", 1, |api, args| {
+        Ok(api.head(BlockRef::Hash(args.required(0, args::hash)?))?.map(|_| U64::ZERO))
+    });
+    registry.light("eth_getUncleByBlockNumberAndIndex", 2, |_, _| Ok(Value::Null));
+    registry.light("eth_getUncleByBlockHashAndIndex", 2, |_, _| Ok(Value::Null));
+    registry.light("eth_getTransactionByHash", 1, transaction);
+    registry.light("eth_getRawTransactionByHash", 1, raw_transaction);
+    registry.light("eth_getTransactionByBlockNumberAndIndex", 2, |api, args| {
+        at_index(api, args.required(0, args::number)?, args)
+    });
+    registry.light("eth_getTransactionByBlockHashAndIndex", 2, |api, args| {
+        at_index(api, BlockRef::Hash(args.required(0, args::hash)?), args)
+    });
+    registry.light("eth_getTransactionReceipt", 1, receipt);
+}
+
+/// A block; one that is not there is null.
+fn block(api: &Api, block: BlockRef, args: &Args) -> Result<Value, RpcError> {
+    let full = args.optional(1, args::json::<bool>)?.unwrap_or_default();
+    let encode = |block: &RpcBlock| serde_json::to_value(block).map_err(|error| RpcError::internal(error.to_string()));
+    if block == BlockRef::Pending {
+        let mut value = encode(&convert::block(&api.pending_block()?, full)?)?;
+        // What only a finished block has.
+        for field in ["hash", "nonce", "miner"] {
+            value[field] = Value::Null;
+        }
+        return Ok(value);
+    }
+    match api.block(block)? {
+        Some(block) => encode(&convert::block(&block, full)?),
+        None => Ok(Value::Null),
+    }
+}
+
+fn count(api: &Api, block: BlockRef) -> Result<Option<U64>, RpcError> {
+    if block == BlockRef::Pending {
+        return Ok(Some(U64::ZERO));
+    }
+    Ok(api.block(block)?.map(|block| U64::from(block.entries.len())))
+}
+
+fn block_receipts(api: &Api, block: BlockRef) -> Result<Option<Vec<TransactionReceipt>>, RpcError> {
+    let Some(block) = api.block(block)? else { return Ok(None) };
+    let receipts =
+        (0..).zip(&block.entries).map(|(index, entry)| convert::receipt(&api.chain.spec, &block.head, index, entry));
+    receipts.collect::<Result<_, _>>().map(Some)
+}
+
+/// A transaction of a block, or one that waits in the pool.
+fn transaction(api: &Api, args: &Args) -> Result<Option<Transaction>, RpcError> {
+    let hash = args.required(0, args::hash)?;
+    if let Some((height, index, entry)) = api.chain.transaction(&hash)? {
+        let head = api.chain.head_at(height)?.ok_or_else(RpcError::pruned)?;
+        return convert::transaction(&head, index.into(), &entry).map(Some);
+    }
+    let pooled = api.chain.service.with_pool(|pool| pool.get(&hash).cloned());
+    pooled.map(|pooled| super::pool::transaction(&pooled)).transpose()
+}
+
+fn raw_transaction(api: &Api, args: &Args) -> Result<Option<Bytes>, RpcError> {
+    let hash = args.required(0, args::hash)?;
+    if let Some((_, _, entry)) = api.chain.transaction(&hash)? {
+        return Ok(Some(entry.bytes));
+    }
+    Ok(api.chain.service.with_pool(|pool| pool.get(&hash).map(|pooled| pooled.bytes().clone())))
+}
+
+fn at_index(api: &Api, block: BlockRef, args: &Args) -> Result<Option<Transaction>, RpcError> {
+    let index = args.required(1, args::quantity)?;
+    let (Some(head), Ok(place)) = (api.head(block)?, u32::try_from(index)) else { return Ok(None) };
+    let entry = api.chain.store.entry(head.header.number, place)?;
+    entry.map(|entry| convert::transaction(&head, index, &entry)).transpose()
+}
+
+fn receipt(api: &Api, args: &Args) -> Result<Option<TransactionReceipt>, RpcError> {
+    let Some((height, index, entry)) = api.chain.transaction(&args.required(0, args::hash)?)? else { return Ok(None) };
+    let head = api.chain.head_at(height)?.ok_or_else(RpcError::pruned)?;
+    convert::receipt(&api.chain.spec, &head, index.into(), &entry).map(Some)
+}

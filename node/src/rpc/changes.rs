@@ -1,0 +1,103 @@
+//! Methods of installed filters.
+
+use super::{
+    api::Api,
+    args::{self, Args},
+    error::RpcError,
+    filters::Follows,
+    logs,
+    registry::Registry,
+};
+use ::phalanx::pool::PoolEvent;
+use alloy_primitives::B256;
+use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
+use serde_json::{Value, to_value};
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.light("eth_newFilter", 1, |api, args| {
+        let filter = Box::new(logs::read(args)?);
+        install(api, Follows::Logs { filter, next: api.chain.height() + 1 })
+    });
+    registry.light("eth_newBlockFilter", 0, |api, _| install(api, Follows::Blocks { next: api.chain.height() + 1 }));
+    registry.light("eth_newPendingTransactionFilter", 1, |api, _| {
+        let cursor = api.chain.service.with_pool(|pool| pool.events_after(u64::MAX).next);
+        install(api, Follows::Pending { cursor })
+    });
+    registry
+        .light("eth_uninstallFilter", 1, |api, args| Ok(api.filters.remove(&args.required(0, args::json::<String>)?)));
+    registry.heavy("eth_getFilterChanges", 1, changes);
+    registry.heavy("eth_getFilterLogs", 1, all_logs);
+}
+
+fn install(api: &Api, follows: Follows) -> Result<String, RpcError> {
+    api.filters
+        .install(follows)
+        .ok_or_else(|| RpcError::server("too many filters: uninstall one, or use a subscription"))
+}
+
+fn find(api: &Api, args: &Args) -> Result<(String, Follows), RpcError> {
+    let name = args.required(0, args::json::<String>)?;
+    let follows = api.filters.get(&name).ok_or_else(|| RpcError::server("filter not found"))?;
+    Ok((name, follows))
+}
+
+/// Bounds of a filter in heights.
+const fn bounds(filter: &Filter) -> (Option<u64>, Option<u64>) {
+    use alloy_rpc_types_eth::BlockNumberOrTag::Number;
+    match filter.block_option {
+        FilterBlockOption::Range { from_block, to_block } => (
+            match from_block {
+                Some(Number(height)) => Some(height),
+                _ => None,
+            },
+            match to_block {
+                Some(Number(height)) => Some(height),
+                _ => None,
+            },
+        ),
+        FilterBlockOption::AtBlockHash(_) => (None, None),
+    }
+}
+
+fn changes(api: &Api, args: &Args) -> Result<Value, RpcError> {
+    let (name, follows) = find(api, args)?;
+    let head = api.chain.height();
+    let encoded = |value: serde_json::Result<Value>| value.map_err(|error| RpcError::internal(error.to_string()));
+    match follows {
+        Follows::Logs { filter, next } => {
+            let (from, to) = bounds(&filter);
+            // A client that comes back late gets the blocks in parts.
+            let end = head.min(next.saturating_add(api.limits.max_range.max(1) - 1));
+            let (from, to) = (next.max(from.unwrap_or_default()), end.min(to.unwrap_or(u64::MAX)));
+            let logs: Vec<Log> = if from > to { Vec::new() } else { logs::range(api, &filter, from, to)? };
+            api.filters.advance(&name, Follows::Logs { filter, next: next.max(end + 1) });
+            encoded(to_value(logs))
+        }
+        Follows::Blocks { next } => {
+            let mut hashes: Vec<B256> = Vec::new();
+            let end = head.min(next.saturating_add(api.limits.max_logs as u64 - 1));
+            for height in next..=end {
+                hashes.extend(api.chain.head_at(height)?.map(|head| head.hash));
+            }
+            api.filters.advance(&name, Follows::Blocks { next: next.max(end + 1) });
+            encoded(to_value(hashes))
+        }
+        Follows::Pending { cursor } => {
+            let events = api.chain.service.with_pool(|pool| pool.events_after(cursor));
+            let admitted = events.events.iter().filter_map(|event| match event {
+                PoolEvent::Admitted { hash, .. } => Some(*hash),
+                _ => None,
+            });
+            let hashes: Vec<B256> = admitted.collect();
+            api.filters.advance(&name, Follows::Pending { cursor: events.next });
+            encoded(to_value(hashes))
+        }
+    }
+}
+
+fn all_logs(api: &Api, args: &Args) -> Result<Vec<Log>, RpcError> {
+    match find(api, args)?.1 {
+        Follows::Logs { filter, .. } => logs::query(api, &filter),
+        Follows::Blocks { .. } | Follows::Pending { .. } => Err(RpcError::server("filter not found")),
+    }
+}

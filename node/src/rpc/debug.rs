@@ -1,0 +1,222 @@
+//! `debug_*`: traces of transactions, blocks and calls by geth's tracers, and raw encodings.
+
+use super::{
+    api::Api,
+    args::{self, Args, BlockRef},
+    calls::{self, CallState},
+    convert,
+    error::{RpcError, simulated},
+    registry::Registry,
+    replay::Replay,
+};
+use crate::store::Block;
+use ::phalanx::{
+    recover,
+    revm::{
+        context::{BlockEnv, TxEnv},
+        context_interface::{ContextTr, context::ContextError, result::ResultAndState},
+        inspector::Inspector,
+        interpreter::Interpreter,
+    },
+    simulate::Simulator,
+};
+use alloy_eips::{Encodable2718 as _, eip4895::Withdrawals};
+use alloy_primitives::{B256, Bytes};
+use alloy_rlp::Encodable as _;
+use alloy_rpc_types_trace::{
+    common::TraceResult,
+    geth::{GethDebugTracingCallOptions, GethDebugTracingOptions, GethTrace},
+};
+use revm_inspectors::tracing::{DebugInspector, TraceLimitBehavior, TraceLimits, TracingInspector, TransactionContext};
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.heavy("debug_traceTransaction", 2, trace_transaction);
+    registry.heavy("debug_traceBlockByNumber", 2, |api, args| trace_block(api, args.required(0, args::number)?, args));
+    registry.heavy("debug_traceBlockByHash", 2, |api, args| {
+        trace_block(api, BlockRef::Hash(args.required(0, args::hash)?), args)
+    });
+    registry.heavy("debug_traceCall", 3, trace_call);
+    registry.light("debug_getRawHeader", 1, |api, args| {
+        let head = api.head(args.required(0, args::block)?)?.ok_or_else(|| RpcError::server("header not found"))?;
+        Ok(Bytes::from(alloy_rlp::encode(&head.header)))
+    });
+    registry.light("debug_getRawBlock", 1, |api, args| {
+        let block = api.block(args.required(0, args::block)?)?.ok_or_else(|| RpcError::server("block not found"))?;
+        raw_block(&block)
+    });
+    registry.light("debug_getRawReceipts", 1, |api, args| {
+        let block = api.block(args.required(0, args::block)?)?.ok_or_else(|| RpcError::server("block not found"))?;
+        let receipts = (0..).zip(&block.entries).map(|(index, entry)| {
+            let receipt = convert::receipt(&api.chain.spec, &block.head, index, entry)?;
+            Ok(Bytes::from(receipt.inner.into_primitives_receipt().encoded_2718()))
+        });
+        receipts.collect::<Result<Vec<_>, RpcError>>()
+    });
+    registry.light("debug_getRawTransaction", 1, |api, args| {
+        let found = api.chain.transaction(&args.required(0, args::hash)?)?;
+        Ok(found.map_or_else(Bytes::new, |(_, _, entry)| entry.bytes))
+    });
+}
+
+fn raw_block(block: &Block) -> Result<Bytes, RpcError> {
+    let transactions = block.entries.iter().map(convert::envelope).collect::<Result<_, _>>()?;
+    let attributes = ::phalanx::BlockAttributes::decode(&block.head.attributes)
+        .ok_or_else(|| RpcError::internal("stored attributes cannot be decoded"))?;
+    let withdrawals = block.head.header.withdrawals_root.map(|_| Withdrawals::new(attributes.withdrawals));
+    let body = alloy_consensus::BlockBody { transactions, ommers: Vec::new(), withdrawals };
+    let whole = alloy_consensus::Block { header: block.head.header.clone(), body };
+    let mut out = Vec::with_capacity(whole.length());
+    whole.encode(&mut out);
+    Ok(out.into())
+}
+
+/// What the traces of a request may still record.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    steps: u64,
+    bytes: usize,
+}
+
+impl Budget {
+    const fn new(api: &Api) -> Self {
+        let max = api.limits.max_trace;
+        Self { steps: (max / STEP_BYTES) as u64, bytes: max }
+    }
+
+    /// Tracer within the budget.
+    fn tracer(&self, options: &GethDebugTracingOptions) -> Result<Bounded, RpcError> {
+        let mut inspector =
+            DebugInspector::new(options.clone()).map_err(|error| RpcError::invalid(error.to_string()))?;
+        let limits =
+            TraceLimits::default().set_max_recorded_bytes(Some(self.bytes)).set_behavior(TraceLimitBehavior::Halt);
+        if let Some(tracer) = recorder(&mut inspector) {
+            *tracer = core::mem::take(tracer).with_limits(limits);
+        }
+        // Other tracers do not record every instruction.
+        let is_stepwise = matches!(&inspector, DebugInspector::Default(..) | DebugInspector::Erc7562Tracer(..));
+        Ok((inspector, Steps { left: if is_stepwise { self.steps } else { u64::MAX } }))
+    }
+
+    /// Takes what a trace has recorded.
+    fn spend(&mut self, (inspector, steps): &mut Bounded) {
+        self.steps = self.steps.min(steps.left);
+        if let Some(tracer) = recorder(inspector) {
+            self.bytes = self.bytes.saturating_sub(tracer.recorded_bytes());
+        }
+    }
+}
+
+/// The recording part of a tracer.
+const fn recorder(inspector: &mut DebugInspector) -> Option<&mut TracingInspector> {
+    match inspector {
+        DebugInspector::CallTracer(tracer, _)
+        | DebugInspector::PreStateTracer(tracer, _)
+        | DebugInspector::FlatCallTracer(tracer)
+        | DebugInspector::Erc7562Tracer(tracer, _)
+        | DebugInspector::Default(tracer, _) => Some(tracer),
+        _ => None,
+    }
+}
+
+/// A tracer with a bound of the instructions that it records.
+type Bounded = (DebugInspector, Steps);
+
+/// Memory of a recorded instruction, in bytes, its stack aside.
+const STEP_BYTES: usize = 512;
+
+/// Ends a trace that has too many instructions.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    left: u64,
+}
+
+impl<C: ContextTr> Inspector<C> for Steps {
+    fn step(&mut self, interpreter: &mut Interpreter, context: &mut C) {
+        match self.left.checked_sub(1) {
+            Some(left) => self.left = left,
+            None => {
+                *context.error() = Err(ContextError::Custom("the trace has too many instructions".into()));
+                interpreter.halt_fatal();
+            }
+        }
+    }
+}
+
+/// Traces one transaction or call on a state.
+fn trace(
+    simulator: &Simulator<CallState>,
+    env: &BlockEnv,
+    tx: &TxEnv,
+    options: &GethDebugTracingOptions,
+    budget: &mut Budget,
+    place: Option<TransactionContext>,
+) -> Result<GethTrace, RpcError> {
+    let tracer = budget.tracer(options)?;
+    let (called, mut tracer) = simulator.inspect(tx, tracer).map_err(|error| simulated(tx.caller, &error))?;
+    budget.spend(&mut tracer);
+    let (mut inspector, _) = tracer;
+    let result = ResultAndState { result: called.result, state: called.state };
+    let mut state = simulator.state();
+    inspector.get_result(place, tx, env, &result, &mut state).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+fn options(args: &Args) -> Result<GethDebugTracingOptions, RpcError> {
+    Ok(args.optional(1, args::json::<GethDebugTracingOptions>)?.unwrap_or_default())
+}
+
+/// Traces the executed transactions of a block whose places `wanted` accepts.
+fn traces(
+    api: &Api,
+    block: &Block,
+    options: &GethDebugTracingOptions,
+    wanted: impl Fn(u32) -> bool,
+) -> Result<Vec<(B256, GethTrace)>, RpcError> {
+    let mut replay = Replay::new(&api.chain, &block.head)?;
+    let (rules, env) = api.chain.rules(&block.head.header);
+    let (mut traces, mut budget) = (Vec::new(), Budget::new(api));
+    for (place, entry) in (0..).zip(&block.entries) {
+        if !wanted(place) {
+            continue;
+        }
+        let tx = recover(&entry.bytes).map_err(|error| RpcError::internal(error.to_string()))?;
+        let state = replay.before(place.into())?.clone();
+        let simulator = Simulator::new(rules.clone(), env.clone(), state);
+        let context = TransactionContext {
+            block_hash: Some(block.head.hash),
+            tx_index: Some(place as usize),
+            tx_hash: Some(entry.hash),
+        };
+        let trace = trace(&simulator, &env, &tx, options, &mut budget, Some(context))?;
+        traces.push((entry.hash, trace));
+    }
+    Ok(traces)
+}
+
+fn trace_transaction(api: &Api, args: &Args) -> Result<GethTrace, RpcError> {
+    let hash = args.required(0, args::hash)?;
+    let options = options(args)?;
+    let (height, index, _) = api.chain.transaction(&hash)?.ok_or_else(|| RpcError::server("transaction not found"))?;
+    let block = api.chain.block(height)?.ok_or_else(RpcError::pruned)?;
+    let mut traces = traces(api, &block, &options, |place| place == index)?;
+    traces.pop().map(|(_, trace)| trace).ok_or_else(|| RpcError::server("transaction not found"))
+}
+
+fn trace_block(api: &Api, block: BlockRef, args: &Args) -> Result<Vec<TraceResult<GethTrace, String>>, RpcError> {
+    let options = options(args)?;
+    let block = api.block(block)?.ok_or_else(|| RpcError::server("block not found"))?;
+    let traces = traces(api, &block, &options, |_| true)?;
+    Ok(traces.into_iter().map(|(hash, result)| TraceResult::Success { result, tx_hash: Some(hash) }).collect())
+}
+
+fn trace_call(api: &Api, args: &Args) -> Result<GethTrace, RpcError> {
+    let request = args.required(0, args::call)?;
+    let block = args.block(1)?;
+    let options = args.optional(2, args::json::<GethDebugTracingCallOptions>)?.unwrap_or_default();
+    if options.tx_index.is_some() {
+        return Err(RpcError::invalid("txIndex is not supported: the call runs on the state after the block"));
+    }
+    let (state, overrides) = (options.state_overrides.as_ref(), options.block_overrides.as_ref());
+    let (simulator, env) = calls::simulator(api, block, state, overrides)?;
+    let tx = calls::transaction(request, api.chain.spec.chain_id(), &env, api.limits.gas_cap)?;
+    trace(&simulator, &env, &tx, &options.tracing_options, &mut Budget::new(api), None)
+}

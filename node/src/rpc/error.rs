@@ -1,0 +1,217 @@
+//! Errors of JSON-RPC: geth's codes and texts where libraries match them.
+
+use super::args::BadArgument;
+use crate::{chain::StateUnread, store::StoreError};
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::{Panic, Revert, SolError as _};
+use jsonrpsee::types::{
+    ErrorObjectOwned,
+    error::{INTERNAL_ERROR_CODE, INVALID_PARAMS_CODE},
+};
+use phalanx::{
+    RecoverError, SendError,
+    chain::TxRuleError,
+    pool::Refusal,
+    revm::context_interface::result::{ExecutionResult, HaltReason, InvalidTransaction},
+    simulate::SimulateError,
+};
+
+/// Code of most of geth's errors.
+const SERVER: i32 = -32000;
+/// Code of a call that reverts, whose data is the error's data.
+const REVERTED: i32 = 3;
+/// Code of blocks that are pruned (EIP-4444).
+const PRUNED: i32 = 4444;
+/// Code of a synchronous transaction whose receipt does not come in time (EIP-7966).
+const NO_RECEIPT: i32 = 4;
+
+/// Error of a method.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct RpcError {
+    code: i32,
+    message: String,
+    data: Option<Bytes>,
+}
+
+impl RpcError {
+    /// The server's state does not allow an answer.
+    pub(super) fn server(message: impl Into<String>) -> Self {
+        Self { code: SERVER, message: message.into(), data: None }
+    }
+
+    /// The arguments are not those of the method.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self { code: INVALID_PARAMS_CODE, message: message.into(), data: None }
+    }
+
+    /// A fault of the node.
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Self { code: INTERNAL_ERROR_CODE, message: message.into(), data: None }
+    }
+
+    /// The block is pruned.
+    pub(super) fn pruned() -> Self {
+        Self { code: PRUNED, message: "pruned history unavailable".into(), data: None }
+    }
+
+    /// The transaction waits, and its receipt has not come.
+    pub(super) fn no_receipt(hash: &[u8]) -> Self {
+        let message = "The transaction was added to the mempool but wasn't processed in time".into();
+        Self { code: NO_RECEIPT, message, data: Some(Bytes::copy_from_slice(hash)) }
+    }
+
+    /// Data of a call that reverts.
+    pub(super) fn reverted(output: &Bytes) -> Self {
+        let reason = Revert::abi_decode(output).ok().map(|revert| revert.reason);
+        let reason = reason.or_else(|| {
+            let panic = Panic::abi_decode(output).ok()?;
+            let known = panic.kind().map(|kind| kind.as_str().to_owned());
+            Some(known.unwrap_or_else(|| format!("unknown panic code: {:#x}", panic.code)))
+        });
+        let message = match reason {
+            Some(reason) => format!("execution reverted: {reason}"),
+            None => "execution reverted".into(),
+        };
+        Self { code: REVERTED, message, data: Some(output.clone()) }
+    }
+}
+
+impl From<RpcError> for ErrorObjectOwned {
+    fn from(error: RpcError) -> Self {
+        Self::owned(error.code, error.message, error.data)
+    }
+}
+
+impl From<BadArgument> for RpcError {
+    fn from(error: BadArgument) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl From<StoreError> for RpcError {
+    fn from(error: StoreError) -> Self {
+        Self::internal(error.to_string())
+    }
+}
+
+impl From<StateUnread> for RpcError {
+    fn from(error: StateUnread) -> Self {
+        Self::server(error.to_string())
+    }
+}
+
+/// Text of a halt, as geth has it.
+pub(super) fn halt(reason: &HaltReason) -> String {
+    match reason {
+        HaltReason::OutOfGas(_) => "out of gas".into(),
+        HaltReason::InvalidFEOpcode => "invalid opcode: INVALID".into(),
+        HaltReason::OpcodeNotFound | HaltReason::NotActivated => "invalid opcode".into(),
+        HaltReason::OutOfOffset => "return data out of bounds".into(),
+        HaltReason::CreateCollision => "contract address collision".into(),
+        HaltReason::CreateContractSizeLimit => "max code size exceeded".into(),
+        HaltReason::CreateInitCodeSizeLimit => "max initcode size exceeded".into(),
+        HaltReason::CreateContractStartingWithEF => "invalid code: must not begin with 0xef".into(),
+        HaltReason::StateChangeDuringStaticCall | HaltReason::CallNotAllowedInsideStatic => "write protection".into(),
+        HaltReason::CallTooDeep => "max call depth exceeded".into(),
+        HaltReason::OutOfFunds => "insufficient balance for transfer".into(),
+        HaltReason::NonceOverflow => "nonce uint64 overflow".into(),
+        other => other.to_string(),
+    }
+}
+
+/// Output of a call, or the error that geth answers.
+pub(super) fn output(result: ExecutionResult) -> Result<Bytes, RpcError> {
+    match result {
+        ExecutionResult::Success { output, .. } => Ok(output.into_data()),
+        ExecutionResult::Revert { output, .. } => Err(RpcError::reverted(&output)),
+        ExecutionResult::Halt { reason, .. } => Err(RpcError::server(halt(&reason))),
+    }
+}
+
+/// Error of a simulation of a call from `sender`.
+pub(super) fn simulated<E: core::fmt::Display>(sender: Address, error: &SimulateError<E>) -> RpcError {
+    match error {
+        SimulateError::Invalid(reason) => RpcError::server(invalid(sender, reason)),
+        SimulateError::State(error) => RpcError::server(error.to_string()),
+        SimulateError::Reverted { output } => RpcError::reverted(output),
+        SimulateError::Halted { reason } => RpcError::server(halt(reason)),
+        SimulateError::GasAllowance { allowance } => {
+            RpcError::server(format!("gas required exceeds allowance ({allowance})"))
+        }
+        SimulateError::Evm(why) => RpcError::server(why.clone()),
+        other => RpcError::internal(other.to_string()),
+    }
+}
+
+fn invalid(sender: Address, reason: &InvalidTransaction) -> String {
+    match reason {
+        InvalidTransaction::LackOfFundForMaxFee { fee, balance } => {
+            format!("insufficient funds for gas * price + value: address {sender} have {balance} want {fee}")
+        }
+        InvalidTransaction::GasPriceLessThanBasefee => {
+            format!("max fee per gas less than block base fee: address {sender}")
+        }
+        InvalidTransaction::PriorityFeeGreaterThanMaxFee => {
+            format!("max priority fee per gas higher than max fee per gas: address {sender}")
+        }
+        InvalidTransaction::CallGasCostMoreThanGasLimit { initial_gas, gas_limit } => {
+            format!("intrinsic gas too low: have {gas_limit}, want {initial_gas}")
+        }
+        InvalidTransaction::GasFloorMoreThanGasLimit { gas_floor, gas_limit } => {
+            format!("insufficient gas for floor data gas cost: have {gas_limit}, want {gas_floor}")
+        }
+        InvalidTransaction::CreateInitCodeSizeLimit => "max initcode size exceeded".into(),
+        other => other.to_string(),
+    }
+}
+
+/// Error of a transaction that did not reach the pool's rules.
+pub(super) fn unsent(error: &SendError) -> RpcError {
+    match error {
+        SendError::Recover(why) => RpcError::server(match why {
+            RecoverError::Signature => "invalid sender".into(),
+            RecoverError::Rule(rule) => broken(rule),
+            other => other.to_string(),
+        }),
+        SendError::Blobs => RpcError::server("transaction type not supported"),
+        other => RpcError::server(other.to_string()),
+    }
+}
+
+fn broken(rule: &TxRuleError) -> String {
+    let text = rule.to_string();
+    match rule {
+        TxRuleError::ChainId { .. } => format!("invalid sender: invalid chain id for signer: {text}"),
+        _ => text,
+    }
+}
+
+/// Error of a transaction that the pool refuses.
+pub(super) fn refused(refusal: &Refusal) -> RpcError {
+    RpcError::server(match refusal {
+        Refusal::Known => "already known".into(),
+        Refusal::NonceUsed { nonce, next } => format!("nonce too low: next nonce {next}, tx nonce {nonce}"),
+        Refusal::NonceTooFar { nonce, next, .. } => format!("nonce too high: next nonce {next}, tx nonce {nonce}"),
+        Refusal::Funds { cost, balance } => {
+            let short = cost.saturating_sub(*balance);
+            format!("insufficient funds for gas * price + value: balance {balance}, tx cost {cost}, overshot {short}")
+        }
+        Refusal::CostOverflow => format!("insufficient funds for gas * price + value: tx cost above {}", U256::MAX),
+        Refusal::TooMuchGas { .. } => format!("exceeds block gas limit: {refusal}"),
+        Refusal::TooLittleGas { gas_limit, least } => {
+            format!("intrinsic gas too low: gas {gas_limit}, minimum needed {least}")
+        }
+        Refusal::Underpriced { .. } => format!("transaction underpriced: {refusal}"),
+        Refusal::TipAboveCap { .. } => format!("max priority fee per gas higher than max fee per gas: {refusal}"),
+        Refusal::ReplacementUnderpriced { .. } | Refusal::InFlight { .. } => {
+            format!("replacement transaction underpriced: {refusal}")
+        }
+        Refusal::SenderIsContract => format!("sender not an eoa: {refusal}"),
+        Refusal::OneOfDelegated { .. } => {
+            format!("in-flight transaction limit reached for delegated accounts: {refusal}")
+        }
+        Refusal::Full => format!("txpool is full: {refusal}"),
+        other => other.to_string(),
+    })
+}

@@ -1,0 +1,142 @@
+//! Logs by contract and topic: the index names the blocks, the stored logs decide.
+
+use super::{
+    api::Api,
+    args::{self, Args, BlockRef},
+    convert,
+    error::RpcError,
+    registry::Registry,
+};
+use crate::store::{Block, Key};
+use alloy_rpc_types_eth::{BlockNumberOrTag, Filter, FilterBlockOption, Log};
+use serde_json::Value;
+
+/// Maximum number of addresses or topics at one position.
+const MAX_ALTERNATIVES: usize = 1_000;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.heavy("eth_getLogs", 1, |api, args| {
+        let filter = read(args)?;
+        query(api, &filter)
+    });
+}
+
+/// Reads a filter.
+pub(super) fn read(args: &Args) -> Result<Filter, RpcError> {
+    let filter = args.required(0, filter)?;
+    let longest = filter.topics.iter().map(|topic| topic.len()).chain([filter.address.len()]).max().unwrap_or_default();
+    if longest > MAX_ALTERNATIVES {
+        return Err(RpcError::invalid(format!(
+            "exceed max addresses or topics per search position: {MAX_ALTERNATIVES}"
+        )));
+    }
+    Ok(filter)
+}
+
+/// Reads a filter whose heights are canonical.
+pub(super) fn filter(value: &Value) -> Result<Filter, String> {
+    let Value::Object(fields) = value else { return Err("an object is expected".into()) };
+    for name in ["fromBlock", "toBlock"] {
+        if let Some(value) = fields.get(name).filter(|value| !value.is_null()) {
+            args::number(value)?;
+        }
+    }
+    if fields.get("topics").and_then(Value::as_array).is_some_and(|topics| topics.len() > 4) {
+        return Err("exceed max topics".into());
+    }
+    args::json(value)
+}
+
+/// Lists that the index is asked for: one of the keys of each.
+fn keys(filter: &Filter) -> Vec<Vec<Key>> {
+    let addresses = filter.address.iter().map(|address| Key::Address(*address)).collect();
+    let topics = (0u8..).zip(&filter.topics);
+    let topics = topics.map(|(place, topic)| topic.iter().map(|topic| Key::Topic(place, *topic)).collect());
+    std::iter::once(addresses).chain(topics).collect()
+}
+
+/// Logs of a block that match.
+pub(super) fn matching<'b>(block: &'b Block, filter: &'b Filter) -> impl Iterator<Item = Log> + 'b {
+    let logs = (0..).zip(&block.entries).flat_map(|(index, entry)| convert::logs(&block.head, index, entry));
+    logs.filter(|log| filter.matches_address(log.address()) && filter.matches_topics(log.topics()))
+}
+
+/// Height that a tag names: of the newest block for one that is not there yet.
+fn height(api: &Api, tag: Option<BlockNumberOrTag>) -> Result<u64, RpcError> {
+    Ok(match tag {
+        Some(BlockNumberOrTag::Number(height)) => height,
+        Some(BlockNumberOrTag::Earliest) => api.chain.store.first()?,
+        _ => api.chain.height(),
+    })
+}
+
+/// Answers a log query within the limits.
+pub(super) fn query(api: &Api, filter: &Filter) -> Result<Vec<Log>, RpcError> {
+    let (from_block, to_block) = match filter.block_option {
+        FilterBlockOption::AtBlockHash(hash) => {
+            let block = api.block(BlockRef::Hash(hash))?.ok_or_else(|| RpcError::server("unknown block"))?;
+            let mut found = Found::new(api);
+            found.add(&block, filter)?;
+            return Ok(found.logs);
+        }
+        FilterBlockOption::Range { from_block, to_block } => (from_block, to_block),
+    };
+    let (from, to) = (height(api, from_block)?, height(api, to_block)?);
+    if let (Some(BlockNumberOrTag::Number(_)), Some(BlockNumberOrTag::Number(_))) = (from_block, to_block)
+        && from > to
+    {
+        return Err(RpcError::invalid("invalid block range params"));
+    }
+    range(api, filter, from, to)
+}
+
+/// Answers a log query over a range of heights within the limits.
+pub(super) fn range(api: &Api, filter: &Filter, from: u64, to: u64) -> Result<Vec<Log>, RpcError> {
+    let to = to.min(api.chain.height());
+    if from > to {
+        return Ok(Vec::new());
+    }
+    if from < api.chain.store.first()? {
+        return Err(RpcError::pruned());
+    }
+    let max = api.limits.max_range;
+    if to - from >= max {
+        return Err(RpcError::server(format!("query exceeds max block range {max}")));
+    }
+    let mut found = Found::new(api);
+    for height in api.chain.store.heights(&keys(filter), from..=to, usize::MAX)? {
+        let block = api.chain.block(height)?.ok_or_else(RpcError::pruned)?;
+        found.add(&block, filter)?;
+    }
+    Ok(found.logs)
+}
+
+/// Logs of an answer, within the limits of number and size.
+struct Found {
+    logs: Vec<Log>,
+    bytes: usize,
+    max_logs: usize,
+    max_bytes: usize,
+}
+
+/// Length of a log as JSON without its data, in bytes.
+const LOG_BYTES: usize = 800;
+
+impl Found {
+    const fn new(api: &Api) -> Self {
+        let (max_logs, max_bytes) = (api.limits.max_logs, api.limits.max_response as usize);
+        Self { logs: Vec::new(), bytes: 0, max_logs, max_bytes }
+    }
+
+    fn add(&mut self, block: &Block, filter: &Filter) -> Result<(), RpcError> {
+        for log in matching(block, filter) {
+            self.bytes += LOG_BYTES + 2 * log.data().data.len();
+            if self.logs.len() == self.max_logs || self.bytes > self.max_bytes {
+                let max = self.max_logs;
+                return Err(RpcError::server(format!("query exceeds max results {max}, retry with a smaller range")));
+            }
+            self.logs.push(log);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! JSON-RPC: methods of wallets, libraries and explorers, over HTTP and WebSocket.
+//!
+//! Every method is a function of [`api::Api`] and its arguments, and runs on a thread that may wait. Calls, traces and log
+//! queries take one of a bounded number of places first. Nothing here waits for a block that executes.
+
+mod server;
+mod page;
+mod subscribe;
+mod wait;
+mod small;
+mod blocks;
+mod accounts;
+mod calls;
+mod fees;
+mod changes;
+mod logs;
+mod pool;
+mod debug;
+mod phalanx;
+mod replay;
+mod filters;
+mod registry;
+mod api;
+mod convert;
+mod error;
+mod args;
+mod ids;
+
+pub(crate) use api::Api;
+pub(crate) use page::{Pages, serve as serve_pages};
+pub(crate) use server::Server;

@@ -1,0 +1,77 @@
+//! `phalanx_*`: what Ethereum's methods cannot say, because the state is committed another way.
+
+use super::{
+    api::Api,
+    args::{self, Args},
+    error::RpcError,
+    registry::Registry,
+};
+use alloy_primitives::{Address, B256, Bytes, U64, keccak256};
+use serde::Serialize;
+use serde_json::json;
+
+/// Maximum number of slots in one request for proofs.
+const MAX_SLOTS: usize = 1_024;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.heavy("phalanx_getProof", 3, proof);
+    registry.light("phalanx_blockAccessList", 1, |api, args| {
+        let Some(head) = api.head(args.required(0, args::block)?)? else { return Ok(None) };
+        let list = &head.access_list;
+        Ok((!list.is_empty()).then(|| json!({ "hash": keccak256(list), "rlp": list })))
+    });
+    registry.light("phalanx_storeSizes", 0, |api, _| {
+        let sizes = api.chain.store.sizes()?;
+        Ok(json!({
+            "segments": U64::from(sizes.segments), "index": U64::from(sizes.index), "blocks": U64::from(sizes.blocks),
+            "transactions": U64::from(sizes.txs), "bytesPerTransaction": sizes.per_tx(),
+        }))
+    });
+}
+
+/// Proof of an account and of slots under a state root, for `phalanx::verify_account` and `verify_slot`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Proofs {
+    block_number: U64,
+    block_hash: B256,
+    state_root: B256,
+    address: Address,
+    account_proof: Bytes,
+    storage_proof: Vec<SlotProof>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct SlotProof {
+    key: B256,
+    value: B256,
+    proof: Bytes,
+}
+
+fn proof(api: &Api, args: &Args) -> Result<Proofs, RpcError> {
+    let address = args.required(0, args::address)?;
+    let slots = args.optional(1, |value| {
+        let slots = value.as_array().ok_or("an array of slots is expected")?;
+        slots.iter().map(args::slot).collect::<Result<Vec<_>, String>>()
+    })?;
+    let slots = slots.unwrap_or_default();
+    if slots.len() > MAX_SLOTS {
+        return Err(RpcError::invalid(format!("too many slots (max {MAX_SLOTS})")));
+    }
+    let height = api.state_height(args.block(2)?)?;
+    let state = api.chain.state(height)?;
+    let head = api.chain.head_at(height)?.ok_or_else(RpcError::pruned)?;
+    let unread = |error: ::phalanx::SnapshotError| RpcError::from(crate::chain::StateUnread::from(error));
+    let of_slot = |slot: ::phalanx::revm::primitives::U256| {
+        let value = state.storage(&address, &slot).map_err(unread)?.into();
+        Ok(SlotProof { key: slot.into(), value, proof: state.prove_slot(&address, &slot).map_err(unread)? })
+    };
+    Ok(Proofs {
+        block_number: U64::from(height),
+        block_hash: head.hash,
+        state_root: state.root(),
+        address,
+        account_proof: state.prove_account(&address).map_err(unread)?,
+        storage_proof: slots.into_iter().map(of_slot).collect::<Result<_, RpcError>>()?,
+    })
+}

@@ -1,0 +1,63 @@
+//! `eth_sendRawTransactionSync` (EIP-7966): sends a transaction and waits for its receipt.
+
+use super::{
+    accounts,
+    api::Api,
+    args::{self, Args},
+    convert,
+    error::RpcError,
+    registry::Registry,
+};
+use alloy_primitives::B256;
+use alloy_rpc_types_eth::TransactionReceipt;
+use jsonrpsee::types::{ErrorObjectOwned, Params};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+const NAME: &str = "eth_sendRawTransactionSync";
+
+pub(super) fn register(registry: &mut Registry) {
+    if !registry.serves(NAME) {
+        return;
+    }
+    let added = registry.module.register_async_method(NAME, |params, api, _| async move {
+        let begun = Instant::now();
+        let answer = answer(&params, &api).await;
+        api.metrics.request(NAME, answer.is_err(), begun.elapsed());
+        answer.map_err(ErrorObjectOwned::from)
+    });
+    debug_assert!(added.is_ok(), "registered once");
+}
+
+async fn answer(params: &Params<'_>, api: &Arc<Api>) -> Result<TransactionReceipt, RpcError> {
+    let args = Args::read(params, 2)?;
+    let bytes = args.required(0, args::bytes)?;
+    let wanted = args.optional(1, args::count)?.map(Duration::from_millis);
+    let max = api.limits.max_wait;
+    let timeout = wanted.filter(|wanted| !wanted.is_zero()).unwrap_or(max).min(max);
+    // Before the transaction is sent, so that its block is not missed.
+    let mut blocks = api.chain.subscribe();
+    let sender = Arc::clone(api);
+    let sent = tokio::task::spawn_blocking(move || accounts::send(&sender, &bytes)).await;
+    let hash = sent.map_err(|_| RpcError::internal("the method panicked; see the node's log"))??;
+    let wait = async {
+        loop {
+            if let Some(receipt) = find(api, hash)? {
+                return Ok(receipt);
+            }
+            // Who falls behind looks at the newest state next.
+            if let Err(tokio::sync::broadcast::error::RecvError::Closed) = blocks.recv().await {
+                return Err(RpcError::server("the node stops"));
+            }
+        }
+    };
+    tokio::time::timeout(timeout, wait).await.unwrap_or_else(|_| Err(RpcError::no_receipt(hash.as_slice())))
+}
+
+fn find(api: &Api, hash: B256) -> Result<Option<TransactionReceipt>, RpcError> {
+    let Some((height, index, entry)) = api.chain.transaction(&hash)? else { return Ok(None) };
+    let head = api.chain.head_at(height)?.ok_or_else(RpcError::pruned)?;
+    convert::receipt(&api.chain.spec, &head, index.into(), &entry).map(Some)
+}

@@ -1,0 +1,91 @@
+//! A block as the store keeps it: a head, and one entry per executed transaction.
+
+use alloy_rlp::{Decodable as _, RlpDecodable, RlpEncodable};
+use phalanx::alloy::{
+    consensus::Header,
+    primitives::{Address, B256, Bytes, Log},
+};
+
+/// Head of a stored block: everything but its executed transactions.
+#[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Head {
+    /// Name of the block: the hash that children and BLOCKHASH have.
+    pub hash: B256,
+    /// Header with the outcome.
+    pub header: Header,
+    /// Milliseconds since 1970, as consensus set them.
+    pub timestamp_ms: u64,
+    /// Attributes of the block beside its environment: [`phalanx::BlockAttributes`].
+    pub attributes: Bytes,
+    /// Access list of the block (EIP-7928), as RLP; empty if the engine made none.
+    pub access_list: Bytes,
+    /// Transactions of the payload that were skipped.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A transaction of a payload that was not executed: it has no receipt, and no place among the executed ones.
+#[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Skipped {
+    /// Position in the payload.
+    pub position: u64,
+    /// Bytes of the payload.
+    pub bytes: Bytes,
+}
+
+/// An executed transaction with its receipt.
+#[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Entry {
+    /// EIP-2718 bytes.
+    pub bytes: Bytes,
+    /// Hash of the transaction.
+    pub hash: B256,
+    /// Sender of the transaction.
+    pub sender: Address,
+    /// True if the changes hold.
+    pub succeeded: bool,
+    /// Gas that the transaction used.
+    pub gas_used: u64,
+    /// Gas that the block used up to and with this transaction.
+    pub cumulative_gas: u64,
+    /// Number of logs of the block before this transaction's.
+    pub first_log: u64,
+    /// Address of the created contract; empty if none was created.
+    pub created: Bytes,
+    /// Logs, in order.
+    pub logs: Vec<Log>,
+}
+
+impl Entry {
+    /// Address of the created contract.
+    pub fn created(&self) -> Option<Address> {
+        (self.created.len() == 20).then(|| Address::from_slice(&self.created))
+    }
+}
+
+/// A whole stored block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Everything but the executed transactions.
+    pub head: Head,
+    /// Executed transactions, in order.
+    pub entries: Vec<Entry>,
+}
+
+impl Block {
+    /// Height of the block.
+    pub const fn height(&self) -> u64 {
+        self.head.header.number
+    }
+}
+
+/// Decodes exactly one value.
+pub(super) fn decode<T: alloy_rlp::Decodable>(mut bytes: &[u8]) -> Option<T> {
+    let value = T::decode(&mut bytes).ok()?;
+    bytes.is_empty().then_some(value)
+}
+
+/// Decodes the head of a stored block.
+pub(super) fn decode_head(mut bytes: &[u8]) -> Option<Head> {
+    let head = Head::decode(&mut bytes).ok()?;
+    bytes.is_empty().then_some(head)
+}

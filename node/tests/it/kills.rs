@@ -1,0 +1,106 @@
+//! `kill -9` while blocks are made: every visible block has its body and its receipts, and the chain goes on.
+
+use crate::kit::{CHAIN, Call, Client, address, config, genesis, signed};
+use phalanx::{GenesisAccount, genesis_digest};
+use phalanx_node::{
+    Node, Production,
+    store::{BlockStore, Identity, Options},
+};
+use rand::{Rng as _, SeedableRng as _};
+use serde_json::json;
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Folder of the node, in the environment of a process that is to be killed.
+const FOLDER: &str = "PHALANX_KILLED_NODE";
+
+/// Sends transactions to a node that makes blocks without end.
+fn run(folder: &Path) {
+    let mut settings = config(folder, Production::Instant);
+    // Segments of a few blocks, so that kills meet their ends.
+    settings.segment_bytes = 8_000;
+    let node = Node::start(&settings).expect("a node");
+    let client = Client::new(node.address());
+    let mut nonce = u64::try_from(client.quantity("eth_getTransactionCount", json!([address(0)]))).expect("a nonce");
+    loop {
+        client.send(&signed(2, &Call::to(0, nonce, address(1), 1), vec![]));
+        nonce += 1;
+        if nonce % 7 == 0 {
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+}
+
+/// Size of all segments, in bytes.
+fn size(folder: &Path) -> u64 {
+    let Ok(files) = std::fs::read_dir(folder.join("blocks")) else { return 0 };
+    let files = files.flatten().filter(|file| file.path().extension().is_some_and(|end| end == "blocks"));
+    files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+}
+
+/// Waits until a process has made some blocks.
+fn wait_for_blocks(folder: &Path) {
+    let (before, begun) = (size(folder), Instant::now());
+    while size(folder) < before + 3_000 && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn kills_lose_no_visible_block_and_no_receipt() {
+    if let Ok(folder) = std::env::var(FOLDER) {
+        return run(Path::new(&folder));
+    }
+    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
+    let (kills, seed) = (number("PHALANX_KILLS", 5), number("PHALANX_SEED", 7));
+    println!("{kills} kills, PHALANX_SEED={seed}");
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut last = 0;
+    for kill in 0..kills {
+        let program = std::env::current_exe().expect("a path");
+        let mut child = Command::new(program)
+            .args(["--exact", "kills::kills_lose_no_visible_block_and_no_receipt"])
+            .env(FOLDER, folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a process");
+        // Most kills meet blocks, some the start.
+        if kill % 4 != 3 {
+            wait_for_blocks(folder.path());
+        }
+        std::thread::sleep(Duration::from_millis(rng.random_range(0..300)));
+        child.kill().expect("it runs");
+        child.wait().expect("it has ended");
+        // The node finds its own state and blocks in agreement, or does not start.
+        let mut settings = config(folder.path(), Production::Off);
+        settings.segment_bytes = 8_000;
+        let node = Node::start(&settings).unwrap_or_else(|error| panic!("PHALANX_SEED={seed}, kill {kill}: {error}"));
+        let client = Client::new(node.address());
+        let height = node.height();
+        assert!(height >= last, "PHALANX_SEED={seed}, kill {kill}: {height} after {last}");
+        let nonce = client.quantity("eth_getTransactionCount", json!([address(0)]));
+        let mut sent = 0;
+        for at in 1..=height {
+            let receipts = client.get("eth_getBlockReceipts", json!([format!("{at:#x}")]));
+            let receipts = receipts.as_array().expect("receipts");
+            assert!(!receipts.is_empty(), "PHALANX_SEED={seed}, kill {kill}: block {at} has none");
+            sent += receipts.len() as u128;
+        }
+        assert_eq!(sent, nonce, "PHALANX_SEED={seed}, kill {kill}: a receipt for every executed transaction");
+        node.stop();
+        let accounts: Vec<GenesisAccount> = GenesisAccount::of(&genesis()).collect();
+        let identity = Identity { chain: CHAIN, genesis: genesis_digest(&accounts) };
+        let (store, cuts) =
+            BlockStore::open(&folder.path().join("blocks"), identity, Options::default(), Some(height)).expect("sound");
+        assert!(cuts.is_empty(), "the node has cut off what was not committed");
+        assert_eq!(store.verify().expect("sound"), height + 1);
+        last = height;
+    }
+    println!("{last} blocks after {kills} kills");
+    assert!(last > 0, "some blocks were committed");
+}

@@ -1,0 +1,46 @@
+//! Nodes, clients, wallets, and a sequential reference of the chain.
+
+mod client;
+mod reference;
+mod wallet;
+
+pub(crate) use client::{Client, Socket};
+pub(crate) use reference::Reference;
+pub(crate) use wallet::{CHAIN, Call, address, authorize, deploy, signed};
+
+use alloy_primitives::Address;
+use phalanx::alloy::genesis::{Genesis, GenesisAccount};
+use phalanx_node::{Node, NodeConfig, Production, RpcConfig, StorePlace, dev_genesis};
+use std::{net::SocketAddr, path::Path};
+
+/// Number of funded accounts.
+pub(crate) const FUNDED: u64 = 16;
+
+/// Genesis with every hard fork from the first block, and funded accounts.
+pub(crate) fn genesis() -> Genesis {
+    let mut genesis = dev_genesis(CHAIN, &[]);
+    let funded = (0..FUNDED).map(|account| {
+        let balance = alloy_primitives::U256::from(10).pow(alloy_primitives::U256::from(24));
+        (address(account), GenesisAccount::default().with_balance(balance))
+    });
+    genesis.alloc.extend(funded);
+    genesis
+}
+
+/// Settings of a node in a folder.
+pub(crate) fn config(folder: &Path, production: Production) -> NodeConfig {
+    let mut config = NodeConfig::new(genesis(), StorePlace::Folder(folder.to_owned()));
+    config.production = production;
+    config.threads = Some(2);
+    config.beneficiary = Address::repeat_byte(0xfe);
+    config.rpc = RpcConfig { address: SocketAddr::from(([127, 0, 0, 1], 0)), ..RpcConfig::default() };
+    config.rpc.namespaces.push("debug".into());
+    config
+}
+
+/// A node that makes a block for every transaction, and its client.
+pub(crate) fn instant(folder: &Path) -> (Node, Client) {
+    let node = Node::start(&config(folder, Production::Instant)).expect("a node");
+    let client = Client::new(node.address());
+    (node, client)
+}

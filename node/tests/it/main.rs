@@ -1,0 +1,9 @@
+//! The node as a whole: its block store under damage, its answers against stock revm and alloy, hostile clients, kills.
+
+mod kit;
+mod store;
+mod answers;
+mod tracing;
+mod following;
+mod hostile;
+mod kills;
