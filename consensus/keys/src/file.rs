@@ -80,6 +80,14 @@ pub enum KeyError {
         /// Higher index of the two peers.
         second: usize,
     },
+    /// Keys of groups that cannot be used.
+    #[error("the group keys of replica {index} {what}: deal the keys again")]
+    Groups {
+        /// Index of the replica.
+        index: u16,
+        /// Reason, as the end of a sentence.
+        what: &'static str,
+    },
     /// The signing seed does not belong to the public key at the replica's index.
     #[error(
         "the signing seed of replica {index} does not belong to its public key: the file is of another replica set"

@@ -1,6 +1,7 @@
 //! Keys of replicas: signatures over statements, and tags over the frames of a channel.
 //!
 //! - [`Scheme`] signs and verifies statements: [`Ed25519`] for networks, [`Simulated`] for worlds in virtual time.
+//! - [`Bls`] adds signatures of groups: threshold shares, combined to one signature under one key.
 //! - [`Channel`] authenticates frames between two replicas by keyed BLAKE3, sequence number included.
 //! - [`KeyFile`] holds the keys of one replica; [`deal`] makes those of all replicas from one seed.
 //!
@@ -17,9 +18,11 @@
 //! ```
 
 mod channel;
+mod bls;
 mod scheme;
 mod file;
 
+pub use bls::{Bls, BlsFile, deal_bls};
 pub use channel::{Channel, TAG_BYTES};
 pub use file::{KeyError, KeyFile, deal};
 pub use scheme::{BadSignature, Ed25519, Scheme, Simulated};

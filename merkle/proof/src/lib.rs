@@ -76,12 +76,16 @@ mod transition;
 mod witness;
 mod step;
 mod claims;
+#[cfg(feature = "bls")]
+mod acknowledgement;
 mod outcome;
 mod proof;
 mod rules;
 mod shape;
 mod hash;
 
+#[cfg(feature = "bls")]
+pub use acknowledgement::{Acknowledged, Trust, acknowledge, verify_acknowledgement};
 pub use claims::{verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_version};
 pub use hash::{EMPTY, Hash, HashFn};
 pub use outcome::{BlockResult, Fate, ProvenFate, prove_fate, transactions_root, verify_fate};

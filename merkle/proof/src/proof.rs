@@ -35,6 +35,8 @@ pub enum ProofError {
     Other,
     /// The digests do not lead to the root.
     Root,
+    /// A signature is not that of the replicas that the client trusts.
+    Signature,
     /// A change has a key or value beyond its maximum length.
     TooLong,
 }
@@ -48,6 +50,7 @@ impl fmt::Display for ProofError {
             Self::Inactive => f.write_str("the entry is not the key's current value"),
             Self::Other => f.write_str("the proof is about something else"),
             Self::Root => f.write_str("the digests do not lead to the root"),
+            Self::Signature => f.write_str("the signature is not that of the trusted replicas"),
             Self::TooLong => f.write_str("a key or value is too long"),
         }
     }

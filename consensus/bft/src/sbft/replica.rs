@@ -360,6 +360,10 @@ impl Sbft {
     /// Takes a group's signature, or bans the replicas whose shares were wrong.
     fn combined(&mut self, now: Micros, job: Job, result: Result<Bytes, ReplicaSet>, out: &mut Outs<Self>) {
         if let Err(liars) = &result {
+            // A failure without a liar would fail again.
+            if liars.is_empty() {
+                return;
+            }
             self.ban(liars);
         }
         match job {
