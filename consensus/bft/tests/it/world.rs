@@ -442,17 +442,17 @@ impl<P: Subject> Net<P> {
         if self.setup.silent.contains(&me) {
             return;
         }
-        if self.is_correct(node) {
-            if let Some(vote) = P::vote(&message) {
-                let (kind, view, slot, digest) = vote;
-                let before = *self.ledger.votes.entry((me, kind, view, slot)).or_insert(digest);
-                self.ledger.must(before == digest, || format!("{me} voted twice: {vote:?}, before {before}"));
-                if kind == 2 {
-                    let durable =
-                        self.nodes[node].durable.iter().any(|record| P::locks(record, view, slot, Some(digest)))
-                            || self.nodes[node].outcomes.contains_key(&slot);
-                    self.ledger.must(durable, || format!("{me} sent {vote:?}, which is not durable"));
-                }
+        if self.is_correct(node)
+            && let Some(vote) = P::vote(&message)
+        {
+            let (kind, view, slot, digest) = vote;
+            let before = *self.ledger.votes.entry((me, kind, view, slot)).or_insert(digest);
+            self.ledger.must(before == digest, || format!("{me} voted twice: {vote:?}, before {before}"));
+            if kind == 2 {
+                let locks = |record: &P::Record| P::locks(record, view, slot, Some(digest));
+                let state = &self.nodes[node];
+                let durable = state.durable.iter().any(locks) || state.outcomes.contains_key(&slot);
+                self.ledger.must(durable, || format!("{me} sent {vote:?}, which is not durable"));
             }
         }
         let all: Vec<usize> = match to {

@@ -13,7 +13,7 @@ use phalanx_bft::{
 };
 
 /// The batch's vote in slot 1 of a view.
-fn vote(view: u64, batch: &Batch) -> Vote {
+const fn vote(view: u64, batch: &Batch) -> Vote {
     Vote { view, slot: 1, digest: batch.digest() }
 }
 
@@ -400,13 +400,13 @@ fn a_replica_keeps_one_share_of_each_other_per_slot() {
 /// An impossible configuration is refused with its name.
 #[test]
 fn constants_out_of_range_are_named() {
-    let legal = config(6, 1);
-    assert_eq!(legal.check(), Ok(()));
-    let name = |config: Config| config.check().unwrap_err().name;
-    assert_eq!(name(Config { quorums: Quorums::new(5, 1).unwrap(), ..legal.clone() }), "replicas");
-    assert_eq!(name(Config { quorums: Quorums::new(1, 0).unwrap(), ..legal.clone() }), "replicas");
-    assert_eq!(name(Config { interval: 0, ..legal.clone() }), "interval");
-    assert_eq!(name(Config { help: 0, ..legal.clone() }), "help");
-    assert_eq!(name(Config { fast_wait: FastWait { least: 2, most: 1 }, ..legal.clone() }), "fast_wait.least");
-    assert_eq!(name(Config { active: Some(0), ..legal }), "active");
+    let legal = || config(6, 1);
+    assert_eq!(legal().check(), Ok(()));
+    let name = |config: &Config| config.check().unwrap_err().name;
+    assert_eq!(name(&Config { quorums: Quorums::new(5, 1).unwrap(), ..legal() }), "replicas");
+    assert_eq!(name(&Config { quorums: Quorums::new(1, 0).unwrap(), ..legal() }), "replicas");
+    assert_eq!(name(&Config { interval: 0, ..legal() }), "interval");
+    assert_eq!(name(&Config { help: 0, ..legal() }), "help");
+    assert_eq!(name(&Config { fast_wait: FastWait { least: 2, most: 1 }, ..legal() }), "fast_wait.least");
+    assert_eq!(name(&Config { active: Some(0), ..legal() }), "active");
 }

@@ -145,9 +145,8 @@ impl Search {
             match effect {
                 Out::Persist(record) if self.crashes > 0 => Arc::make_mut(&mut state.logs[node]).push(record),
                 Out::Send(_, Msg::ViewChange(change)) => {
-                    if state.changes[node].iter().all(|known| known.body.view != change.body.view) {
-                        state.changes[node].push(Arc::new(change));
-                    }
+                    let known = state.changes[node].iter().any(|known| known.body.view == change.body.view);
+                    state.changes[node].extend((!known).then(|| Arc::new(change)));
                 }
                 Out::Send(_, Msg::NewView(opening)) => state.openings.push(Arc::new(opening)),
                 Out::Send(_, Msg::Fetch(digest)) => {
