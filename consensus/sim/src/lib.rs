@@ -13,6 +13,7 @@
 
 pub mod zaptos;
 pub mod resilientdb;
+pub mod sbft;
 pub mod load;
 mod world;
 mod node;

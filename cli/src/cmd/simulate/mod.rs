@@ -1,7 +1,8 @@
 //! `simulate zaptos`: latency of the pipeline for clients, in virtual time. Two runs of one seed print the same bytes, unless
-//! the real engine's work is measured. `simulate resilientdb` has its own file.
+//! the real engine's work is measured. `simulate resilientdb` and `simulate sbft` have their own files.
 
 mod resilientdb;
+mod sbft;
 mod table;
 mod real;
 mod args;
@@ -31,6 +32,9 @@ pub(crate) enum SimulateCommand {
     Zaptos(ZaptosArgs),
     /// Throughput of PBFT by the threads of its replicas ("Permissioned Blockchain Through the Looking Glass")
     Resilientdb(resilientdb::ResilientdbArgs),
+    /// Throughput and latency of SBFT among hundreds of replicas, from PBFT up ("SBFT: a Scalable and Decentralized Trust
+    /// Infrastructure")
+    Sbft(sbft::SbftArgs),
 }
 
 impl SimulateCommand {
@@ -38,6 +42,7 @@ impl SimulateCommand {
         match self {
             Self::Zaptos(args) => run(args, &ui::open()),
             Self::Resilientdb(args) => args.run(),
+            Self::Sbft(args) => args.run(),
         }
     }
 }

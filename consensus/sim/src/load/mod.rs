@@ -23,6 +23,7 @@ mod cost;
 pub use cost::{Costs, Signatures};
 pub use ordering::{Carries, Ordering};
 pub use series::{Second, Series};
+pub(crate) use station::Line;
 pub use world::{run, run_protocol};
 pub use zyzzyva::Zyzzyva;
 

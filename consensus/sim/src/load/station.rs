@@ -57,14 +57,14 @@ impl<Job, Leaves> Thread<Job, Leaves> {
 
 /// A server whose jobs come in the order of time: it needs no queue, only the time at which it is free.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Line {
+pub(crate) struct Line {
     free_at: u64,
     pub(super) busy_ns: u64,
 }
 
 impl Line {
     /// Serves a job that comes at `now`. Returns when it is done.
-    pub(super) fn serve(&mut self, now: u64, cost: u64) -> u64 {
+    pub(crate) fn serve(&mut self, now: u64, cost: u64) -> u64 {
         self.free_at = self.free_at.max(now) + cost;
         self.busy_ns += cost;
         self.free_at

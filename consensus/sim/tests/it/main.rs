@@ -2,6 +2,7 @@
 
 mod exhaustive;
 mod load;
+mod sbft;
 mod model;
 mod safety;
 mod zaptos;

@@ -1,0 +1,344 @@
+//! `simulate sbft`: throughput and latency of SBFT and of what it is built from, in virtual time. Two runs print the same bytes.
+
+use crate::{exit, flags::word, output, ui};
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use phalanx_lab::{
+    error::Usage,
+    report::svg::{Bar, Line, Picture, Segment, lines, stacked},
+    result::SCHEMA,
+    ui::Ui,
+};
+use phalanx_sim::sbft::{
+    Comparison, Costs, Figure, Outcome, Point, Rule, SOURCE, Setting, Topology, Variant, Workload, run,
+};
+use serde_json::{Value, json};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+/// A figure of the paper's evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FigureName {
+    /// Key-value store, a put in each request, by clients and crashed replicas (Figures 2 and 3)
+    Single,
+    /// The same with 64 puts in each request
+    Batched,
+    /// Contracts on a continent and around the world (section IX)
+    Contracts,
+}
+
+/// Protocol, as the paper builds SBFT up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtocolName {
+    /// A single machine
+    Alone,
+    /// PBFT
+    Pbft,
+    /// PBFT with collectors
+    Linear,
+    /// The same with a fast path
+    Fast,
+    /// The same with one message to the client, and redundant replicas
+    Sbft,
+}
+
+/// Requests of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkloadName {
+    /// A put into a key-value store
+    Put,
+    /// 64 puts
+    Puts,
+    /// A chunk of 50 contract transactions
+    Contracts,
+}
+
+/// Deployment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TopologyName {
+    /// Five regions of North America
+    Continent,
+    /// Fifteen regions on six continents
+    World,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SbftArgs {
+    /// Sweep a figure, at the paper's settings; repeatable. Without one, the other flags are a single point
+    #[arg(long = "figure", value_enum)]
+    figures: Vec<FigureName>,
+    /// Protocol
+    #[arg(long, value_enum, default_value_t = ProtocolName::Sbft)]
+    protocol: ProtocolName,
+    /// Faulty replicas that the protocol withstands
+    #[arg(long, default_value_t = Setting::PAPER.f)]
+    f: usize,
+    /// Crashed or slow replicas that the fast path of `sbft` tolerates: n = 3f+2c+1
+    #[arg(long, default_value_t = 0)]
+    c: usize,
+    /// Deployment
+    #[arg(long, value_enum, default_value_t = TopologyName::Continent)]
+    topology: TopologyName,
+    /// Requests
+    #[arg(long, value_enum, default_value_t = WorkloadName::Contracts)]
+    workload: WorkloadName,
+    /// Clients, each with one request at a time
+    #[arg(long, default_value_t = Setting::PAPER.clients)]
+    clients: u64,
+    /// Crashed backups, at most f
+    #[arg(long, default_value_t = 0)]
+    crashed: usize,
+    /// Measured requests of each client
+    #[arg(long, default_value_t = Setting::PAPER.requests)]
+    requests: u64,
+    /// Seed of the delays
+    #[arg(long, default_value_t = Setting::PAPER.seed)]
+    seed: u64,
+    /// Write the result as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+    /// Folder for plots and a CSV file of their points
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+/// Simulated points: a figure's, or a single one.
+struct Swept {
+    figure: Option<Figure>,
+    name: String,
+    points: Vec<Point>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Swept {
+    fn compared(&self) -> Vec<Comparison> {
+        self.figure.map_or_else(Vec::new, |figure| figure.compare(&self.outcomes))
+    }
+
+    fn title(&self) -> (&'static str, &'static str) {
+        self.figure.map_or(("A point", "clients"), Figure::title)
+    }
+}
+
+impl SbftArgs {
+    /// Simulates and shows.
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        let ui = ui::open();
+        let mut swept = Vec::new();
+        for name in &self.figures {
+            let figure = Figure::ALL[*name as usize];
+            match sweep(Some(figure), word(*name), figure.points(), &ui)? {
+                Some(figure) => swept.push(figure),
+                None => return Ok(exit::INTERRUPTED),
+            }
+        }
+        if self.figures.is_empty() {
+            let setting = self.setting()?;
+            let point = Point { series: word(self.protocol), at: setting.clients as f64, setting };
+            match sweep(None, "point".into(), vec![point], &ui)? {
+                Some(point) => swept.push(point),
+                None => return Ok(exit::INTERRUPTED),
+            }
+        }
+        match &self.json {
+            Some(path) if path == Path::new("-") => output::json(path, &to_json(&swept))?,
+            path => {
+                output::print(&swept.iter().map(table).collect::<Vec<_>>().join("\n"))?;
+                path.as_ref().map_or(Ok(()), |path| output::json(path, &to_json(&swept)))?;
+            }
+        }
+        self.write_plots(&swept)?;
+        Ok(exit::OK)
+    }
+
+    fn setting(&self) -> Result<Setting, Usage> {
+        let costs = Costs::FROZEN;
+        let setting = Setting {
+            variant: match self.protocol {
+                ProtocolName::Alone => Variant::Alone,
+                ProtocolName::Pbft => Variant::Pbft,
+                ProtocolName::Linear => Variant::Linear,
+                ProtocolName::Fast => Variant::Fast,
+                ProtocolName::Sbft => Variant::Sbft,
+            },
+            f: self.f,
+            c: self.c,
+            topology: match self.topology {
+                TopologyName::Continent => Topology::Continent,
+                TopologyName::World => Topology::World,
+            },
+            clients: self.clients,
+            workload: match self.workload {
+                WorkloadName::Put => Workload::puts(1, &costs),
+                WorkloadName::Puts => Workload::puts(64, &costs),
+                WorkloadName::Contracts => Workload::contracts(&costs),
+            },
+            crashed: self.crashed,
+            requests: self.requests,
+            seed: self.seed,
+            costs,
+        };
+        setting.check().map_err(|what| Usage(format!("the setting is impossible: {what}")))?;
+        Ok(setting)
+    }
+
+    fn write_plots(&self, swept: &[Swept]) -> anyhow::Result<()> {
+        let Some(dir) = &self.report else { return Ok(()) };
+        std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        let plots = swept.iter().flat_map(|swept| {
+            let plots =
+                [("throughput", plot(swept, false)), ("latency", plot(swept, true)), ("compared", beside(swept))];
+            let name = swept.name.clone();
+            plots.map(|(kind, plot)| (format!("{name}-{kind}.svg"), plot.standalone()))
+        });
+        for (name, content) in plots.chain([("points.csv".to_owned(), csv(swept))]) {
+            let path = dir.join(name);
+            output::whole(&path, content.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs points; `None` if the user stopped it.
+fn sweep(figure: Option<Figure>, name: String, points: Vec<Point>, ui: &Ui) -> anyhow::Result<Option<Swept>> {
+    let mut outcomes = Vec::new();
+    for point in &points {
+        if ui.stopped() {
+            return Ok(None);
+        }
+        ui.say(&format!("simulating {}, {}", point.series, point.at));
+        outcomes.push(run(&point.setting).map_err(|what| anyhow::anyhow!("{}: {what}", point.series))?);
+    }
+    Ok(Some(Swept { figure, name, points, outcomes }))
+}
+
+/// Points of a figure, then the paper's numbers beside ours.
+fn table(swept: &Swept) -> String {
+    let (title, axis) = swept.title();
+    let mut text = format!("{title}\n{:<42} {axis:>24}", "");
+    let _ =
+        writeln!(text, " {:>10} {:>10} {:>10} {:>6} {:>9}", "per second", "median ms", "mean ms", "fast", "messages");
+    for (point, outcome) in swept.points.iter().zip(&swept.outcomes) {
+        let Outcome { per_second, median_ms, mean_ms, messages, fast, .. } = outcome;
+        let _ = writeln!(
+            text,
+            "{:<42} {:>24} {per_second:>10.0} {median_ms:>10.1} {mean_ms:>10.1} {:>5.0}% {messages:>9.0}",
+            point.series,
+            point.at,
+            fast * 100.0,
+        );
+    }
+    let compared = swept.compared();
+    if !compared.is_empty() {
+        let _ = writeln!(text, "{:<56} {:>12} {:>12}", "", "paper", "ours");
+    }
+    for comparison in compared {
+        let Comparison { what, paper, ours, rule } = comparison;
+        let verdict = match rule {
+            Rule::Fitted => "  fitted",
+            _ if comparison.agrees() => "",
+            _ => "  outside",
+        };
+        let sign = match rule {
+            Rule::Above => "> ",
+            Rule::AtMost => "≤ ",
+            _ => "",
+        };
+        let paper = format!("{sign}{paper:.2}");
+        let _ = writeln!(text, "{what:<56} {paper:>12} {ours:>12.2}{verdict}");
+    }
+    text
+}
+
+/// Throughput or latency over the axis, a line per series.
+fn plot(swept: &Swept, latency: bool) -> Picture {
+    let mut groups: Vec<String> = Vec::new();
+    let mut drawn: Vec<Line> = Vec::new();
+    for (point, outcome) in swept.points.iter().zip(&swept.outcomes) {
+        let group = groups.iter().position(|known| *known == point.series).unwrap_or_else(|| {
+            groups.push(point.series.clone());
+            let (label, group) = (point.series.clone(), groups.len() - 1);
+            drawn.push(Line { label, group, points: Vec::new() });
+            group
+        });
+        drawn[group].points.push((point.at, if latency { outcome.median_ms } else { outcome.per_second }));
+    }
+    let (title, axis) = swept.title();
+    lines(title, if latency { "median latency, ms" } else { "operations per second" }, axis, &groups, &drawn)
+}
+
+/// Our numbers over the paper's, a bar each, below a bar of the paper's.
+fn beside(swept: &Swept) -> Picture {
+    let pair = |Comparison { what, paper, ours, .. }: Comparison| {
+        let bar = |name: &'static str, value: f64, colour| Bar {
+            label: format!("{what}, {name}"),
+            total: format!("{value:.2}"),
+            segments: vec![Segment { name, value: value / paper, colour }],
+        };
+        [bar("paper", paper, 8), bar("ours", ours, 0)]
+    };
+    let bars: Vec<Bar> = swept.compared().into_iter().flat_map(pair).collect();
+    stacked(swept.title().0, "our numbers beside the paper's", "share of the paper's number", &bars)
+}
+
+fn csv(swept: &[Swept]) -> String {
+    let mut text = "figure,series,at,per_second,median_ms,mean_ms,little,fast,messages_per_block\n".to_owned();
+    for swept in swept {
+        for (point, outcome) in swept.points.iter().zip(&swept.outcomes) {
+            let Outcome { per_second, median_ms, mean_ms, little, fast, messages, .. } = outcome;
+            let (figure, series, at) = (&swept.name, &point.series, point.at);
+            let _ = writeln!(
+                text,
+                "\"{figure}\",\"{series}\",{at},{per_second:.1},{median_ms:.2},{mean_ms:.2},{little:.4},{fast:.3},{messages:.0}"
+            );
+        }
+    }
+    text
+}
+
+fn to_json(swept: &[Swept]) -> Value {
+    let figure = |swept: &Swept| {
+        let points = swept.points.iter().zip(&swept.outcomes).map(|(point, outcome)| {
+            let setting = &point.setting;
+            json!({
+                "series": point.series, "at": point.at, "replicas": setting.n(), "f": setting.f, "c": setting.c,
+                "topology": format!("{:?}", setting.topology).to_lowercase(), "clients": setting.clients,
+                "crashed": setting.crashed, "operations_per_request": setting.workload.operations,
+                "seed": setting.seed, "per_second": outcome.per_second, "median_ms": outcome.median_ms,
+                "mean_ms": outcome.mean_ms, "little": outcome.little, "fast_share": outcome.fast,
+                "messages_per_block": outcome.messages, "requests_per_block": outcome.block,
+                "trace_hash": format!("0x{:016x}", outcome.trace),
+            })
+        });
+        let compared = swept.compared().into_iter().map(|c| {
+            json!({
+                "what": c.what, "paper": c.paper, "ours": c.ours, "rule": format!("{:?}", c.rule), "agrees": c.agrees(),
+            })
+        });
+        json!({
+            "figure": swept.name, "points": points.collect::<Vec<_>>(), "compared": compared.collect::<Vec<_>>(),
+        })
+    };
+    let figures: Vec<Value> = swept.iter().map(figure).collect();
+    json!({ "schema": SCHEMA, "topology_source": SOURCE, "figures": figures })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_has_a_table_plots_and_json() {
+        assert_eq!(FigureName::value_variants().len(), Figure::ALL.len());
+        let setting = Setting { f: 1, c: 1, ..Setting::PAPER };
+        let point = Point { series: "sbft".into(), at: 2.0, setting };
+        let swept = sweep(None, "point".into(), vec![point], &ui::open()).expect("possible").expect("not stopped");
+        assert!(table(&swept).contains("sbft"));
+        assert!(plot(&swept, true).standalone().contains("<svg"));
+        assert_eq!(csv(core::slice::from_ref(&swept)).lines().count(), 2);
+        let value = to_json(&[swept]);
+        assert_eq!(value["figures"][0]["points"][0]["replicas"], 6);
+    }
+}
