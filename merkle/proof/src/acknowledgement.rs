@@ -1,4 +1,4 @@
-//! One message to a client: a block's result under the signature of f+1 replicas, and one transaction's part of it.
+//! A single message to a client: a block's result under the signature of f+1 replicas, and one transaction's part of it.
 //!
 //! ```text
 //! π, verified under one public key ──► digest of the outcome ──► path ──► transaction: status, place
@@ -35,7 +35,7 @@ const DOMAIN: &[u8] = b"PHALANX-BFT-1_BLS12381G1_XMD:SHA-256_SSWU_RO_";
 /// Number of the statement among those that replicas sign.
 const KIND: u8 = 0x54;
 
-/// What a client trusts: a network, and the public key of any f+1 of its replicas.
+/// Trust of a client: a network, and the public key of any f+1 of its replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trust<'a> {
     /// Chain id.
@@ -46,7 +46,7 @@ pub struct Trust<'a> {
     pub public_key: &'a [u8; 96],
 }
 
-/// What an acknowledgement shows.
+/// Content of an acknowledgement, verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
     /// Slot of the block.

@@ -47,7 +47,7 @@ impl Sbft {
         self.work(Job::ViewChange(body), Crypto::Sign(bytes), out);
     }
 
-    /// What this replica knows of every slot of its window.
+    /// This replica's knowledge of every slot of its window.
     fn report(&self) -> ViewChange {
         let accepted = |(slot, state): (&Slot, &SlotState)| {
             state.accepted.map(|(view, digest)| Vote { view, slot: *slot, digest })

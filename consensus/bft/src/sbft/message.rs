@@ -148,7 +148,7 @@ pub struct Decision {
     pub vote: Vote,
     /// Group that signed: [`Group::All`] or [`Group::Fast`] the vote, [`Group::Slow`] the prepared vote.
     pub group: Group,
-    /// Its signature.
+    /// Signature of the group.
     pub signature: Bytes,
 }
 

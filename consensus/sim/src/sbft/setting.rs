@@ -125,7 +125,7 @@ pub struct Setting {
 impl Setting {
     /// The paper's size: 64 faulty replicas, contracts on a continent.
     ///
-    /// Its throughputs and latencies of contracts agree with two clients of 50 transactions each by Little's law, in all four cases.
+    /// The paper's throughputs and latencies of contracts agree with two clients of 50 transactions each by Little's law, in all four cases.
     pub const PAPER: Self = Self {
         variant: Variant::Sbft,
         f: 64,

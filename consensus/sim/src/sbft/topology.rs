@@ -76,7 +76,7 @@ impl Topology {
         }
     }
 
-    /// One-way delay between two machines, in ns. Machines are dealt to the regions in turn.
+    /// Delay between two machines in one direction, in ns. Machines are dealt to the regions in turn.
     #[must_use]
     pub fn delay_ns(self, from: usize, to: usize) -> u64 {
         let (table, regions): (&[&[u64]], usize) = match self {

@@ -107,7 +107,7 @@ pub fn run(setting: &Setting) -> Result<Outcome, &'static str> {
     }
 }
 
-/// One machine that executes the requests of its clients, one after the other.
+/// A single machine that executes the requests of its clients, one after the other.
 fn alone(setting: &Setting) -> Outcome {
     let each = setting.workload.execute_ns as f64 / 1e6;
     let mean_ms = each * setting.clients as f64;

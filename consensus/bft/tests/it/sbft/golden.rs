@@ -172,7 +172,7 @@ fn messages_per_slot_are_linear() {
     }
 }
 
-/// One collector after the other: the others only watch.
+/// Collectors act one after the other: the others only watch.
 #[test]
 fn staggered_collectors_only_watch() {
     let config = config(6, 1);
