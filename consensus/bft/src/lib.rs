@@ -23,6 +23,9 @@
 //! # Ok::<(), phalanx_bft::QuorumError>(())
 //! ```
 
+pub mod autobahn;
+pub mod baseline;
+pub mod lanes;
 pub mod pbft;
 pub mod sbft;
 

@@ -1,5 +1,6 @@
 //! Protocols against latencies on paper, every reachable state at small n, random worlds with faults, and broken rules.
 
+mod autobahn;
 mod exhaustive;
 mod fuzz;
 mod golden;
