@@ -12,6 +12,7 @@
 //! ([`model::ModelMachine`]), or that of another [`Machine`]; the world is then as deterministic as that engine.
 
 pub mod zaptos;
+pub mod autobahn;
 pub mod resilientdb;
 pub mod sbft;
 pub mod load;

@@ -37,7 +37,7 @@ impl Series {
         self.0.iter().skip(end).rposition(suffers).map_or(0, |last| last + 1)
     }
 
-    pub(super) fn note(&mut self, sent: u64, now: u64, count: u64) {
+    pub(crate) fn note(&mut self, sent: u64, now: u64, count: u64) {
         let at = (sent / 1_000_000_000) as usize;
         if self.0.len() <= at {
             self.0.resize(at + 1, Second::default());

@@ -59,7 +59,7 @@ impl<Job, Leaves> Thread<Job, Leaves> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Line {
     free_at: u64,
-    pub(super) busy_ns: u64,
+    pub(crate) busy_ns: u64,
 }
 
 impl Line {

@@ -48,7 +48,7 @@ impl Comparison {
         }
     }
 
-    const fn because(self, reason: &'static str) -> Self {
+    pub(crate) const fn because(self, reason: &'static str) -> Self {
         Self { reason, ..self }
     }
 }

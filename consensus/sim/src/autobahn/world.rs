@@ -1,0 +1,503 @@
+//! The events of a run: batches, messages, timers and signatures, in the order of their times.
+
+use super::{
+    driven::Driven,
+    setting::{Blip, LINKS, Order, Outcome, Setting},
+};
+use crate::{
+    load::{Line, Series},
+    queue::Queue,
+    rng::mix,
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use phalanx_bft::{
+    Base, Batch, Checked, Crypto, Domain, Index, Input, Message as _, Out, Quorums, Slot, To, Want, autobahn::Autobahn,
+    baseline::HotStuff, pbft::Pbft, sbft::Sbft,
+};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+/// Requests of a replica that arrived together.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    origin: u16,
+    txs: u64,
+    /// Mean time of arrival, in ns.
+    sent: u64,
+    ready: bool,
+}
+
+#[derive(Debug)]
+enum Event<P: Driven> {
+    /// The batch of a replica is full, or old enough; first moment of its arrivals.
+    Seal(u16, u64),
+    /// Transactions are taken in.
+    Pool(u16, u32),
+    /// A message reaches a node.
+    Arrive(u16, u16, Arc<P::Msg>),
+    Handle(u16, u16, Arc<P::Msg>),
+    /// Clients' transactions reach a leader.
+    Forward(u16, Vec<u32>),
+    Timer(u16, P::Timer, u64),
+    Signed(u16, u64, bool),
+    Executed(u16, Slot),
+    /// A replica gets the state of a checkpoint.
+    Install(u16, Base),
+}
+
+struct Node<P: Driven> {
+    protocol: P,
+    ingest: Line,
+    core: Line,
+    egress: Line,
+    timers: BTreeMap<P::Timer, u64>,
+    pool: VecDeque<u32>,
+    /// Own parts without a place in the order.
+    mine: BTreeMap<u32, ()>,
+    decided: BTreeMap<Slot, Option<Batch>>,
+    next: Slot,
+    view: u64,
+}
+
+struct World<P: Driven> {
+    setting: Setting,
+    quorums: Quorums,
+    queue: Queue<Event<P>>,
+    nodes: Vec<Node<P>>,
+    parts: Vec<Part>,
+    /// Content of decided slots.
+    history: BTreeMap<Slot, Option<Batch>>,
+    number: u64,
+    given_up: Vec<u64>,
+    /// What a leader that leads no longer would have said.
+    held: Vec<(To, P::Msg)>,
+    series: Series,
+    ready_txs: u64,
+    messages: u64,
+    bytes: u64,
+    made: u64,
+    checked: u64,
+    trace: u64,
+}
+
+/// Runs a setting with its protocol.
+///
+/// # Errors
+/// Names what is impossible about it.
+pub fn run(setting: &Setting) -> Result<Outcome, &'static str> {
+    match setting.order {
+        Order::Autobahn => run_protocol::<Autobahn>(setting),
+        Order::VanillaHotStuff | Order::BatchedHotStuff => run_protocol::<HotStuff>(setting),
+        Order::Pbft => run_protocol::<Pbft>(setting),
+        Order::Sbft => run_protocol::<Sbft>(setting),
+    }
+}
+
+/// Runs a setting with a protocol.
+///
+/// # Errors
+/// Names what is impossible about it.
+pub fn run_protocol<P: Driven>(setting: &Setting) -> Result<Outcome, &'static str> {
+    setting.check()?;
+    let quorums = Quorums::new(setting.n, (setting.n - 1) / 3).map_err(|_| "between 4 and 64 replicas")?;
+    let config = P::config(setting, quorums);
+    P::check(&config).map_err(|_| "constants of the protocol out of range")?;
+    let mut world = World::<P>::new(*setting, quorums, Arc::new(config));
+    let end = setting.total_ms * 1_000_000;
+    while let Some(event) = world.queue.next(end) {
+        world.handle(event);
+    }
+    Ok(world.outcome())
+}
+
+impl<P: Driven> World<P> {
+    fn new(setting: Setting, quorums: Quorums, config: Arc<P::Config>) -> Self {
+        let mut world = Self {
+            setting,
+            quorums,
+            queue: Queue::new(),
+            nodes: Vec::new(),
+            parts: Vec::new(),
+            history: BTreeMap::new(),
+            number: 0,
+            given_up: Vec::new(),
+            held: Vec::new(),
+            series: Series::default(),
+            ready_txs: 0,
+            messages: 0,
+            bytes: 0,
+            made: 0,
+            checked: 0,
+            trace: 0,
+        };
+        let mut outs = Vec::new();
+        for me in 0..setting.n as u16 {
+            let mut out = Vec::new();
+            let protocol = P::open(Index(me), Arc::clone(&config), Base::default(), &[], &mut out);
+            world.nodes.push(Node {
+                protocol,
+                ingest: Line::default(),
+                core: Line::default(),
+                egress: Line::default(),
+                timers: BTreeMap::new(),
+                pool: VecDeque::new(),
+                mine: BTreeMap::new(),
+                decided: BTreeMap::new(),
+                next: 1,
+                view: 0,
+            });
+            outs.push(out);
+            // Replicas do not begin in step.
+            let first = world.period() * u64::from(me) / setting.n as u64 + 1;
+            world.queue.after(first, Event::Seal(me, 0));
+        }
+        (0..).zip(outs).for_each(|(node, out)| world.absorb(node, out));
+        world
+    }
+
+    /// Time between two batches of a replica, in ns.
+    fn period(&self) -> u64 {
+        let Setting { tps, n, batch_txs, batch_ms, .. } = self.setting;
+        (batch_txs * n as u64 * 1_000_000_000 / tps).min(batch_ms * 1_000_000)
+    }
+
+    fn note(&mut self, what: u64) {
+        self.trace = mix(self.trace ^ what ^ self.queue.now().rotate_left(17));
+    }
+
+    fn handle(&mut self, event: Event<P>) {
+        let now = self.queue.now();
+        match event {
+            Event::Seal(node, since) => self.seal(node, since),
+            Event::Pool(node, part) => {
+                self.nodes[usize::from(node)].mine.insert(part, ());
+                self.serve(node, vec![part]);
+            }
+            Event::Forward(node, parts) => {
+                let txs: u64 = parts.iter().map(|part| self.parts[*part as usize].txs).sum();
+                self.nodes[usize::from(node)].ingest.serve(now, txs * self.setting.costs.ingest_ns);
+                self.nodes[usize::from(node)].pool.extend(parts);
+                self.fill(node);
+            }
+            Event::Arrive(to, from, message) => {
+                let costs = self.setting.costs;
+                // Data that is here already is recognised by its digest.
+                let new = !self.nodes[usize::from(to)].protocol.has(&message);
+                let txs = if new { self.txs(&P::batches(&message)) } else { 0 };
+                let checks = P::signatures(&message, self.quorums);
+                self.checked += checks;
+                let node = &mut self.nodes[usize::from(to)];
+                let taken = if txs > 0 { node.ingest.serve(now, txs * costs.ingest_ns) } else { now };
+                // Data is handled once it is taken in, beside the messages without data.
+                let cost = costs.message_ns + checks * costs.signature_ns.1;
+                let done = if txs > 0 { taken + cost } else { node.core.serve(now, cost) };
+                self.queue.after(done - now, Event::Handle(to, from, message));
+            }
+            Event::Handle(to, from, message) => {
+                self.note(message.label() ^ u64::from(to) << 8 ^ u64::from(from));
+                if let Some(checked) = Checked::new(P::Msg::clone(&message), Domain::default(), |_| true) {
+                    self.call(to, |protocol, now, out| protocol.on_message(now, Index(from), checked, out));
+                }
+            }
+            Event::Timer(node, timer, number) => {
+                let state = &mut self.nodes[usize::from(node)];
+                if state.timers.get(&timer) == Some(&number) {
+                    state.timers.remove(&timer);
+                    self.call(node, |protocol, now, out| protocol.on_timer(now, timer, out));
+                }
+            }
+            Event::Signed(node, job, combined) => {
+                let signature = Bytes::from_static(&[0; 64]);
+                let input = match combined {
+                    true => Input::Combined { job, result: Ok(signature) },
+                    false => Input::Signed { job, signature },
+                };
+                self.call(node, |protocol, now, out| protocol.on_input(now, input, out));
+            }
+            Event::Install(node, base) => {
+                let state = &mut self.nodes[usize::from(node)];
+                let missing = self
+                    .history
+                    .range(state.next..=base.slot.max(state.next))
+                    .map(|(slot, batch)| (*slot, batch.clone()));
+                state.decided.extend(missing);
+                self.execute(node);
+                self.call(node, |protocol, now, out| protocol.on_input(now, Input::Installed(base), out));
+            }
+            Event::Executed(node, slot) => {
+                let digest = B256::from(U256::from(slot));
+                self.call(node, |protocol, now, out| protocol.on_input(now, Input::Committed { slot, digest }, out));
+            }
+        }
+    }
+
+    /// Closes the batch of a replica: what its clients have sent since the last one.
+    fn seal(&mut self, node: u16, since: u64) {
+        let now = self.queue.now();
+        let rate =
+            |at: u64| (u128::from(at) * u128::from(self.setting.tps) / self.setting.n as u128 / 1_000_000_000) as u64;
+        let txs = rate(now) - rate(since);
+        self.queue.after(self.period(), Event::Seal(node, now));
+        if txs > 0 {
+            let part = self.parts.len() as u32;
+            self.parts.push(Part { origin: node, txs, sent: (since + now) / 2, ready: false });
+            let taken = self.nodes[usize::from(node)].ingest.serve(now, txs * self.setting.costs.ingest_ns);
+            let ahead = matches!(self.setting.order, Order::Autobahn | Order::BatchedHotStuff);
+            let hand_over = if ahead { self.setting.costs.mempool_ns } else { 0 };
+            self.queue.after(taken - now + hand_over, Event::Pool(node, part));
+        }
+    }
+
+    /// Gives transactions to their own replica, or to the leader.
+    fn serve(&mut self, node: u16, parts: Vec<u32>) {
+        let leader = self.nodes[usize::from(node)].protocol.leader().0;
+        if P::OWN || leader == node {
+            self.nodes[usize::from(node)].pool.extend(parts);
+            self.fill(node);
+        } else {
+            let txs: u64 = parts.iter().map(|part| self.parts[*part as usize].txs).sum();
+            let after = self.travel(node, leader, txs * self.setting.costs.tx_bytes);
+            if !self.is_apart(node, leader) {
+                self.queue.after(after, Event::Forward(leader, parts));
+            }
+        }
+        self.tell_pending(node);
+    }
+
+    /// Proposes what waits, as far as the protocol takes it.
+    fn fill(&mut self, node: u16) {
+        loop {
+            let state = &mut self.nodes[usize::from(node)];
+            if state.pool.is_empty() || state.protocol.room() == 0 {
+                return;
+            }
+            // Blocks of HotStuff are filled by the protocol, from single batches.
+            let chained = matches!(self.setting.order, Order::VanillaHotStuff | Order::BatchedHotStuff);
+            let most = if chained { 1 } else { self.setting.car_batches as u64 * self.setting.batch_txs };
+            let (mut parts, mut txs) = (Vec::new(), 0);
+            while txs < most
+                && let Some(part) = state.pool.pop_front()
+            {
+                txs += self.parts[part as usize].txs;
+                parts.push(part);
+            }
+            let parts: Vec<u32> = parts.into_iter().filter(|part| !self.parts[*part as usize].ready).collect();
+            if parts.is_empty() {
+                continue;
+            }
+            let batch = self.batch(&parts);
+            self.call(node, |protocol, now, out| protocol.on_input(now, Input::Batch(batch), out));
+        }
+    }
+
+    /// A batch that names its parts, with an entry for every ten transactions.
+    fn batch(&mut self, parts: &[u32]) -> Batch {
+        self.number += 1;
+        let mut entries = vec![Bytes::copy_from_slice(&self.number.to_be_bytes())];
+        for part in parts {
+            entries.push(Bytes::copy_from_slice(&part.to_be_bytes()));
+            let fill = (self.parts[*part as usize].txs / 10).saturating_sub(1);
+            entries.extend((0..fill).map(|_| Bytes::from_static(&[1])));
+        }
+        Batch::new(0, Address::ZERO, entries)
+    }
+
+    fn txs(&self, batches: &[&Batch]) -> u64 {
+        batches.iter().flat_map(|batch| parts_of(batch)).map(|part| self.parts[part as usize].txs).sum()
+    }
+
+    fn call(&mut self, node: u16, act: impl FnOnce(&mut P, u64, &mut Vec<Out<P>>)) {
+        let (now, mut out) = (self.queue.now() / 1_000, Vec::new());
+        act(&mut self.nodes[usize::from(node)].protocol, now, &mut out);
+        self.absorb(node, out);
+        let state = &mut self.nodes[usize::from(node)];
+        if !P::OWN && state.protocol.view() > state.view {
+            // A new leader: what has no place in the order goes there.
+            state.view = state.protocol.view();
+            state.pool.clear();
+            let mine = state.mine.keys().copied().collect();
+            self.serve(node, mine);
+        }
+        self.fill(node);
+    }
+
+    fn tell_pending(&mut self, node: u16) {
+        if !P::OWN {
+            let oldest = self.nodes[usize::from(node)].mine.keys().next().map(|part| u64::from(*part));
+            let (now, mut out) = (self.queue.now() / 1_000, Vec::new());
+            self.nodes[usize::from(node)].protocol.on_input(now, Input::Pending(oldest), &mut out);
+            self.absorb(node, out);
+        }
+    }
+
+    fn absorb(&mut self, node: u16, out: Vec<Out<P>>) {
+        let now = self.queue.now();
+        for effect in out {
+            match effect {
+                Out::Send(to, message) => self.send(node, to, message),
+                Out::Work { job, crypto } => {
+                    self.made += 1;
+                    let combined = matches!(crypto, Crypto::Combine { .. });
+                    let cost = match crypto {
+                        Crypto::Sign(_) => self.setting.costs.signature_ns.0,
+                        Crypto::Share { .. } => self.setting.costs.share_ns.0,
+                        Crypto::Combine { .. } => self.setting.costs.share_ns.1,
+                    };
+                    let done = self.nodes[usize::from(node)].core.serve(now, cost);
+                    self.queue.after(done - now, Event::Signed(node, job, combined));
+                }
+                Out::Timer(timer, after) => {
+                    self.number += 1;
+                    let number = self.number;
+                    self.nodes[usize::from(node)].timers.insert(timer, number);
+                    self.queue.after(after * 1_000, Event::Timer(node, timer, number));
+                }
+                Out::Cancel(timer) => drop(self.nodes[usize::from(node)].timers.remove(&timer)),
+                Out::Want(Want::State { base, .. }) => {
+                    // Another replica hands over what it has decided.
+                    let after = LINKS[0][2] * 1_000;
+                    self.queue.after(after, Event::Install(node, base));
+                }
+                Out::Decided { slot, batch } => {
+                    self.history.entry(slot).or_insert_with(|| batch.clone());
+                    self.nodes[usize::from(node)].decided.insert(slot, batch);
+                    self.execute(node);
+                }
+                Out::Returned(batch) => {
+                    for part in parts_of(&batch).collect::<Vec<_>>().into_iter().rev() {
+                        self.nodes[usize::from(node)].pool.push_front(part);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Notes what is ready to execute, in the order of heights.
+    fn execute(&mut self, node: u16) {
+        let now = self.queue.now();
+        loop {
+            let state = &mut self.nodes[usize::from(node)];
+            let slot = state.next;
+            let Some(batch) = state.decided.remove(&slot) else { return };
+            state.next += 1;
+            self.queue.after(0, Event::Executed(node, slot));
+            for part in batch.iter().flat_map(parts_of).collect::<Vec<_>>() {
+                self.nodes[usize::from(node)].mine.remove(&part);
+                let known = &mut self.parts[part as usize];
+                if known.origin == node && !known.ready {
+                    known.ready = true;
+                    self.series.note(known.sent, now, known.txs);
+                    if now >= self.setting.warm_up_ms * 1_000_000 {
+                        self.ready_txs += known.txs;
+                    }
+                }
+            }
+            self.tell_pending(node);
+        }
+    }
+
+    fn is_mute(&self, node: u16, message: &P::Msg) -> bool {
+        let Some(Blip::Leader { at_ms, views, .. }) = self.setting.blip else { return false };
+        let begun = self.queue.now() >= at_ms * 1_000_000;
+        node == 0 && begun && (self.given_up.len() as u64) < views && P::leads(message)
+    }
+
+    fn is_apart(&self, a: u16, b: u16) -> bool {
+        let Some(Blip::Halves { from_ms, until_ms }) = self.setting.blip else { return false };
+        let apart = (from_ms * 1_000_000..until_ms * 1_000_000).contains(&self.queue.now());
+        // Halves of the country: each has both replicas that are close to each other.
+        apart && (a % 4 < 2) != (b % 4 < 2)
+    }
+
+    /// Time for a message to leave and to arrive, in ns.
+    fn travel(&mut self, from: u16, to: u16, bytes: u64) -> u64 {
+        let (now, costs) = (self.queue.now(), self.setting.costs);
+        let left = self.nodes[usize::from(from)].egress.serve(now, bytes * 1_000_000_000 / costs.bandwidth);
+        let latency = LINKS[usize::from(from) % 4][usize::from(to) % 4] * 500;
+        left - now + latency
+    }
+
+    fn send(&mut self, from: u16, to: To, message: P::Msg) {
+        if self.is_mute(from, &message) {
+            self.held.push((to, message));
+            return;
+        }
+        if let Some(tenure) = P::gives_up(&message)
+            && !self.given_up.contains(&tenure)
+            && self
+                .setting
+                .blip
+                .is_none_or(|blip| !matches!(blip, Blip::Leader { at_ms, .. } if self.queue.now() < at_ms * 1_000_000))
+        {
+            self.given_up.push(tenure);
+            if std::env::var("DBG").is_ok() {
+                eprintln!("{} gives up {}/{} at {}", from, tenure >> 16, tenure & 0xffff, self.queue.now() / 1000000);
+            }
+            if let Some(Blip::Leader { views, late: true, .. }) = self.setting.blip
+                && self.given_up.len() as u64 >= views
+            {
+                std::mem::take(&mut self.held).into_iter().for_each(|(to, message)| self.send(0, to, message));
+            }
+        }
+        let costs = self.setting.costs;
+        let txs = self.txs(&P::batches(&message));
+        let bytes = 200 + 100 * P::signatures(&message, self.quorums) + txs * costs.tx_bytes;
+        // A leader that spreads data along with its block is slowed down by it.
+        let mut serial = 0;
+        if self.setting.order == Order::VanillaHotStuff && P::leads(&message) {
+            let now = self.queue.now();
+            serial = self.nodes[usize::from(from)].core.serve(now, txs * costs.block_tx_ns) - now;
+        }
+        let message = Arc::new(message);
+        let receivers: Vec<u16> = match to {
+            To::All => (0..self.setting.n as u16).filter(|to| *to != from).collect(),
+            To::One(to) => vec![to.0],
+        };
+        for to in receivers {
+            self.messages += 1;
+            self.bytes += bytes;
+            let after = self.travel(from, to, bytes);
+            if !self.is_apart(from, to) {
+                self.queue.after(serial + after, Event::Arrive(to, from, Arc::clone(&message)));
+            }
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let Setting { total_ms, warm_up_ms, .. } = self.setting;
+        let (begin, end) = (warm_up_ms * 1_000_000, total_ms * 1_000_000);
+        let measured = self.parts.iter().filter(|part| part.sent >= begin && part.sent + 1_000_000_000 < end);
+        let (mut sent, mut ready) = (0, 0);
+        for part in measured {
+            sent += part.txs;
+            ready += if part.ready { part.txs } else { 0 };
+        }
+        let seconds = self.series.seconds();
+        let (from, to) = ((warm_up_ms / 1_000) as usize, (total_ms / 1_000 - 1) as usize);
+        let window = seconds.get(from..to.min(seconds.len()).max(from)).unwrap_or_default();
+        let answered: u64 = window.iter().map(|second| second.answered).sum();
+        let waited: u128 = window.iter().map(|second| second.waited_ns).sum();
+        let whole = total_ms as f64 / 1_000.0;
+        let busiest = |of: fn(&Node<P>) -> u64| self.nodes.iter().map(of).max().unwrap_or(0) as f64 / end as f64;
+        Outcome {
+            tps: self.ready_txs as f64 / ((total_ms - warm_up_ms) as f64 / 1_000.0),
+            latency_ms: waited as f64 / 1e6 / answered.max(1) as f64,
+            answered: ready as f64 / f64::max(sent as f64, 1.0),
+            messages: self.messages as f64 / whole,
+            bytes: self.bytes as f64 / whole,
+            signatures: (self.made as f64 / whole, self.checked as f64 / whole),
+            busy: (busiest(|node| node.ingest.busy_ns), busiest(|node| node.core.busy_ns)),
+            views: self.given_up.len() as u64,
+            trace: self.trace,
+            series: self.series,
+        }
+    }
+}
+
+/// Parts that a batch names.
+fn parts_of(batch: &Batch) -> impl Iterator<Item = u32> + '_ {
+    batch.transactions().iter().filter_map(|entry| <[u8; 4]>::try_from(&entry[..]).ok()).map(u32::from_be_bytes)
+}
