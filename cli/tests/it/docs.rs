@@ -111,6 +111,8 @@ fn quoted_snippets_equal_their_source() {
     });
 }
 
+/// The pages quote the default build, which has `node`.
+#[cfg(feature = "node")]
 #[test]
 fn help_is_quoted_as_the_command_prints_it() {
     hold("help", |arguments| {

@@ -69,6 +69,12 @@ pub enum StoreError {
         /// Height of the block.
         height: u64,
     },
+    /// Another process has the store open.
+    #[error("{} is open in another process: stop that node, or choose another folder", path.display())]
+    Locked {
+        /// File of the index.
+        path: PathBuf,
+    },
     /// The index failed. It is derived: the node builds it anew if the file is gone.
     #[error("the index of blocks failed: {what}. Stop the node and delete {}; it is built anew", path.display())]
     Index {

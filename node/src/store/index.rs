@@ -5,8 +5,8 @@
 use super::{error::StoreError, record::Block};
 use phalanx::alloy::primitives::{Address, B256};
 use redb::{
-    Database, Durability, MultimapTableDefinition, ReadOnlyMultimapTable, ReadableDatabase as _, ReadableTable as _,
-    ReadableTableMetadata as _, TableDefinition, WriteTransaction,
+    Database, DatabaseError, Durability, MultimapTableDefinition, ReadOnlyMultimapTable, ReadableDatabase as _,
+    ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction,
 };
 use std::{
     collections::BTreeSet,
@@ -99,6 +99,7 @@ impl Index {
         if path.exists() {
             match Self::open_at(path).and_then(|index| index.check().map(|()| index)) {
                 Ok(index) => return Ok(index),
+                Err(locked @ StoreError::Locked { .. }) => return Err(locked),
                 Err(why) => {
                     tracing::warn!(path = %path.display(), %why, "the index of blocks is not sound: it is built anew");
                     std::fs::remove_file(path).map_err(StoreError::io(path))?;
@@ -120,10 +121,14 @@ impl Index {
     fn open_at(path: &Path) -> Result<Self, StoreError> {
         // A damaged file may make the database panic. It locks its file, so two nodes never share it.
         let open = || Database::builder().set_cache_size(CACHE).create(path);
-        let opened = catch_unwind(AssertUnwindSafe(open)).map_err(|_| "it panicked".to_owned());
-        let database = opened.and_then(|opened| opened.map_err(|error| error.to_string()));
-        let database = database.map_err(|what| StoreError::Index { path: path.to_owned(), what })?;
-        Ok(Self { path: path.to_owned(), database, pending: AtomicU64::new(0) })
+        let path = path.to_owned();
+        let database = match catch_unwind(AssertUnwindSafe(open)) {
+            Ok(Ok(database)) => database,
+            Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => return Err(StoreError::Locked { path }),
+            Ok(Err(error)) => return Err(StoreError::Index { path, what: error.to_string() }),
+            Err(_) => return Err(StoreError::Index { path, what: "it panicked".into() }),
+        };
+        Ok(Self { path, database, pending: AtomicU64::new(0) })
     }
 
     fn check(&self) -> Result<(), StoreError> {

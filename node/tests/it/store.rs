@@ -140,6 +140,11 @@ fn a_store_answers_as_filled_also_without_its_index() {
     compare(&open(&two, Some(59)).expect("built anew").0, &blocks);
     fs::write(two.join("index.redb"), b"no database").expect("written");
     compare(&open(&two, Some(59)).expect("built anew").0, &blocks);
+    let held = open(&two, Some(59)).expect("sound");
+    let refused = open(&two, Some(59)).expect_err("another process, or this one twice");
+    assert!(matches!(refused, StoreError::Locked { .. }), "{refused}");
+    drop(held);
+    compare(&open(&two, Some(59)).expect("sound").0, &blocks);
     let other = Identity { chain: 8, ..IDENTITY };
     let refused = BlockStore::open(&two, other, SMALL, Some(59)).expect_err("another chain");
     assert!(matches!(refused, StoreError::OtherChain { .. }), "{refused}");
