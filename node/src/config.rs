@@ -27,7 +27,7 @@ impl StorePlace {
     }
 }
 
-/// What a committed block survives.
+/// Faults that a committed block survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// A power cut.
@@ -116,7 +116,7 @@ pub struct NodeConfig {
     pub genesis: Genesis,
     /// Place of the data.
     pub store: StorePlace,
-    /// What a committed block survives.
+    /// Faults that a committed block survives.
     pub durability: Durability,
     /// Number of older states that can be read.
     pub history: usize,

@@ -1,6 +1,6 @@
 //! Production of blocks by the only producer of a chain: build from the pool, submit, commit, publish.
 //!
-//! One thread. A failure that may pass, as a full disk, is reported and tried again; the engine's own end is final.
+//! A thread of its own does all of it. A failure that may pass, as a full disk, is reported and tried again; the engine's own end is final.
 
 use crate::{chain::Chain, config::Production, error::NodeError, metrics::Metrics};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Number of blocks after which old segments are pruned.
 const PRUNE_EVERY: u64 = 256;
 
-/// What the producer is told.
+/// Message to the producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     /// A transaction waits.
@@ -56,7 +56,7 @@ pub(crate) struct Producer {
     ticket: u64,
 }
 
-/// Why a block was not made.
+/// Reason for which a block was not made.
 #[derive(Debug)]
 enum Missed {
     /// Another try may succeed.

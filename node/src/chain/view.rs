@@ -23,7 +23,7 @@ const BEHIND: usize = 256;
 /// A block that has become visible.
 pub(crate) type NewBlock = Arc<Block>;
 
-/// One chain: its rules, its blocks, its states.
+/// A chain: its rules, its blocks, its states.
 pub(crate) struct Chain {
     pub(crate) service: Service,
     pub(crate) store: Arc<BlockStore>,

@@ -1,4 +1,4 @@
-//! What all methods share: the chain, limits, filters, and how a request names a block and a state.
+//! Parts that all methods share: the chain, limits, filters, and how a request names a block and a state.
 
 use super::{args::BlockRef, error::RpcError, filters::Filters};
 use crate::{

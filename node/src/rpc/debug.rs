@@ -70,7 +70,7 @@ fn raw_block(block: &Block) -> Result<Bytes, RpcError> {
     Ok(out.into())
 }
 
-/// What the traces of a request may still record.
+/// Room that the traces of a request have left.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
     steps: u64,

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a filter follows, and where it stands.
+/// Subject of a filter, and its place there.
 #[derive(Clone, Debug)]
 pub(super) enum Follows {
     /// Logs of the blocks from `next` on.
@@ -53,7 +53,7 @@ impl Filters {
         Some(name)
     }
 
-    /// What a filter follows; `None` if it is not installed, or not any more.
+    /// Subject of a filter; `None` if it is not installed, or not any more.
     pub(super) fn get(&self, name: &str) -> Option<Follows> {
         let now = Instant::now();
         let mut installed = self.installed.lock();

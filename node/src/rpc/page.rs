@@ -23,7 +23,7 @@ const MAX_CONNECTIONS: usize = 16;
 /// Time that a client may take for its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the pages show.
+/// Content of the pages.
 #[derive(Debug)]
 pub(crate) struct Pages {
     pub(crate) chain: Arc<Chain>,

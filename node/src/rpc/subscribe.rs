@@ -24,7 +24,7 @@ const POOL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time that a client may take for one message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a client follows.
+/// Subject of a subscription.
 #[derive(Debug)]
 enum Kind {
     NewHeads,

@@ -38,7 +38,7 @@ const CHUNK: u64 = 4096;
 /// Memory of the index's cache, in bytes.
 const CACHE: usize = 64 << 20;
 
-/// What a block's logs are looked up by.
+/// Property that logs are looked up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// Any log.

@@ -21,7 +21,7 @@ enum Database {
     Rocks,
 }
 
-/// What a committed block survives.
+/// Faults that a committed block survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Survives {
     /// A power cut

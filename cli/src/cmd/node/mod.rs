@@ -47,7 +47,7 @@ impl NodeArgs {
     }
 }
 
-/// What a user needs to connect.
+/// Text that a user needs to connect.
 fn banner(node: &Node, chain: u64, accounts: &[DevAccount]) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
