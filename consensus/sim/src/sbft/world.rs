@@ -4,7 +4,11 @@ use super::{
     setting::{Outcome, Setting, Variant},
     subject::Subject,
 };
-use crate::{Rng, load::Line, queue::Queue, rng::mix};
+use crate::{
+    load::Line,
+    queue::Queue,
+    rng::{Rng, mix},
+};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rlp::Encodable as _;
 use phalanx_bft::{
