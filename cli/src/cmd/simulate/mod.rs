@@ -1,6 +1,8 @@
 //! `simulate zaptos`: latency of the pipeline for clients, in virtual time. Two runs of one seed print the same bytes, unless
-//! the real engine's work is measured. `simulate resilientdb` and `simulate sbft` have their own files.
+//! the real engine's work is measured. The others have a file each.
 
+mod compare;
+mod autobahn;
 mod resilientdb;
 mod sbft;
 mod table;
@@ -35,6 +37,10 @@ pub(crate) enum SimulateCommand {
     /// Throughput and latency of SBFT among hundreds of replicas, from PBFT up ("SBFT: a Scalable and Decentralized Trust
     /// Infrastructure")
     Sbft(sbft::SbftArgs),
+    /// Latency and recovery of Autobahn beside HotStuff, in the paper's four regions ("Autobahn: Seamless high speed BFT")
+    Autobahn(autobahn::AutobahnArgs),
+    /// Ordering protocols on one load, one topology and one fault
+    Compare(compare::CompareArgs),
 }
 
 impl SimulateCommand {
@@ -43,6 +49,8 @@ impl SimulateCommand {
             Self::Zaptos(args) => run(args, &ui::open()),
             Self::Resilientdb(args) => args.run(),
             Self::Sbft(args) => args.run(),
+            Self::Autobahn(args) => args.run(),
+            Self::Compare(args) => args.run(),
         }
     }
 }

@@ -1,0 +1,249 @@
+//! `simulate autobahn`: the evaluation of Autobahn against HotStuff in virtual time. Two runs print the same bytes.
+
+use crate::{exit, output, ui};
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use phalanx_lab::{
+    report::svg::{Line, Picture, lines},
+    result::SCHEMA,
+    ui::Ui,
+};
+use phalanx_sim::{
+    autobahn::{Figure, Outcome, Point, run},
+    resilientdb::{Comparison, Rule},
+};
+use serde_json::{Value, json};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+/// A figure of the paper's evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FigureName {
+    /// Latency over throughput
+    #[value(name = "5")]
+    Five,
+    /// 12 and 20 replicas
+    #[value(name = "6")]
+    Six,
+    /// Failed leaders, by second
+    #[value(name = "7")]
+    Seven,
+    /// A partition into halves, by second
+    #[value(name = "8")]
+    Eight,
+    /// Fast path, tips and form: numbers of the text
+    Ablation,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AutobahnArgs {
+    /// Figure to sweep, at the paper's settings; repeatable
+    #[arg(long = "figure", value_enum, required = true)]
+    figures: Vec<FigureName>,
+    /// Write the result as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+    /// Folder for plots and a CSV file of their points
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+/// A swept figure.
+struct Swept {
+    figure: Figure,
+    points: Vec<Point>,
+    outcomes: Vec<Outcome>,
+}
+
+impl AutobahnArgs {
+    /// Sweeps the figures and shows them.
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        let ui = ui::open();
+        let mut swept = Vec::new();
+        for name in &self.figures {
+            match sweep(Figure::ALL[*name as usize], &ui)? {
+                Some(figure) => swept.push(figure),
+                None => return Ok(exit::INTERRUPTED),
+            }
+        }
+        match &self.json {
+            Some(path) if path == Path::new("-") => output::json(path, &to_json(&swept))?,
+            path => {
+                output::print(&swept.iter().map(table).collect::<Vec<_>>().join("\n"))?;
+                path.as_ref().map_or(Ok(()), |path| output::json(path, &to_json(&swept)))?;
+            }
+        }
+        self.write_plots(&swept)?;
+        Ok(exit::OK)
+    }
+
+    fn write_plots(&self, swept: &[Swept]) -> anyhow::Result<()> {
+        let Some(dir) = &self.report else { return Ok(()) };
+        std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        let names = self.figures.iter().map(|name| crate::flags::word(*name));
+        let plots = names.zip(swept).map(|(name, swept)| (format!("autobahn-{name}.svg"), plot(swept).standalone()));
+        for (name, content) in plots.chain([("autobahn.csv".to_owned(), csv(swept))]) {
+            output::whole(&dir.join(name), content.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs all points of a figure; `None` if the user stopped it.
+fn sweep(figure: Figure, ui: &Ui) -> anyhow::Result<Option<Swept>> {
+    let points = figure.points();
+    let mut outcomes = Vec::new();
+    for point in &points {
+        if ui.stopped() {
+            return Ok(None);
+        }
+        ui.say(&format!("simulating {}, {} {}", figure.title().0, point.series, point.at));
+        outcomes.push(run(&point.setting).map_err(|what| anyhow::anyhow!("a setting is impossible: {what}"))?);
+    }
+    Ok(Some(Swept { figure, points, outcomes }))
+}
+
+/// Mean latency by second of submission, in s; `None` where nothing is ready.
+fn seconds(outcome: &Outcome) -> Vec<Option<f64>> {
+    outcome.series.seconds().iter().map(|second| second.latency_s()).collect()
+}
+
+/// Points of a figure, then the paper's numbers beside ours.
+fn table(swept: &Swept) -> String {
+    let (title, axis) = swept.figure.title();
+    let mut text = format!(
+        "{title}\n{:<20} {axis:>24} {:>9} {:>10} {:>7} {:>7} {:>8} {:>10}\n",
+        "", "tx/s", "latency ms", "ready", "busy", "views", "messages/s"
+    );
+    for (point, outcome) in swept.points.iter().zip(&swept.outcomes) {
+        let Outcome { tps, latency_ms, answered, busy, views, messages, .. } = outcome;
+        let at = if swept.figure.is_over_time() { String::new() } else { point.at.to_string() };
+        let _ = writeln!(
+            text,
+            "{:<20} {at:>24} {tps:>9.0} {latency_ms:>10.1} {:>6.1}% {:>6.0}% {views:>8} {messages:>10.0}",
+            point.series,
+            answered * 100.0,
+            busy.0.max(busy.1) * 100.0,
+        );
+        if swept.figure.is_over_time() {
+            let shown = seconds(outcome).into_iter().map(|latency| latency.map_or("-".into(), |s| format!("{s:.2}")));
+            let _ = writeln!(text, "    s by second: {}", shown.collect::<Vec<_>>().join(" "));
+        }
+    }
+    let _ = writeln!(text, "{:<56} {:>12} {:>12}", "", "paper", "ours");
+    for comparison in swept.figure.compare(&swept.outcomes) {
+        let Comparison { what, paper, ours, rule, reason } = comparison;
+        let verdict = match rule {
+            Rule::Fitted => "  fitted",
+            Rule::Input => "  input",
+            _ if comparison.agrees() => "",
+            _ => "  outside",
+        };
+        let colon = if reason.is_empty() { "" } else { ": " };
+        let sign = match rule {
+            Rule::AtLeast => "≥ ",
+            Rule::AtMost => "≤ ",
+            _ => "",
+        };
+        let paper = format!("{sign}{paper:.3}");
+        let _ = writeln!(text, "{what:<56} {paper:>12} {ours:>12.3}{verdict}{colon}{reason}");
+    }
+    text
+}
+
+/// Latency over the axis or over time, a line per series, the paper's beside ours where it prints one.
+fn plot(swept: &Swept) -> Picture {
+    let mut groups: Vec<String> = Vec::new();
+    let mut drawn: Vec<Line> = Vec::new();
+    let over_time = swept.figure.is_over_time();
+    for (point, outcome) in swept.points.iter().zip(&swept.outcomes) {
+        let mut add = |label: String, points: Vec<(f64, f64)>| {
+            let group = groups.iter().position(|known| *known == label).unwrap_or_else(|| {
+                groups.push(label.clone());
+                drawn.push(Line { label, group: groups.len() - 1, points: Vec::new() });
+                groups.len() - 1
+            });
+            drawn[group].points.extend(points);
+        };
+        if over_time {
+            let ours = (0..).map(f64::from).zip(seconds(outcome));
+            add(point.series.clone(), ours.filter_map(|(at, latency)| Some((at, latency? * 1000.0))).collect());
+            if point.paper.len() > 1 {
+                let begin = point.setting.blip.map_or(0, |blip| blip.begin_ms() / 1_000) as f64;
+                let paper = point.paper.iter().enumerate().map(|(at, s)| (begin + at as f64, s * 1000.0));
+                add(format!("{}, paper", point.series), paper.collect());
+            }
+        } else {
+            add(point.series.clone(), vec![(point.at, outcome.latency_ms)]);
+        }
+    }
+    let (title, axis) = swept.figure.title();
+    lines(title, "mean latency, ms", axis, &groups, &drawn)
+}
+
+fn csv(swept: &[Swept]) -> String {
+    let mut text = "figure,series,at,second,latency_ms,tps,ready\n".to_owned();
+    for swept in swept {
+        let figure = swept.figure.title().0;
+        for (point, outcome) in swept.points.iter().zip(&swept.outcomes) {
+            let Outcome { tps, latency_ms, answered, .. } = outcome;
+            let _ = writeln!(
+                text,
+                "\"{figure}\",\"{}\",{},,{latency_ms:.3},{tps:.0},{answered:.4}",
+                point.series, point.at
+            );
+            if swept.figure.is_over_time() {
+                for (second, latency) in seconds(outcome).into_iter().enumerate() {
+                    let latency = latency.map_or(String::new(), |s| format!("{:.3}", s * 1000.0));
+                    let _ = writeln!(text, "\"{figure}\",\"{}\",,{second},{latency},,", point.series);
+                }
+            }
+        }
+    }
+    text
+}
+
+fn to_json(swept: &[Swept]) -> Value {
+    let figures: Vec<Value> = swept
+        .iter()
+        .map(|swept| {
+            let points = swept.points.iter().zip(&swept.outcomes).map(|(point, outcome)| {
+                json!({
+                    "series": point.series, "at": point.at, "tps": outcome.tps, "latency_ms": outcome.latency_ms,
+                    "ready": outcome.answered, "views_given_up": outcome.views, "messages_per_second": outcome.messages,
+                    "seconds": seconds(outcome), "paper_seconds": point.paper,
+                    "trace_hash": format!("0x{:016x}", outcome.trace),
+                })
+            });
+            let compared = swept.figure.compare(&swept.outcomes).into_iter().map(|c| {
+                json!({
+                    "what": c.what, "paper": c.paper, "ours": c.ours, "rule": format!("{:?}", c.rule), "agrees": c.agrees(),
+                    "reason": c.reason,
+                })
+            });
+            json!({
+                "figure": swept.figure.title().0, "points": points.collect::<Vec<_>>(),
+                "compared": compared.collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    json!({ "schema": SCHEMA, "figures": figures })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_has_a_table_a_plot_and_the_papers_numbers() {
+        assert_eq!(FigureName::value_variants().len(), Figure::ALL.len());
+        let ui = ui::open();
+        let swept = sweep(Figure::Seven, &ui).expect("possible").expect("not stopped");
+        assert!(table(&swept).contains("hangover") && plot(&swept).standalone().contains("<svg"));
+        let value = to_json(core::slice::from_ref(&swept));
+        assert_eq!(value["figures"][0]["points"].as_array().map(Vec::len), Some(5));
+        assert!(csv(&[swept]).lines().count() > 100);
+    }
+}
