@@ -163,7 +163,7 @@ impl<P: Driven> World<P> {
         (batch_txs * n as u64 * 1_000_000_000 / tps).min(batch_ms * 1_000_000)
     }
 
-    fn note(&mut self, what: u64) {
+    const fn note(&mut self, what: u64) {
         self.trace = mix(self.trace ^ what ^ self.queue.now().rotate_left(17));
     }
 
