@@ -90,6 +90,22 @@ fn equal_settings_give_equal_traces_and_all_protocols_serve_all() {
     }
 }
 
+/// What clients sent before, during and after a fault is ready in the end.
+#[test]
+fn rotating_leaders_recover_from_a_failed_leader_and_from_a_partition() {
+    for order in [Order::Autobahn, Order::BatchedHotStuff, Order::VanillaHotStuff] {
+        for blip in
+            [Blip::Leader { at_ms: 5_000, views: 1, late: false }, Blip::Halves { from_ms: 5_000, until_ms: 10_000 }]
+        {
+            let (timeout_ms, fast_ms, blip) = (1_000, Some(200), Some(blip));
+            let setting = Setting { order, tps: 2_000, timeout_ms, fast_ms, blip, total_ms: 25_000, ..Setting::BASE };
+            let outcome = outcome(&setting);
+            println!("{order:?} {blip:?}: {:.4} ready, {:.1} ms", outcome.answered, outcome.latency_ms);
+            assert!(outcome.answered > 0.99, "{order:?} {blip:?}: {}", outcome.answered);
+        }
+    }
+}
+
 #[test]
 fn impossible_settings_are_named() {
     for broken in [
