@@ -1,19 +1,14 @@
-//! Decoding of transactions, and recovery of addresses from signatures.
+//! Decoding of transactions.
 
 use super::RecoverError;
 use crate::model::TooWide;
-use alloy_consensus::{
-    SignableTransaction, Signed, Transaction as _, TxEip4844, TxEip4844Variant, TxEnvelope, Typed2718 as _,
-    crypto::secp256k1::recover_signer_unchecked, transaction::RlpEcdsaDecodableTx,
-};
+use alloy_consensus::{Signed, TxEip4844, TxEip4844Variant, TxEnvelope, transaction::RlpEcdsaDecodableTx};
 use alloy_eips::{
     Encodable2718 as _,
     eip2718::{Eip2718Error, Eip2718Result},
     eip7594::BlobTransactionSidecarVariant,
-    eip7702::{RecoveredAuthority, RecoveredAuthorization, SignedAuthorization},
 };
-use alloy_primitives::{Address, B256, Signature, keccak256};
-use revm::{context::TxEnv, context_interface::either::Either};
+use alloy_primitives::{B256, keccak256};
 
 /// A decoded transaction, its signature unchecked.
 pub(super) enum Decoded {
@@ -96,49 +91,4 @@ pub(super) fn strip(
     let bytes = envelope.encoded_2718();
     let hash = keccak256(&bytes);
     Ok((envelope, bytes, hash))
-}
-
-/// Converts a transaction for revm, with sender and authorities from their signatures. The hard fork's rules decide
-/// whether `s` may be in the upper half.
-pub(super) fn signed(envelope: &TxEnvelope) -> Result<TxEnv, RecoverError> {
-    let caller = match envelope {
-        TxEnvelope::Legacy(signed) => signer(signed),
-        TxEnvelope::Eip2930(signed) => signer(signed),
-        TxEnvelope::Eip1559(signed) => signer(signed),
-        TxEnvelope::Eip4844(signed) => signer(signed),
-        TxEnvelope::Eip7702(signed) => signer(signed),
-    }?;
-    let authorizations = envelope.authorization_list().unwrap_or_default();
-    Ok(TxEnv {
-        tx_type: envelope.ty(),
-        caller,
-        gas_limit: envelope.gas_limit(),
-        gas_price: envelope.max_fee_per_gas(),
-        kind: envelope.kind(),
-        value: envelope.value(),
-        data: envelope.input().clone(),
-        nonce: envelope.nonce(),
-        chain_id: envelope.chain_id(),
-        access_list: envelope.access_list().cloned().unwrap_or_default(),
-        gas_priority_fee: envelope.max_priority_fee_per_gas(),
-        blob_hashes: envelope.blob_versioned_hashes().unwrap_or_default().to_vec(),
-        max_fee_per_blob_gas: envelope.max_fee_per_blob_gas().unwrap_or_default(),
-        authorization_list: authorizations.iter().map(|signed| Either::Right(authorized(signed))).collect(),
-    })
-}
-
-fn signer<T: SignableTransaction<Signature>>(signed: &Signed<T>) -> Result<Address, RecoverError> {
-    recover_signer_unchecked(signed.signature(), signed.signature_hash()).map_err(|_| RecoverError::Signature)
-}
-
-/// Recovers the authority of an authorization, by the same library as senders. An authorization without a valid
-/// signature is skipped when the transaction runs, and makes nothing invalid (EIP-7702).
-fn authorized(signed: &SignedAuthorization) -> RecoveredAuthorization {
-    let authority = signed
-        .signature()
-        .ok()
-        .filter(|signature| signature.normalize_s().is_none())
-        .and_then(|signature| recover_signer_unchecked(&signature, signed.signature_hash()).ok());
-    let authority = authority.map_or(RecoveredAuthority::Invalid, RecoveredAuthority::Valid);
-    RecoveredAuthorization::new_unchecked(signed.inner().clone(), authority)
 }

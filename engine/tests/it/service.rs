@@ -357,6 +357,26 @@ fn send(service: &Service, txs: &[Bytes]) {
     }
 }
 
+#[test]
+fn transactions_that_are_sent_together_end_as_one_by_one() {
+    let world = World::new();
+    let [single, together] =
+        ["single", "together"].map(|name| world.open_as(&world.folder.path().join(name), 1, ServiceConfig::default()));
+    let (single, together) = (single.expect("a service"), together.expect("a service"));
+    let mut txs = transfers(&world, 1, 12);
+    txs.insert(0, Bytes::from_static(b"none"));
+    txs.insert(5, txs[1].clone());
+    txs.push(txs[3].slice(..50));
+    let one_by_one: Vec<_> = txs.iter().map(|tx| format!("{:?}", single.send(tx))).collect();
+    let results = together.send_all(&txs).expect("a state");
+    assert_eq!(results.iter().filter(|result| result.is_err()).count(), 2);
+    assert_eq!(results.iter().map(|result| format!("{result:?}")).collect::<Vec<_>>(), one_by_one);
+    assert!(together.waiting() > 4 && together.waiting() == single.waiting());
+    let refused = together.send_all(&[&b"none"[..], &[]]).expect("a state");
+    assert!(refused.iter().all(|result| matches!(result, Err(SendError::Recover(_)))));
+    assert!(together.send_all::<Bytes>(&[]).expect("a state").is_empty());
+}
+
 fn request(parent: ExecId, height: u64, forced: Vec<Bytes>) -> BuildRequest {
     let env = *candidate(parent, height, vec![], TxPolicy::Strict).env();
     BuildRequest { parent, env, budget: Budget::UNLIMITED, forced, attributes: Bytes::new() }

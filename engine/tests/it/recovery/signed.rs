@@ -187,6 +187,68 @@ fn a_batch_equals_its_members_on_any_number_of_threads() {
     }
 }
 
+/// Senders and authorities of a batch are those of each transaction alone, with bad signatures beside good ones in any place.
+#[test]
+fn signatures_of_a_batch_have_no_influence_on_each_other() {
+    let seed = std::env::var("PHALANX_FUZZ_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (osaka, frontier) = (recovery(SpecId::OSAKA), recovery(SpecId::FRONTIER));
+    for _ in 0..12 {
+        let mut truth = Vec::new();
+        let batch: Vec<Bytes> = (0..rng.random_range(1..90))
+            .map(|nonce| {
+                let sender = key(rng.random_range(1..=254));
+                let list = (0..rng.random_range(0..6)).map(|_| authorization(key(rng.random_range(1..=254)), nonce));
+                let list: Vec<_> = list.collect();
+                let envelope: TxEnvelope = match rng.random_range(0..3) {
+                    0 if !list.is_empty() => {
+                        let tx = TxEip7702 {
+                            chain_id: 1,
+                            nonce,
+                            gas_limit: 300_000,
+                            authorization_list: list,
+                            ..Default::default()
+                        };
+                        sign(sender, tx).into()
+                    }
+                    1 => {
+                        let tx = TxLegacy { nonce, gas_price: 9, gas_limit: 21_000, to: to(), ..Default::default() };
+                        let signed = sign(sender, tx);
+                        // The mirror image has the same sender; r = 5 is of no point.
+                        let signature = match rng.random_range(0..3) {
+                            0 => mirrored(signed.signature()),
+                            1 => Signature::new(U256::from(5), U256::from(7), rng.random()),
+                            _ => *signed.signature(),
+                        };
+                        Signed::new_unhashed(signed.tx().clone(), signature).into()
+                    }
+                    _ => dynamic(nonce, Bytes::new()),
+                };
+                truth.push(envelope.recover_signer_unchecked().ok());
+                encoded(&envelope)
+            })
+            .collect();
+        for recovery in [&osaka, &frontier] {
+            let each = recovery.recover_each(Form::Block, &batch);
+            let alone: Vec<_> = batch.iter().map(|bytes| recovery.recover(Form::Block, bytes)).collect();
+            assert_eq!(format!("{each:?}"), format!("{alone:?}"), "seed {seed}");
+        }
+        for (tx, sender) in frontier.recover_each(Form::Block, &batch).into_iter().zip(truth) {
+            if let Ok(tx) = tx {
+                assert_eq!(Some(tx.sender()), sender, "seed {seed}");
+                let listed = tx.tx().authorization_list.len();
+                let authorities = tx.tx().authorization_list.iter().filter_map(|either| either.as_ref().right());
+                assert_eq!(authorities.filter(|recovered| recovered.authority().is_some()).count(), listed);
+            }
+        }
+        let plain = recover_all(&batch);
+        for (plain, tx) in plain.into_iter().zip(osaka.recover_each(Form::Block, &batch)) {
+            assert_eq!(plain.ok(), tx.ok().map(|tx| tx.tx().clone()), "seed {seed}");
+        }
+    }
+}
+
 /// For any bytes: no panic, and accepted bytes are the only encoding.
 #[test]
 fn damaged_bytes_are_refused_or_are_another_transaction() {
