@@ -67,6 +67,12 @@ store-nightly kills='2000' blocks='10000':
     PHALANX_KILLS={{ kills }} PHALANX_BLOCKS={{ blocks }} \
         cargo test --release -p phalanx-merkle --test it -- kill:: crash:: reading:: beside:: --nocapture
 
+# Ten thousand worlds of hosts with crashes, cuts and losses; so many kill -9 of real replicas; mutated frames.
+replicas-nightly worlds='10000' kills='50' frames='100000':
+    PHALANX_WORLDS={{ worlds }} cargo test --release -p phalanx-host --test it -- random_crashes --nocapture
+    PHALANX_KILLS={{ kills }} cargo test --release -p phalanx-cli --test it -- net::kills --nocapture
+    PHALANX_FUZZ={{ frames }} cargo test --release -p phalanx-net --lib -- mutated_frames --nocapture
+
 # Compares instruction counts of the hot kernels with benches/instructions.json. `just count renew` writes that file.
 count mode='check':
     cargo bench --workspace --bench instructions -- {{ mode }}

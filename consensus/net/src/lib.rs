@@ -4,13 +4,13 @@
 //!  clients ─► client input ─► batch × B ─┐                      ┌─► output, one per peer (delay, bandwidth, loss, cuts)
 //!                                        ▼                      │
 //!  peers ───► replica input, one per ─► worker: Node<E, Host<P>> ├─► log: group commit, compaction at checkpoints
-//!             peer: tag, decode           ▲        │            │
+//!             peer: tag, decode          ▲        │            │
 //!                                         │        └─► engine: execute, stage, commit on threads of its own
 //!                                         └─ durable, timers    └─► client output: one notice per committed block
 //! ```
 //!
-//! The threads are those of "Permissioned Blockchain Through the Looking Glass", section 4, with blocking I/O: one thread reads and
-//! one writes for each peer. The worker alone touches the protocol. Every queue is bounded: a slow worker slows its senders down,
+//! The threads are those of "Permissioned Blockchain Through the Looking Glass", section 4, with blocking I/O: one thread reads
+//! and one writes for each peer. The worker alone touches the protocol. Every queue is bounded: a slow worker slows its senders down,
 //! and a slow peer loses the oldest frames, which the protocol repeats.
 //!
 //! This crate is for measurements and fault tests on one machine or in one trusted network: frames are authenticated, not

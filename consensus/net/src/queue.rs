@@ -91,6 +91,15 @@ impl<T> Queue<T> {
         self.filled.notify_one();
     }
 
+    /// Drops all items, and counts them as dropped.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state.lock();
+        state.dropped += state.items.len() as u64;
+        state.items.clear();
+        state.bytes = 0;
+        self.emptied.notify_all();
+    }
+
     pub(crate) fn try_pop(&self) -> Option<T> {
         let mut state = self.state.lock();
         let item = state.pop()?;
@@ -187,6 +196,9 @@ mod tests {
             (2, Some('c'), Some('c'), Some('d'))
         );
         assert_eq!(queue.pop(Some(Instant::now())), Popped::TimedOut);
+        queue.push_over(1, 'e');
+        queue.clear();
+        assert!(queue.is_empty() && queue.dropped() == 3);
         queue.push_over(1, 'e');
         queue.close();
         queue.push_over(1, 'f');

@@ -28,7 +28,7 @@ impl Distances {
         })
     }
 
-    /// One-way delays in µs; empty for none.
+    /// Delays in one direction, in µs; empty for none.
     pub(crate) fn delays(&self, n: usize) -> Result<Vec<Vec<u64>>, Usage> {
         let rtt = |from: usize, to: usize, ms: f64| if from == to { 0 } else { (ms * 500.0).round() as u64 };
         match self {

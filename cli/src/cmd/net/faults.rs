@@ -12,7 +12,7 @@ pub(crate) enum Victim {
     Primary,
 }
 
-/// What happens to replicas.
+/// Kind of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Kill(Victim),
@@ -29,12 +29,12 @@ pub(crate) struct Fault {
     pub(crate) text: String,
 }
 
-/// One step of a fault.
+/// A step of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The fault with this number begins.
     Begin(usize),
-    /// It ends.
+    /// The fault with this number ends.
     End(usize),
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn steps(faults: &[Fault]) -> Vec<(Duration, Step)> {
     steps
 }
 
-/// What comes before the `@`, and the two times behind it.
+/// Text before the `@`, and the two times behind it.
 fn split(text: &str) -> Result<(&str, Duration, Duration), String> {
     let (what, times) = text.split_once('@').ok_or("the moment is missing: WHAT@AT+LENGTH, in seconds")?;
     let (at, length) = times.split_once('+').ok_or("the length is missing: WHAT@AT+LENGTH, in seconds")?;

@@ -17,7 +17,7 @@ struct Pending {
     sent_us: u64,
 }
 
-/// What became of the transactions that were due in one second.
+/// Transactions that were due in one second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Second {
     pub(crate) sent: u64,

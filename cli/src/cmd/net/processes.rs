@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Patience with a replica that starts: it may replay a long log.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running replica. Dropping it kills it.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct Process {
     child: Child,
     lines: Receiver<Value>,
     stderr: PathBuf,
+    began: Instant,
+    listens: bool,
     sender: Option<ClientSender>,
 }
 
@@ -35,40 +37,55 @@ impl Process {
         let mut command = Command::new(program);
         command.arg("replica").arg("--config").arg(config).args(["--index", &index.to_string(), "--control"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        // Ctrl-C is for this program: it stops its replicas in order.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut child = command.spawn().with_context(|| format!("starting replica {index}"))?;
         let (sender, lines) = channel();
         if let Some(stdout) = child.stdout.take() {
             thread::spawn(move || read(stdout, &sender));
         }
-        Ok(Self { child, lines, stderr, sender: None })
+        Ok(Self { child, lines, stderr, began: Instant::now(), listens: false, sender: None })
     }
 
-    /// Waits until the replica listens, and follows it from a height on.
+    /// Follows a replica from a height on, once it listens. Returns true when that has just begun.
+    ///
+    /// # Errors
+    /// The replica does not start.
     pub(crate) fn follow(
         &mut self,
         (index, address): (usize, SocketAddr),
         from: u64,
         replies: &Sender<(usize, Reply)>,
-    ) -> anyhow::Result<()> {
-        let end = Instant::now() + PATIENCE;
-        while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            if line.get("ready").is_some() {
-                let mut client = Client::connect(address, PATIENCE).context("connecting as a client")?;
-                let mut sender = client.sender()?;
-                sender.send(&Request::Follow(from))?;
-                self.sender = Some(sender);
-                let replies = replies.clone();
-                thread::spawn(move || {
-                    while let Ok(reply) = client.receive() {
-                        if replies.send((index, reply)).is_err() {
-                            return;
-                        }
-                    }
-                });
-                return Ok(());
-            }
+    ) -> anyhow::Result<bool> {
+        if self.listens {
+            return Ok(false);
         }
-        anyhow::bail!("replica {index} does not start: {}", self.last_words())
+        if !self.lines.try_iter().any(|line| line.get("ready").is_some()) {
+            if self.began.elapsed() > PATIENCE {
+                anyhow::bail!("replica {index} does not start: {}", self.last_words());
+            }
+            return Ok(false);
+        }
+        self.listens = true;
+        let mut client = Client::connect(address, PATIENCE).context("connecting as a client")?;
+        let mut sender = client.sender()?;
+        sender.send(&Request::Follow(from))?;
+        self.sender = Some(sender);
+        let replies = replies.clone();
+        thread::spawn(move || {
+            while let Ok(reply) = client.receive() {
+                if replies.send((index, reply)).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(true)
+    }
+
+    /// Returns true if the replica has begun to listen.
+    pub(crate) const fn listens(&self) -> bool {
+        self.listens
     }
 
     /// Sends a request. A replica that is gone takes none.

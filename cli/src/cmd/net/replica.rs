@@ -25,7 +25,8 @@ pub(crate) struct ReplicaArgs {
     /// Index of the replica, from 0
     #[arg(long)]
     index: u16,
-    /// Read commands from stdin, a line each: `cut holds|loses INDEX...`, `heal`, `status`, `stop`. The replica stops when stdin ends
+    /// Read commands from stdin, a line each: `cut holds|loses INDEX...`, `heal`, `status`, `stop`. The end of stdin stops the
+    /// replica
     #[arg(long)]
     control: bool,
 }

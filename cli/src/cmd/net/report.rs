@@ -48,7 +48,8 @@ impl Report {
             .iter()
             .map(|(second, of)| {
                 let mean = of.latency_us / of.confirmed.max(1);
-                json!({ "second": second, "sent": of.sent, "confirmed": of.confirmed, "mean_ms": ms(mean), "max_ms": ms(of.most_us) })
+                let (sent, confirmed) = (of.sent, of.confirmed);
+                json!({ "second": second, "sent": sent, "confirmed": confirmed, "mean_ms": ms(mean), "max_ms": ms(of.most_us) })
             })
             .collect();
         json!({

@@ -167,11 +167,15 @@ impl<'a> Run<'a> {
             last_answer: Duration::ZERO,
             interrupted: false,
         };
-        // All start at once, then each is waited for.
         for index in 0..args.n {
             run.replicas[index] = Some(run.spawn(index)?);
         }
-        (0..args.n).try_for_each(|index| run.follow(index))?;
+        while !run.replicas.iter().flatten().all(Process::listens) {
+            run.follow()?;
+            run.check_alive()?;
+            std::thread::sleep(TICK);
+        }
+        run.happened.clear();
         run.start = Instant::now();
         Ok(run)
     }
@@ -180,13 +184,24 @@ impl<'a> Run<'a> {
         Process::start(&self.config, index, self.dir.join(format!("replica-{index}.stderr")))
     }
 
-    /// Waits until a replica that was started listens.
-    fn follow(&mut self, index: usize) -> anyhow::Result<()> {
-        let (address, from) = (self.file.network.replicas[index].clients, self.audit.next(Index(index as u16)));
-        match &mut self.replicas[index] {
-            Some(process) => process.follow((index, address), from, &self.replies.0),
-            None => Ok(()),
+    /// Follows replicas that have begun to listen.
+    fn follow(&mut self) -> anyhow::Result<()> {
+        let mut began = false;
+        for (index, process) in self.replicas.iter_mut().enumerate() {
+            let Some(process) = process else { continue };
+            let (address, from) = (self.file.network.replicas[index].clients, self.audit.next(Index(index as u16)));
+            if process.follow((index, address), from, &self.replies.0)? {
+                began = true;
+                if !self.faults.is_empty() {
+                    let now = self.start.elapsed().as_secs_f64();
+                    self.happened.push(format!("replica {index} listens at {now:.2} s"));
+                }
+            }
         }
+        if began {
+            self.apply_cuts();
+        }
+        Ok(())
     }
 
     /// Drives clients and faults until everything is settled, or patience ends.
@@ -206,12 +221,13 @@ impl<'a> Run<'a> {
             let overdue = self.load.take_overdue(now.as_micros() as u64);
             self.send_all(overdue);
             self.listen()?;
-            self.check_alive()?;
-            let quiet = now > length && steps.peek().is_none();
             if ui.stopped() {
                 self.interrupted = true;
                 return Ok(());
             }
+            self.check_alive()?;
+            self.follow()?;
+            let quiet = now > length && steps.peek().is_none();
             if quiet && (self.is_settled() || now > end) {
                 return Ok(());
             }
@@ -231,7 +247,7 @@ impl<'a> Run<'a> {
         if txs.is_empty() {
             return;
         }
-        let up = |index: &usize| self.replicas[*index].is_some();
+        let up = |index: &usize| self.replicas[*index].as_ref().is_some_and(Process::listens);
         let to = Some(self.leader).filter(up).or_else(|| (0..self.args.n).find(up));
         if let Some(process) = to.and_then(|to| self.replicas[to].as_mut()) {
             process.send(&Request::Submit(txs));
@@ -297,10 +313,7 @@ impl<'a> Run<'a> {
             (Step::End(_), Kind::Kill(_)) => {
                 if let Some(index) = self.hit[number].take() {
                     self.replicas[index] = Some(self.spawn(index)?);
-                    self.follow(index)?;
-                    self.apply_cuts();
-                    let took = self.start.elapsed().as_secs_f64() - now;
-                    self.happened.push(format!("{text}: replica {index} restarted at {now:.2} s within {took:.2} s"));
+                    self.happened.push(format!("{text}: replica {index} started again at {now:.2} s"));
                 }
             }
             (Step::Begin(_), Kind::Partition(..)) => {

@@ -14,7 +14,7 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     thread,
     time::Duration,
@@ -37,34 +37,47 @@ pub(crate) struct Inputs<M> {
     pub(crate) refusals: Arc<Refusals>,
     stopped: AtomicBool,
     greeting: AtomicUsize,
-    /// The newest connection of each peer.
-    open: Mutex<BTreeMap<Index, TcpStream>>,
+    /// Number of connections that were let in.
+    entered: AtomicU64,
+    /// The newest connection of each peer, with its number.
+    open: Mutex<BTreeMap<Index, (u64, TcpStream)>>,
 }
 
 impl<M: Message + Send + 'static> Inputs<M> {
     pub(crate) fn new(n: usize, bell: Arc<Bell>, refusals: Arc<Refusals>) -> Self {
         let queues = (0..n).map(|_| Queue::new(MOST_FRAMES, MOST_BYTES)).collect();
-        let (stopped, greeting, open) = (AtomicBool::new(false), AtomicUsize::new(0), Mutex::default());
-        Self { queues, bell, refusals, stopped, greeting, open }
+        let (stopped, greeting, entered) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicU64::new(0));
+        Self { queues, bell, refusals, stopped, greeting, entered, open: Mutex::default() }
     }
 
     /// Ends all threads: the accepting one needs a last connection.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Relaxed);
         self.queues.iter().for_each(Queue::close);
-        for stream in self.open.lock().values() {
+        for (_, stream) in self.open.lock().values() {
             // A connection that is closed already is as good.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Makes the connection the peer's only one. Returns false if the replica has stopped.
-    fn enter(&self, peer: Index, stream: &TcpStream) -> bool {
-        let Ok(stream) = stream.try_clone() else { return false };
-        if let Some(before) = self.open.lock().insert(peer, stream) {
+    /// Makes the connection the peer's only one, and returns its number. `None` if the replica has stopped.
+    fn enter(&self, peer: Index, stream: &TcpStream) -> Option<u64> {
+        let stream = stream.try_clone().ok()?;
+        let number = self.entered.fetch_add(1, Relaxed);
+        if let Some((_, before)) = self.open.lock().insert(peer, (number, stream)) {
             let _ = before.shutdown(Shutdown::Both);
         }
-        !self.stopped.load(Relaxed)
+        (!self.stopped.load(Relaxed)).then_some(number)
+    }
+
+    /// Closes a connection for both ends, so that the peer dials again.
+    fn leave(&self, peer: Index, number: u64) {
+        let mut open = self.open.lock();
+        if open.get(&peer).is_some_and(|(newest, _)| *newest == number)
+            && let Some((_, stream)) = open.remove(&peer)
+        {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     fn greet(
@@ -127,9 +140,11 @@ pub(crate) fn listen<M: Message + Send + 'static>(
         let read = move || {
             let greeted = shared.greet(&mut stream, &identity, &instance);
             shared.greeting.fetch_sub(1, Relaxed);
-            let ended = greeted.and_then(|(peer, seal)| match shared.enter(peer, &stream) {
-                true => shared.read(peer, stream, seal, most),
-                false => Ok(()),
+            let ended = greeted.and_then(|(peer, seal)| {
+                let Some(number) = shared.enter(peer, &stream) else { return Ok(()) };
+                let read = shared.read(peer, stream, seal, most);
+                shared.leave(peer, number);
+                read
             });
             if let Err(refused) = ended {
                 shared.refusals.note(&refused);

@@ -18,7 +18,7 @@ pub enum Cut {
 /// Properties of a link in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// One-way delay, in µs.
+    /// Delay in one direction, in µs.
     pub delay_us: Micros,
     /// Bandwidth, in bytes per second; 0: unlimited.
     pub bandwidth: u64,

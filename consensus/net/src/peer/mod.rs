@@ -3,6 +3,8 @@
 mod input;
 mod output;
 mod link;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use input::{Inputs, listen};
 pub(crate) use link::LinkControl;

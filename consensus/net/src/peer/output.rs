@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Frames that wait for a peer, at most: a second of the fastest replica. The oldest go first, and the protocol repeats them.
+/// Frames that wait for a peer, at most: a second of the fastest replica. The oldest are dropped, and the protocol repeats them.
 const MOST_FRAMES: usize = 1 << 14;
 /// Length of the frames that wait for a peer, in bytes.
 const MOST_BYTES: usize = 64 << 20;
@@ -26,7 +26,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_m
 /// A frame with the time at which the worker queued it.
 pub(crate) type Queued = (Instant, Bytes);
 
-/// What the worker and the output thread share.
+/// State that the worker and the output thread share.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) queue: Queue<Queued>,
@@ -65,12 +65,8 @@ impl Connection {
         Ok(Self { stream: BufWriter::with_capacity(1 << 16, stream), seal })
     }
 
-    fn write(&mut self, body: &[u8], flush: bool) -> Result<(), Refused> {
-        write_frame(&mut self.stream, &mut self.seal, body)?;
-        if flush {
-            self.stream.flush()?;
-        }
-        Ok(())
+    fn write(&mut self, body: &[u8]) -> Result<(), Refused> {
+        write_frame(&mut self.stream, &mut self.seal, body)
     }
 }
 
@@ -86,14 +82,16 @@ pub(crate) fn send(
     let mut pacer = Pacer::new(seed);
     let mut connection: Option<Connection> = None;
     let mut pause = PAUSE.0;
-    while let Popped::Item((since, body)) = output.queue.pop(None) {
+    loop {
+        // Nothing written may wait for a later frame, which may be lost or never come.
+        if output.queue.is_empty() {
+            flush(&mut connection);
+        }
+        let Popped::Item((since, body)) = output.queue.pop(None) else { return };
         let Some(link) = output.link.open() else { return };
         let Some(due) = pacer.due(&link, since, body.len()) else { continue };
         if due > Instant::now() {
-            let flushed = connection.as_mut().is_none_or(|open| open.stream.flush().is_ok());
-            if !flushed {
-                connection = None;
-            }
+            flush(&mut connection);
             if !output.link.sleep(due) {
                 return;
             }
@@ -107,7 +105,8 @@ pub(crate) fn send(
                 }
                 Err(refused) => {
                     refusals.note(&refused);
-                    // The frame is lost; the queue drops what it has no room for meanwhile.
+                    // A peer that is away asks for what it misses when it is back; old frames would only delay the new ones.
+                    output.queue.clear();
                     if !output.link.sleep(Instant::now() + pause) {
                         return;
                     }
@@ -116,8 +115,15 @@ pub(crate) fn send(
                 }
             },
         };
-        if open.write(&body, output.queue.is_empty()).is_err() {
+        if open.write(&body).is_err() {
             connection = None;
         }
+    }
+}
+
+/// Hands what is written to the system. A connection that fails is dropped.
+fn flush(connection: &mut Option<Connection>) {
+    if connection.as_mut().is_some_and(|open| open.stream.flush().is_err()) {
+        *connection = None;
     }
 }

@@ -127,7 +127,7 @@ impl<P: Networked, E: Engine> Worker<P, E> {
             }
             active = true;
         }
-        self.serve_followers();
+        active |= self.serve_followers();
         if active {
             self.note_status();
         }
@@ -251,13 +251,20 @@ impl<P: Networked, E: Engine> Worker<P, E> {
         Some(alloy_rlp::encode(Reply::Block(notice)).into())
     }
 
-    /// Sends followers what they have not got, as far as their queues have room.
-    fn serve_followers(&mut self) {
-        self.followers.append(&mut self.shared.clients.follow.lock());
-        self.followers.retain(|follower| !follower.queue.is_closed());
+    /// Sends followers what they have not got, as far as their queues have room. Returns true if there is more to send.
+    fn serve_followers(&mut self) -> bool {
+        let new = core::mem::take(&mut *self.shared.clients.follow.lock());
+        self.followers.retain(|follower| {
+            // A client that follows anew follows once.
+            !follower.queue.is_closed() && !new.iter().any(|other| Arc::ptr_eq(&other.queue, &follower.queue))
+        });
+        self.followers.extend(new);
         let mut followers = core::mem::take(&mut self.followers);
+        let mut more = false;
         for follower in &mut followers {
-            while follower.next <= self.committed {
+            let end = self.committed.min(follower.next.saturating_add(BATCH as u64 - 1));
+            more |= end < self.committed;
+            while follower.next <= end {
                 let oldest = self.node.peek().base().slot + 1;
                 let at = follower.next.checked_sub(self.first_notice).and_then(|at| usize::try_from(at).ok());
                 let (reply, next) = match at.and_then(|at| self.notices.get(at)) {
@@ -270,12 +277,14 @@ impl<P: Networked, E: Engine> Worker<P, E> {
                     },
                 };
                 if !follower.queue.try_push(reply.len(), reply) {
+                    more = false;
                     break;
                 }
                 follower.next = next;
             }
         }
         self.followers = followers;
+        more
     }
 
     fn note_status(&self) {

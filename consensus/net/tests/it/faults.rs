@@ -1,9 +1,9 @@
 //! Stops, restarts, cuts, delays and losses: one result per height, every transaction settled, all at one state.
 
-use crate::kit::{Net, config};
+use crate::kit::{Net, PATIENCE, config, folder};
 use phalanx_bft::Index;
-use phalanx_net::{Authentication, Cut, Durability, Links};
-use std::time::Duration;
+use phalanx_net::{Authentication, Cut, Durability, Links, ReplicaError};
+use std::time::{Duration, Instant};
 
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -15,7 +15,7 @@ fn every_authentication_durability_and_number_of_batch_threads_orders() {
         (Authentication::Ed25519, Durability::Group, 1),
     ];
     for (authentication, durability, batch_threads) in cases {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder();
         let mut config = config(4, folder.path());
         (config.authentication, config.durability, config.batch_threads) = (authentication, durability, batch_threads);
         let mut net = Net::new(config);
@@ -31,7 +31,7 @@ fn every_authentication_durability_and_number_of_batch_threads_orders() {
 
 #[test]
 fn primary_and_backup_stop_under_load_and_come_back() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let mut net = Net::new(config(4, folder.path()));
     for victim in [0, 2, 1] {
         net.submit(60);
@@ -51,7 +51,7 @@ fn primary_and_backup_stop_under_load_and_come_back() {
 /// A replica that was away past several checkpoints fetches decided blocks; the log is replaced meanwhile.
 #[test]
 fn a_replica_that_was_away_past_checkpoints_catches_up() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let mut config = config(4, folder.path());
     (config.batch_txs, config.interval) = (1, 4);
     let mut net = Net::new(config);
@@ -74,7 +74,7 @@ fn a_replica_that_was_away_past_checkpoints_catches_up() {
 
 #[test]
 fn cuts_of_both_kinds_delays_and_losses_heal() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let mut config = config(4, folder.path());
     let row = |from: usize| (0..4).map(|to| if from == to { 0 } else { 2_000 }).collect();
     let delay_us = (0..4).map(row).collect();
@@ -98,7 +98,7 @@ fn cuts_of_both_kinds_delays_and_losses_heal() {
 /// All stop at once, and begin again from their logs.
 #[test]
 fn all_stop_and_start_again() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let mut net = Net::new(config(4, folder.path()));
     for _ in 0..3 {
         net.submit(50);
@@ -110,4 +110,27 @@ fn all_stop_and_start_again() {
         net.settle();
     }
     net.check();
+}
+
+/// A replica whose result differs from the certified one stops, says why, and stays down; the others go on.
+#[test]
+fn a_replica_with_a_wrong_result_stops_and_keeps_the_incident() {
+    let folder = folder();
+    let mut net = Net::new(config(4, folder.path()));
+    net.submit(20);
+    net.settle();
+    net.replicas[2].as_ref().expect("it runs").1.diverge_at(net.audit.settled() + 1);
+    net.submit(20);
+    let end = Instant::now() + PATIENCE;
+    while !net.replica(2).has_ended() {
+        assert!(Instant::now() < end, "{:?}", net.replica(2).status());
+        net.listen(Duration::from_millis(20));
+    }
+    let (replica, _) = net.replicas[2].take().expect("it ran");
+    assert!(matches!(replica.stop(), Err(ReplicaError::Halted(_))));
+    assert!(matches!(net.try_start(2), Err(ReplicaError::Incident { .. })));
+    let text = std::fs::read_to_string(net.config.replicas[2].dir.join("incident.txt")).expect("an incident");
+    assert!(text.contains("certificate"), "{text}");
+    net.submit(10);
+    net.settle();
 }

@@ -1,6 +1,6 @@
 //! Junk on every socket: connections are closed and counted, the network goes on.
 
-use crate::kit::{Net, config};
+use crate::kit::{Net, config, folder};
 use phalanx_net::{Client, Request};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -24,7 +24,7 @@ fn junk_is_refused_by_kind_and_harms_nothing() {
     let seed = std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let mut net = Net::new(config(4, folder.path()));
     net.submit(20);
     let member = net.config.replicas[1].clone();
@@ -55,7 +55,7 @@ fn junk_is_refused_by_kind_and_harms_nothing() {
 /// Connections that say nothing are bounded, and leave when they have said nothing for long.
 #[test]
 fn silent_connections_are_bounded() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let mut net = Net::new(config(4, folder.path()));
     net.submit(5);
     net.settle();

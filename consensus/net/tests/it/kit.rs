@@ -21,6 +21,12 @@ use std::{
 /// Patience of every test with the network, also on a machine whose disk and cores are busy otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
+/// A folder in memory where the system has one: these tests are about threads and sockets, and disks may be busy.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let shared = tempfile::tempdir_in("/dev/shm");
+    shared.or_else(|_| tempfile::tempdir()).expect("a folder")
+}
+
 fn free(count: usize) -> Vec<SocketAddr> {
     let bound: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
     bound.iter().map(|listener| listener.local_addr().expect("an address")).collect()

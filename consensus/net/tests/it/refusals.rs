@@ -1,12 +1,12 @@
 //! Configurations, keys and files that are wrong: a sentence, and nothing is started or changed.
 
-use crate::kit::{Net, config, keys, machine};
+use crate::kit::{Net, config, folder, keys, machine};
 use phalanx_net::{Links, NetConfig, Replica, ReplicaError};
 use phalanx_sim::model::Disk;
 use std::{fs, net::TcpListener};
 
 fn refusal(change: impl FnOnce(&mut NetConfig)) -> String {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let mut config = config(4, folder.path());
     change(&mut config);
     let replica =
@@ -35,7 +35,7 @@ fn wrong_configurations_are_refused_with_a_sentence() {
     for (sentence, expected) in cases {
         assert!(sentence.contains(expected), "{sentence}");
     }
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let config = config(4, folder.path());
     let of_seven = Replica::start(&config, keys(7)[1].clone(), folder.path(), machine(Disk::default()).1);
     assert!(matches!(of_seven, Err(ReplicaError::Count { keys: 7, replicas: 4 })));
@@ -47,7 +47,7 @@ fn wrong_configurations_are_refused_with_a_sentence() {
 
 #[test]
 fn damaged_logs_and_incidents_keep_a_replica_down() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder();
     let mut net = Net::new(config(4, folder.path()));
     net.submit(30);
     net.settle();

@@ -1,0 +1,150 @@
+//! Frames over a socket of the loopback: what is sent arrives once and in order, and what is mutated closes the connection.
+
+use super::*;
+use crate::{
+    config::Authentication,
+    queue::{Bell, Popped},
+    wire::{Identity, Refusals, dial, write_frame},
+};
+use alloy_primitives::{B256, Bytes};
+use phalanx_bft::{
+    Batch, Index,
+    pbft::{Decision, Fetch, Msg, PrePrepare, Status, Vote},
+};
+use phalanx_host::{Blocks, Filled, Frame, WantBlocks};
+use phalanx_keys::deal;
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use std::{
+    io::Read as _,
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+const INSTANCE: [u8; 32] = [7; 32];
+const MOST: usize = 1 << 20;
+
+fn identity(index: usize) -> Identity {
+    Identity::new(deal(4, &[3; 32]).expect("keys").swap_remove(index), Authentication::Mac).expect("keys")
+}
+
+/// Replica 0 that listens, and its address.
+fn listening() -> (Arc<Inputs<Msg>>, SocketAddr) {
+    let inputs = Arc::new(Inputs::new(4, Arc::new(Bell::default()), Arc::new(Refusals::default())));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let shared = Arc::clone(&inputs);
+    thread::spawn(move || listen(&listener, &shared, &identity(0), INSTANCE, MOST));
+    (inputs, address)
+}
+
+fn frames() -> Vec<Frame<Msg>> {
+    let digest = B256::repeat_byte(5);
+    let batch = Batch::new(1, Default::default(), vec![Bytes::from_static(b"one"), Bytes::from_static(b"two")]);
+    let vote = Vote { view: 3, slot: 9, digest };
+    let status = Status { view: 1, active: true, opened: 1, stable: 8, decided: 9 };
+    vec![
+        Frame::Protocol(Msg::PrePrepare(PrePrepare { view: 3, slot: 9, batch: batch.clone() })),
+        Frame::Protocol(Msg::Prepare(vote)),
+        Frame::Protocol(Msg::Commit(vote)),
+        Frame::Protocol(Msg::Fetch(Fetch { digest })),
+        Frame::Protocol(Msg::Fetched(batch.clone())),
+        Frame::Protocol(Msg::Status(status)),
+        Frame::Protocol(Msg::Decided(Decision { slot: 4, digest })),
+        Frame::WantBlocks(WantBlocks { from: 1, to: 8 }),
+        Frame::Blocks(Blocks {
+            from: 1,
+            batches: vec![Filled::new(Some(batch)), Filled::new(None)],
+            outcome: Bytes::new(),
+        }),
+        Frame::Request(Bytes::from_static(b"a transaction")),
+    ]
+}
+
+#[test]
+fn frames_arrive_in_order_over_a_slow_link() {
+    let (inputs, address) = listening();
+    let link = Link { delay_us: 20_000, bandwidth: 1_000_000, ..Link::default() };
+    let output = Arc::new(Output::new(LinkControl::new(link)));
+    let sender = Arc::clone(&output);
+    let thread = thread::spawn(move || {
+        send(&sender, address, &identity(2), &INSTANCE, (Index(0), 1), &Refusals::default());
+    });
+    let began = Instant::now();
+    let sent = frames();
+    sent.iter().for_each(|frame| output.push(alloy_rlp::encode(frame).into()));
+    for frame in &sent {
+        assert_eq!(inputs.queues[2].pop(Some(began + Duration::from_secs(60))), Popped::Item(frame.clone()));
+    }
+    assert!(began.elapsed() >= Duration::from_millis(20));
+    output.close();
+    thread.join().expect("no panic");
+    inputs.stop();
+}
+
+/// A replica with the right keys that sends mutated frames: each is a message or ends the connection.
+#[test]
+fn mutated_frames_of_a_replica_never_harm() {
+    let seed = std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(11);
+    let cases = std::env::var("PHALANX_FUZZ").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300u32);
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (inputs, address) = listening();
+    let whole: Vec<Vec<u8>> = frames().iter().map(alloy_rlp::encode).collect();
+    let liar = identity(3);
+    let mut connection: Option<(TcpStream, crate::wire::Seal)> = None;
+    for _ in 0..cases {
+        let (stream, seal) = connection.get_or_insert_with(|| {
+            let mut stream = TcpStream::connect(address).expect("it listens");
+            let seal = dial(&mut stream, &liar, &INSTANCE, Index(0)).expect("the keys are right");
+            (stream, seal)
+        });
+        let mut body = whole[rng.random_range(0..whole.len())].clone();
+        match rng.random_range(0..4) {
+            0 => body.truncate(rng.random_range(0..body.len())),
+            1 => body.push(rng.random()),
+            _ => {
+                let at = rng.random_range(0..body.len());
+                body[at] = rng.random();
+            }
+        }
+        // The connection may have been closed for the last frame.
+        let sent = write_frame(stream, seal, &body).is_ok();
+        stream.set_read_timeout(Some(Duration::from_millis(2))).expect("a socket");
+        let closed =
+            !sent || matches!(stream.read(&mut [0]), Ok(0)) || stream.take_error().is_ok_and(|error| error.is_some());
+        if closed {
+            connection = None;
+        }
+        while inputs.queues[3].try_pop().is_some() {}
+    }
+    let refused = inputs.refusals.counts();
+    assert!(refused.iter().any(|(kind, count)| *kind == "malformed" && *count > 10), "seed {seed}: {refused:?}");
+    assert!(refused.iter().all(|(kind, _)| *kind == "malformed"), "seed {seed}: {refused:?}");
+    inputs.stop();
+}
+
+/// Without the keys no greeting is answered, whichever replica is claimed.
+#[test]
+fn a_stranger_with_other_keys_is_not_let_in() {
+    let (inputs, address) = listening();
+    let strange = deal(4, &[4; 32]).expect("keys").swap_remove(1);
+    let stranger = Identity::new(strange, Authentication::Mac).expect("keys");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let greeted = dial(&mut stream, &stranger, &INSTANCE, Index(0));
+    assert!(matches!(greeted, Err(crate::Refused::Unproven)), "{greeted:?}");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let other = dial(&mut stream, &identity(1), &[8; 32], Index(0));
+    assert!(other.is_err(), "another network");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    assert!(dial(&mut stream, &identity(1), &INSTANCE, Index(2)).is_err(), "another replica");
+    let end = Instant::now() + Duration::from_secs(60);
+    while inputs.refusals.counts().len() < 2 && Instant::now() < end {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let kinds: Vec<&str> = inputs.refusals.counts().into_iter().map(|(kind, _)| kind).collect();
+    assert!(kinds.contains(&"other_instance") && kinds.contains(&"wrong_index"), "{kinds:?}");
+    inputs.stop();
+}
