@@ -5,7 +5,7 @@
 
 use crate::append::{
     HEAD, Link, Mark, Place, START, Tail, Unfit, Unopened, beginning, beside, frame, keep, length, link,
-    open_or_create, put_at, read_mark, sync_folder, unframe,
+    open_or_create, promise, put_at, read_mark, sync_folder, unframe,
 };
 use alloy_primitives::Bytes;
 use std::{
@@ -145,8 +145,7 @@ impl Wal {
         drop(reader);
         if sync == Sync::Always {
             // One of the marks may be damaged, or one behind.
-            let mark = Mark { height: groups, begin, end: place.at };
-            put_at(&file, Mark::page(groups), &mark.encode()).map_err(failed)?;
+            promise(&file, &Mark { height: groups, begin, end: place.at }).map_err(failed)?;
         }
         let wal =
             Self { file, path: path.clone(), sync, groups, end: place.at, link: place.after, torn, broken: false };
@@ -191,9 +190,14 @@ impl Wal {
     /// Replaces all records, at once after a crash.
     ///
     /// # Errors
-    /// [`WalError`]. The old file stays in its place, or the new one is whole.
+    /// [`WalError`]. The old file stays in its place, or the new one is whole; if it is unknown which, the log refuses all others
+    /// until it is opened again.
     pub fn replace(&mut self, records: &[Bytes]) -> Result<(), WalError> {
-        let failed = |source| WalError::Io { path: self.path.clone(), source };
+        if self.broken {
+            return Err(WalError::Broken { path: self.path.clone() });
+        }
+        let path = self.path.clone();
+        let failed = |source| WalError::Io { path: path.clone(), source };
         let new = beside(&self.path, ".next");
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new);
         let file = options.map_err(failed)?;
@@ -222,6 +226,8 @@ impl Wal {
             put_at(&next.file, Mark::page(mark.height), &mark.encode()).map_err(failed)?;
         }
         next.file.sync_all().map_err(failed)?;
+        // From here on it is unknown which of the two files a crash leaves: records appended to either may be lost.
+        self.broken = true;
         std::fs::rename(&new, &self.path).and_then(|()| sync_folder(&self.path)).map_err(failed)?;
         (next.sync, next.torn) = (self.sync, self.torn);
         *self = next;

@@ -6,8 +6,8 @@
 use super::{Journal, place};
 use crate::{
     append::{
-        HEAD, Link, Mark, Place, START, Tail, Unfit, Unopened, frame, keep, length, link, open_or_create, put_at,
-        read_at, read_mark, sync_folder, unframe,
+        HEAD, Link, Mark, Place, START, Tail, Unfit, Unopened, frame, keep, length, link, open_or_create, promise,
+        put_at, read_at, read_mark, sync_folder, unframe,
     },
     consensus::DecidedBlock,
 };
@@ -190,7 +190,7 @@ impl FileJournal {
             }
         };
         let journal = Self { file, path: path.clone(), records, torn, broken: false };
-        journal.put_mark().and_then(|()| journal.file.sync_all()).map_err(failed)?;
+        promise(&journal.file, &journal.records.mark()).map_err(failed)?;
         sync_folder(&path).map_err(failed)?;
         Ok(journal)
     }
