@@ -9,6 +9,10 @@ use super::{
 use crate::core::{Crypto, Out, Outs, Signed, Slot, Statement as _, To, View};
 use alloy_primitives::B256;
 
+/// Maximum number of view changes of a replica that are verified between two repetitions. Each may have two certificates per slot,
+/// and one that is dropped here comes again.
+const MOST_VERIFIED: u8 = 2;
+
 impl Sbft {
     /// Leaves the current view for `view`.
     pub(super) fn leave(&mut self, view: View, out: &mut Outs<Self>) {
@@ -79,7 +83,9 @@ impl Sbft {
     /// Returns true if a VIEW-CHANGE is newer than the known one and has the shape of a correct one.
     pub(super) fn wants_change(&self, change: &Signed<ViewChange>) -> bool {
         let known = self.changes.get(&change.signer).is_some_and(|known| known.body.view >= change.body.view);
+        let often = self.verified.get(&change.signer).is_some_and(|times| *times >= MOST_VERIFIED);
         !known
+            && !often
             && change.signer != self.me
             && is_member(change.signer, self.config.quorums.n())
             && change.body.is_well_formed(&self.config)
@@ -87,6 +93,7 @@ impl Sbft {
 
     pub(super) fn on_view_change(&mut self, change: Signed<ViewChange>, out: &mut Outs<Self>) {
         let view = change.body.view;
+        *self.verified.entry(change.signer).or_default() += 1;
         self.on_stable(change.body.stable.clone(), out);
         self.changes.insert(change.signer, change);
         // Behind f+1 replicas stands a correct one: its view is worth joining.
@@ -118,7 +125,6 @@ impl Sbft {
     /// Opens the view as its primary.
     pub(super) fn open_view(&mut self, signed: Signed<NewView>, out: &mut Outs<Self>) {
         if signed.body.view == self.view && self.phase == Phase::Changing {
-            out.push(Out::Send(To::All, Msg::NewView(signed.clone())));
             self.enter(signed, out);
         }
     }
@@ -142,22 +148,52 @@ impl Sbft {
         self.choice = self.chosen(&signed.body);
         self.end_view(out);
         self.restart_progress(out);
-        // In force before anything of the view is signed.
+        // In force before it leaves, and before anything of the view is signed.
         out.push(Out::Persist(Record::Entered(signed.clone())));
-        let from = signed.signer;
+        if signed.signer == self.me {
+            out.push(Out::Send(To::All, Msg::NewView(signed.clone())));
+        }
         self.opening = Some(signed);
         self.on_stable(self.choice.stable.clone(), out);
         self.next = self.choice.last().max(self.stable.checkpoint.slot) + 1;
-        let choice = core::mem::take(&mut self.choice);
-        let digests: Vec<(Slot, B256)> = choice.digests().filter(|(slot, _)| self.in_window(*slot)).collect();
-        let decisions = choice.slots.iter().filter_map(|(_, decision)| decision.clone()).collect::<Vec<_>>();
-        self.choice = choice;
-        for (slot, digest) in digests {
+        self.fill_window(out);
+        self.drop_unneeded();
+    }
+
+    /// Accepts the choices of the view that are in the window, and learns their decisions. Those above it follow when it moves on.
+    pub(super) fn fill_window(&mut self, out: &mut Outs<Self>) {
+        for (slot, digest) in self.due() {
             self.fill(slot, digest, out);
         }
+        let Some(from) = self.opening.as_ref().map(|opening| opening.signer).filter(|_| self.is_in_choice()) else {
+            return;
+        };
+        let proven = self.choice.slots.iter().filter_map(|(_, decision)| decision.as_ref());
+        let decisions: Vec<_> = proven.filter(|decision| self.wants_decision(decision)).cloned().collect();
         for decision in decisions {
             self.on_decision(from, decision, out);
         }
+    }
+
+    /// True if the replica is in the view that its choice belongs to.
+    fn is_in_choice(&self) -> bool {
+        self.phase == Phase::Active && self.opened() == self.view
+    }
+
+    /// Choices of the view in the window that are neither accepted nor being fetched.
+    pub(super) fn due(&self) -> Vec<(Slot, B256)> {
+        let open = |slot: &Slot| {
+            self.slots.get(slot).is_none_or(|state| {
+                state.accepted_in(self.view).is_none() && state.missing.is_none_or(|(of, _)| of != self.view)
+            })
+        };
+        let choices = self.choice.digests().filter(|(slot, _)| self.in_window(*slot) && open(slot));
+        choices.filter(|_| self.is_in_choice()).collect()
+    }
+
+    /// Drops batches that no slot names any longer: those of views that led nowhere.
+    pub(super) fn drop_unneeded(&mut self) {
+        self.batches.retain(|digest, _| self.slots.values().any(|state| state.needs(*digest)));
     }
 
     /// Choices of a NEW-VIEW.

@@ -93,21 +93,29 @@ pub(super) fn choose<'a>(config: &Config, changes: impl Iterator<Item = &'a View
     };
     let last = changes.clone().filter_map(reported).max().unwrap_or(0).min(*window.end());
     let mut slots: Vec<_> = (*window.start()..=last).map(|slot| batch(config, changes.clone(), slot)).collect();
-    // An invented report must not fill the window: free slots at the end stay free.
-    while slots.last().is_some_and(|(digest, decision)| *digest == NULL && decision.is_none()) {
+    // An invented report must not fill the window: free slots at the end stay free. A null filler that may be decided is no free
+    // slot: only what no report keeps is free.
+    let is_free = |chosen: &Option<(B256, Option<Decision>)>| {
+        #[cfg(feature = "mutations")]
+        if config.breaks(super::config::Mutation::FreedNull) {
+            return chosen.as_ref().is_none_or(|(digest, decision)| *digest == NULL && decision.is_none());
+        }
+        chosen.is_none()
+    };
+    while slots.last().is_some_and(is_free) {
         slots.pop();
     }
-    Choice { stable, slots }
+    Choice { stable, slots: slots.into_iter().map(|chosen| chosen.unwrap_or((NULL, None))).collect() }
 }
 
-/// The batch of one slot.
+/// The batch of one slot, `None` if the reports show that none was decided.
 fn batch<'a>(
     config: &Config,
     changes: impl Iterator<Item = &'a ViewChange> + Clone,
     slot: Slot,
-) -> (B256, Option<Decision>) {
+) -> Option<(B256, Option<Decision>)> {
     if let Some(decision) = changes.clone().find_map(|change| change.decided(slot)) {
-        return (decision.vote.digest, Some(decision.clone()));
+        return Some((decision.vote.digest, Some(decision.clone())));
     }
     let slow = changes.clone().filter_map(|change| change.prepared(slot)).map(|own| own.vote).max_by_key(|v| v.view);
     let mut fast = None;
@@ -131,14 +139,13 @@ fn batch<'a>(
             && let (Some(slow), Some((view, digest))) = (slow, fast)
             && view == slow.view
         {
-            return (digest, None);
+            return Some((digest, None));
         }
     }
     match (slow, fast) {
-        (Some(slow), Some((view, digest))) if view > slow.view => (digest, None),
-        (Some(slow), _) => (slow.digest, None),
-        (None, Some((_, digest))) => (digest, None),
-        (None, None) => (NULL, None),
+        (Some(slow), Some((view, digest))) if view > slow.view => Some((digest, None)),
+        (Some(slow), _) => Some((slow.digest, None)),
+        (None, fast) => fast.map(|(_, digest)| (digest, None)),
     }
 }
 

@@ -48,6 +48,9 @@ impl Sbft {
 
     pub(super) fn add_share(&mut self, now: Micros, from: Index, share: SignShare, out: &mut Outs<Self>) {
         let slot = share.vote.slot;
+        if self.banned.contains(from) {
+            return;
+        }
         let shares = &mut self.slots.entry(slot).or_default().collect.shares;
         // One vote per replica and view.
         if shares.get(&from).is_none_or(|known| known.vote.view < share.vote.view) {
@@ -58,6 +61,9 @@ impl Sbft {
 
     pub(super) fn add_commit(&mut self, now: Micros, from: Index, commit: CommitShare, out: &mut Outs<Self>) {
         let CommitShare { vote, share } = commit;
+        if self.banned.contains(from) {
+            return;
+        }
         let commits = &mut self.slots.entry(vote.slot).or_default().collect.commits;
         if commits.get(&from).is_none_or(|(known, _)| known.view < vote.view) {
             commits.insert(from, (vote, share));
@@ -155,7 +161,7 @@ impl Sbft {
         {
             *state.collect.step(step) = Progress::Due;
             if step == Step::Slow {
-                self.misses += 1;
+                self.misses = self.misses.saturating_add(1);
             }
             self.collect(now, slot, out);
         }

@@ -79,6 +79,8 @@ pub enum Mutation {
     FastFirst,
     /// The view change looks at slow certificates alone.
     SlowOnly,
+    /// The view change frees a last slot whose null filler may be decided.
+    FreedNull,
     /// The fast path needs only 2f+c+1 shares.
     FastAtSlow,
     /// A fast decision makes the slots win/4 below it stable, without a certificate, and others believe it.

@@ -2,6 +2,9 @@
 //!
 //! π needs f+1 shares and may have a single correct signer, which is enough for a client: the state is right. A checkpoint needs
 //! τ, so that f+c+1 correct replicas have the state before any drops the slots below.
+//!
+//! Shares of checkpoints are repeated, those of π are not: a client whose single answer is lost asks all replicas, and takes f+1
+//! equal answers.
 
 use super::{
     choose::is_checkpoint,
@@ -24,12 +27,18 @@ const MOST_SHARE_BYTES: usize = 256;
 pub(super) struct States {
     pub(super) shares: BTreeMap<Index, (B256, Bytes)>,
     own: Option<B256>,
+    /// State that a certificate names.
+    certified: Option<B256>,
     progress: Progress,
 }
 
 impl Sbft {
     /// Notes that a slot is executed and durable, and signs its state.
     pub(super) fn on_committed(&mut self, slot: Slot, digest: B256, out: &mut Outs<Self>) {
+        if self.proven_state(slot).is_some_and(|proven| proven != digest) {
+            out.push(Out::Conflict { slot });
+            return;
+        }
         if slot > self.committed {
             self.reached(slot, out);
         }
@@ -51,6 +60,14 @@ impl Sbft {
         }
     }
 
+    /// The state after a slot that a certificate or a checkpoint proves, as far as it is known.
+    fn proven_state(&self, slot: Slot) -> Option<B256> {
+        let checkpoints = [Some(&self.stable), self.certified.as_ref()].into_iter().flatten();
+        let checkpoint = checkpoints.map(|stable| stable.checkpoint).find(|own| own.slot == slot && slot > 0);
+        let certified = || self.states.get(&slot).and_then(|states| states.certified);
+        checkpoint.map(|checkpoint| checkpoint.digest).or_else(certified)
+    }
+
     /// Sends the own share of π to the execution collectors.
     pub(super) fn send_state(&mut self, share: StateShare, out: &mut Outs<Self>) {
         let executors: Vec<Index> = self.config.executors(share.slot).collect();
@@ -70,7 +87,7 @@ impl Sbft {
 
     fn add_state(&mut self, from: Index, share: StateShare, out: &mut Outs<Self>) {
         let StateShare { slot, digest, share } = share;
-        if !self.in_window(slot) {
+        if !self.in_window(slot) || self.banned.contains(from) {
             return;
         }
         self.states.entry(slot).or_default().shares.entry(from).or_insert((digest, share));
@@ -135,7 +152,7 @@ impl Sbft {
         if states.progress == Progress::Waiting {
             out.push(Out::Cancel(Timer::State(slot)));
         }
-        states.progress = Progress::Done;
+        (states.progress, states.certified) = (Progress::Done, Some(digest));
         out.push(Out::Certificate { slot, digest, signature, answers: false });
         #[cfg(feature = "mutations")]
         if self.config.breaks(super::Mutation::StableByState) {
@@ -218,10 +235,16 @@ impl Sbft {
 
     /// Takes a proven checkpoint: the window moves on once its slots are decided, or its state is fetched.
     pub(super) fn on_stable(&mut self, stable: Stable, out: &mut Outs<Self>) {
-        if self.wants_stable(&stable) {
-            self.certified = Some(stable);
-            self.settle(out);
+        if !self.wants_stable(&stable) {
+            return;
         }
+        let Checkpoint { slot, digest } = stable.checkpoint;
+        if self.states.get(&slot).and_then(|states| states.own).is_some_and(|own| own != digest) {
+            out.push(Out::Conflict { slot });
+            return;
+        }
+        self.certified = Some(stable);
+        self.settle(out);
     }
 
     /// Moves the window to the proven checkpoint, if its slots are decided.
@@ -244,13 +267,15 @@ impl Sbft {
         for state in self.slots.range(..=slot).filter(|(_, state)| state.own.help_runs) {
             out.push(Out::Cancel(Timer::Help(*state.0)));
         }
-        self.advance_window(stable);
+        self.move_window(stable);
+        self.drop_unneeded();
         self.extend_decided(slot, out);
         out.push(Out::Stable { base, proof });
+        self.fill_window(out);
     }
 
-    /// Moves the window, without effects.
-    pub(super) fn advance_window(&mut self, stable: Stable) {
+    /// Moves the window, without effects. Batches stay.
+    pub(super) fn move_window(&mut self, stable: Stable) {
         let slot = stable.checkpoint.slot;
         self.stable = stable;
         if self.certified.as_ref().is_some_and(|known| known.checkpoint.slot <= slot) {
@@ -258,7 +283,6 @@ impl Sbft {
         }
         self.slots = self.slots.split_off(&(slot + 1));
         self.states = self.states.split_off(&(slot + 1));
-        self.batches.retain(|digest, _| self.slots.values().any(|state| state.needs(*digest)));
         self.checkpoints.values_mut().for_each(|known| known.retain(|of, _| *of > slot));
         self.checkpoints.retain(|_, known| !known.is_empty());
         self.next = self.next.max(slot + 1);

@@ -425,8 +425,14 @@ impl Message for Msg {
 pub enum Record {
     /// A batch that this replica may have to vouch for. Before any other record that names it.
     Batch(Batch),
-    /// The proposal that this replica made or accepted. Before PRE-PREPARE or SIGN-SHARE.
-    Accepted(Vote),
+    /// The batch that this replica has accepted. Before PRE-PREPARE or SIGN-SHARE.
+    Accepted {
+        /// The vote.
+        vote: Vote,
+        /// Signature of the view's primary under its proposal, empty for a choice of a NEW-VIEW. A primary that comes back
+        /// repeats its proposal, and a backup proves that the primary has made another one.
+        signature: Bytes,
+    },
     /// τ over a vote, the order vote. Before COMMIT.
     Prepared(Certificate),
     /// A decision. Before its execution is reported.

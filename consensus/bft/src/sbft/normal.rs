@@ -53,15 +53,18 @@ impl Sbft {
             return;
         }
         let state = self.slots.entry(vote.slot).or_default();
-        if state.accepted_in(vote.view).is_some() {
+        if let Some(first) = state.proposed().cloned() {
             // Another batch in the slot: the primary has signed both.
-            if let Some(first) = state.signed.clone() {
+            if first.body != proposal.signed.body {
                 self.accuse([first, proposal.signed], out);
             }
             return;
         }
+        if state.accepted_in(vote.view).is_some() {
+            return;
+        }
         if self.hold {
-            state.held.get_or_insert_with(|| Box::new(proposal));
+            state.held = Some(Box::new(proposal));
             return;
         }
         state.signed = Some(proposal.signed);
@@ -92,7 +95,9 @@ impl Sbft {
         let state = self.slots.entry(slot).or_default();
         state.accepted = Some((view, digest));
         state.missing = None;
-        out.push(Out::Persist(Record::Accepted(vote)));
+        let signed = state.signed.as_ref().filter(|signed| signed.body.0 == vote);
+        let signature = signed.map(|signed| signed.signature.clone()).unwrap_or_default();
+        out.push(Out::Persist(Record::Accepted { vote, signature }));
         out.push(Out::Proposed { slot, view, batch: self.batches.get(&digest).cloned() });
         self.ask_for_shares(vote, fast, out);
         let early = self.slots.get_mut(&slot).and_then(|state| state.early.take());
@@ -132,7 +137,7 @@ impl Sbft {
             state.own.help_runs = true;
             out.push(Out::Timer(Timer::Help(vote.slot), self.config.help));
         }
-        if collectors.contains(&self.me) && !self.banned.contains(self.me) {
+        if collectors.contains(&self.me) {
             self.add_share(now, self.me, own, out);
         }
     }
@@ -217,19 +222,24 @@ impl Sbft {
             Some(_) => return,
         }
         state.prepared = Some(certificate.clone());
-        #[cfg(feature = "mutations")]
-        let late = self.config.breaks(super::Mutation::ShareBeforeDurable);
-        #[cfg(not(feature = "mutations"))]
-        let late = false;
-        if !late {
-            out.push(Out::Persist(Record::Prepared(certificate.clone())));
+        if !self.shares_before_durable() {
+            out.push(Out::Persist(Record::Prepared(certificate)));
+            out.push(Out::OrderVoted { slot, view });
         }
-        out.push(Out::OrderVoted { slot, view });
         let bytes = Prepared(vote).signed_bytes(self.config.domain);
         self.work(Job::Commit(vote, from), Crypto::Share { group: Group::Slow, bytes }, out);
-        if late {
-            out.push(Out::Persist(Record::Prepared(certificate)));
-        }
+    }
+
+    /// True if a rule is broken on purpose: COMMIT leaves before its record is durable.
+    #[cfg(feature = "mutations")]
+    fn shares_before_durable(&self) -> bool {
+        self.config.breaks(super::Mutation::ShareBeforeDurable)
+    }
+
+    #[cfg(not(feature = "mutations"))]
+    #[expect(clippy::unused_self, reason = "the tests break a rule here")]
+    const fn shares_before_durable(&self) -> bool {
+        false
     }
 
     /// COMMIT: to the collectors, and to the one that sent the certificate.
@@ -253,7 +263,12 @@ impl Sbft {
         }
         let commit = CommitShare { vote, share };
         self.to_collectors(&collectors, &Msg::Commit(commit.clone()), out);
-        if collectors.contains(&self.me) && !self.banned.contains(self.me) {
+        if self.shares_before_durable() {
+            let prepared = self.slots.get(&vote.slot).and_then(|state| state.prepared.clone());
+            out.extend(prepared.map(|certificate| Out::Persist(Record::Prepared(certificate))));
+            out.push(Out::OrderVoted { slot: vote.slot, view: vote.view });
+        }
+        if collectors.contains(&self.me) {
             self.add_commit(now, self.me, commit, out);
         }
     }
@@ -338,7 +353,6 @@ impl Sbft {
             && first.signer == self.config.primary(a.view)
             && a.view == self.view
             && self.phase == Phase::Active
-            && !self.accused.contains(first.signer)
     }
 
     /// A primary that signs two batches in a slot loses its view.
@@ -350,12 +364,12 @@ impl Sbft {
 
     fn accuse(&mut self, both: [Signed<Proposal>; 2], out: &mut Outs<Self>) {
         let against = both[0].signer;
-        if !self.accused.insert(against) {
-            return;
+        // One proof of a replica's guilt is enough for the host; each view that it leads is left.
+        if self.accused.insert(against) {
+            let mut proof = alloy_rlp::encode(&both[0]);
+            proof.extend(alloy_rlp::encode(&both[1]));
+            out.push(Out::Evidence { against, proof: proof.into() });
         }
-        let mut proof = alloy_rlp::encode(&both[0]);
-        proof.extend(alloy_rlp::encode(&both[1]));
-        out.push(Out::Evidence { against, proof: proof.into() });
         let view: View = both[0].body.0.view;
         out.push(Out::Send(To::All, Msg::Equivocation(Box::new(both))));
         if view == self.view && self.phase == Phase::Active {

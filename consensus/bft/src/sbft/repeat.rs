@@ -15,6 +15,7 @@ const MOST_REPEATED: usize = 32;
 impl Sbft {
     /// Repeats what others may have missed, and asks for what this replica misses.
     pub(super) fn repeat(&mut self, out: &mut Outs<Self>) {
+        self.verified.clear();
         out.push(Out::Send(To::All, Msg::Status(self.status())));
         if self.phase == Phase::Changing
             && let Some(own) = self.changes.get(&self.me).filter(|own| own.body.view == self.view)

@@ -91,11 +91,12 @@ pub struct Sbft {
     /// Shares over executed states, and over checkpoints by replica and slot.
     pub(super) states: BTreeMap<Slot, States>,
     pub(super) checkpoints: BTreeMap<Index, BTreeMap<Slot, StateShare>>,
-    /// Replicas that evidence is known against, and those whose shares were wrong.
+    /// Replicas that the host has evidence against, and those whose shares were wrong.
     pub(super) accused: ReplicaSet,
     pub(super) banned: ReplicaSet,
-    /// Newest view change of each replica.
+    /// Newest view change of each replica, and how many of each were verified since the last repetition.
     pub(super) changes: BTreeMap<Index, Signed<ViewChange>>,
+    pub(super) verified: BTreeMap<Index, u8>,
     /// Newest NEW-VIEW that was entered, and its choices.
     pub(super) opening: Option<Signed<NewView>>,
     pub(super) choice: Choice,
@@ -448,9 +449,10 @@ impl Sbft {
             && proposal.batch.bytes() <= self.config.batch_bytes
             && self.in_window(vote.slot)
             && vote.slot > self.filled()
-            // A second proposal of the slot is news as evidence only, and once.
-            && self.slots.get(&vote.slot).and_then(|state| state.accepted_in(vote.view)).is_none_or(|digest| {
-                digest != vote.digest && !self.accused.contains(proposal.signed.signer)
+            // A second proposal of the slot is news as evidence only.
+            && self.slots.get(&vote.slot).is_none_or(|state| match state.proposed() {
+                Some(first) => first.body.0 != vote,
+                None => state.accepted_in(vote.view).is_none(),
             })
     }
 

@@ -3,11 +3,11 @@
 use super::{
     choose::Choice,
     config::Config,
-    message::{Prepared, Record, Stable, Vote},
+    message::{Msg, PrePrepare, Prepared, Proposal, Record, Stable, Vote},
     replica::{Job, Phase, Sbft},
     slots::SlotState,
 };
-use crate::core::{Base, Budgets, Crypto, Group, Index, Out, Outs, ReplicaSet, Slot, Statement as _};
+use crate::core::{Base, Budgets, Crypto, Group, Index, NULL, Out, Outs, ReplicaSet, Signed, Slot, Statement as _, To};
 use alloy_primitives::B256;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -35,6 +35,7 @@ impl Sbft {
             accused: ReplicaSet::default(),
             banned: ReplicaSet::default(),
             changes: BTreeMap::new(),
+            verified: BTreeMap::new(),
             opening: None,
             choice: Choice::default(),
             jobs: BTreeMap::new(),
@@ -61,10 +62,13 @@ impl Sbft {
         let stable = self.stable.checkpoint.slot;
         match record {
             Record::Batch(batch) => drop(self.batches.insert(batch.digest(), batch.clone())),
-            Record::Accepted(Vote { view, slot, digest }) if *slot > stable => {
-                let state = self.slots.entry(*slot).or_default();
-                state.accepted = Some((*view, *digest));
-                state.missing = state.missing.filter(|(due, _)| due != view);
+            Record::Accepted { vote, signature } if vote.slot > stable => {
+                let signer = self.config.primary(vote.view);
+                let signed = Signed { signer, signature: signature.clone(), body: Proposal(*vote) };
+                let state = self.slots.entry(vote.slot).or_default();
+                state.accepted = Some((vote.view, vote.digest));
+                // Of the current view: what ends a view drops it.
+                state.signed = (!signature.is_empty()).then_some(signed);
             }
             Record::Prepared(certificate) if certificate.vote.slot > stable => {
                 self.slots.entry(certificate.vote.slot).or_default().prepared = Some(certificate.clone());
@@ -82,10 +86,10 @@ impl Sbft {
                 self.slots.values_mut().for_each(SlotState::end_view);
                 self.choice = self.chosen(&opening.body);
                 self.opening = Some(opening.clone());
-                self.restore_choices();
             }
-            Record::Stable(stable) => self.advance_window(stable.clone()),
-            Record::Accepted(_) | Record::Prepared(_) | Record::Decided(_) => {}
+            // Batches stay until all records are read: the slots that name them may follow.
+            Record::Stable(stable) => self.move_window(stable.clone()),
+            Record::Accepted { .. } | Record::Prepared(_) | Record::Decided(_) => {}
         }
     }
 
@@ -97,28 +101,41 @@ impl Sbft {
             return;
         }
         let view = self.view;
-        let chosen: Vec<(Slot, B256)> = self.choice.digests().filter(|(slot, _)| self.in_window(*slot)).collect();
-        let decisions = self.choice.slots.iter().filter_map(|(_, decision)| decision.clone()).collect::<Vec<_>>();
-        for (slot, digest) in chosen {
-            let state = self.slots.entry(slot).or_default();
-            if state.accepted_in(view).is_none() {
-                state.missing = Some((view, digest));
-            }
+        for (slot, digest) in self.due() {
+            self.slots.entry(slot).or_default().missing = Some((view, digest));
         }
-        for decision in decisions {
+        for decision in self.choice.slots.iter().filter_map(|(_, decision)| decision.as_ref()) {
             if let Some(state) = self.slots.get_mut(&decision.vote.slot)
                 && state.decided.is_none()
             {
+                state.learned = Some(decision.clone());
+            }
+        }
+    }
+
+    /// Fetches anew what slots name and the log does not have: a batch that is not at hand is no null filler.
+    fn demote_absent(&mut self) {
+        let view = self.view;
+        let active = self.phase == Phase::Active;
+        let batches = &self.batches;
+        let absent = |digest: B256| digest != NULL && !batches.contains_key(&digest);
+        for state in self.slots.range_mut(self.committed + 1..).map(|(_, state)| state) {
+            if let Some(decision) = state.decided.take_if(|decision| absent(decision.vote.digest)) {
                 state.learned = Some(decision);
+            }
+            if let Some(digest) = state.accepted_in(view).filter(|digest| active && absent(*digest)) {
+                state.missing = Some((view, digest));
             }
         }
     }
 
     /// Finds the place to go on at.
     fn find_place(&mut self) {
+        self.restore_choices();
+        self.demote_absent();
         // A number is never used twice: every proposal is logged before it leaves.
         self.next = self.first_free();
-        self.batches.retain(|digest, _| self.slots.values().any(|state| state.needs(*digest)));
+        self.drop_unneeded();
         self.decided = self.decided.max(self.stable.checkpoint.slot);
         while self.slots.get(&(self.decided + 1)).is_some_and(|state| state.decided.is_some()) {
             self.decided += 1;
@@ -127,14 +144,19 @@ impl Sbft {
 
     /// Records that restore this state: what [`Sbft::restored`] reads back.
     pub(super) fn records(&self) -> Vec<Record> {
-        let mut records: Vec<Record> = self.batches.values().cloned().map(Record::Batch).collect();
+        let mut records = Vec::new();
         if self.stable.checkpoint.slot > 0 {
             records.push(Record::Stable(self.stable.clone()));
         }
+        records.extend(self.batches.values().cloned().map(Record::Batch));
         records.extend(self.opening.iter().cloned().map(Record::Entered));
         for (slot, state) in &self.slots {
-            let vote = |(view, digest)| Vote { view, slot: *slot, digest };
-            records.extend(state.accepted.map(vote).map(Record::Accepted));
+            if let Some((view, digest)) = state.accepted {
+                let vote = Vote { view, slot: *slot, digest };
+                let signed = state.signed.as_ref().filter(|signed| signed.body.0 == vote);
+                let signature = signed.map(|signed| signed.signature.clone()).unwrap_or_default();
+                records.push(Record::Accepted { vote, signature });
+            }
             records.extend(state.prepared.clone().map(Record::Prepared));
             records.extend(state.decided.clone().map(Record::Decided));
         }
@@ -149,7 +171,7 @@ impl Sbft {
         let view = self.view;
         let active = self.phase == Phase::Active;
         for (slot, state) in self.slots.range(self.committed + 1..) {
-            if let Some((of, digest)) = state.accepted {
+            if let Some((of, digest)) = state.accepted.filter(|(_, digest)| self.has(*digest)) {
                 out.push(Out::Proposed { slot: *slot, view: of, batch: self.batches.get(&digest).cloned() });
             }
             if state.prepared_in(view).is_some() {
@@ -162,7 +184,7 @@ impl Sbft {
         }
         // Shares are not in the log: they are made anew.
         let signed = |(slot, state): (&Slot, &SlotState)| {
-            let digest = state.accepted_in(view)?;
+            let digest = state.accepted_in(view).filter(|_| state.missing.is_none())?;
             Some((Vote { view, slot: *slot, digest }, state.prepared_in(view).map(|own| own.vote)))
         };
         let votes: Vec<_> = self.slots.iter().filter_map(signed).filter(|_| active).collect();
@@ -176,6 +198,7 @@ impl Sbft {
                 self.work(Job::Commit(vote, collector), Crypto::Share { group: Group::Slow, bytes }, out);
             }
         }
+        self.repeat_proposals(out);
         self.fill_missing(out);
         let learned: Vec<Slot> =
             self.slots.iter().filter(|(_, state)| state.learned.is_some()).map(|(slot, _)| *slot).collect();
@@ -185,5 +208,20 @@ impl Sbft {
         }
         self.repeat(out);
         self.set_timers(out);
+    }
+
+    /// Repeats proposals that a crash may have kept from the others. Their numbers are used: nothing else can fill them.
+    fn repeat_proposals(&self, out: &mut Outs<Self>) {
+        if self.phase != Phase::Active || self.config.primary(self.view) != self.me {
+            return;
+        }
+        for state in self.slots.range(self.decided + 1..).map(|(_, state)| state) {
+            if let Some(signed) = &state.signed
+                && let Some(batch) = self.batches.get(&signed.body.0.digest)
+            {
+                let proposal = PrePrepare { signed: signed.clone(), batch: batch.clone() };
+                out.push(Out::Send(To::All, Msg::PrePrepare(proposal)));
+            }
+        }
     }
 }

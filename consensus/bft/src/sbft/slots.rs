@@ -132,6 +132,11 @@ impl SlotState {
         self.prepared.as_ref().filter(|own| own.vote.view == view)
     }
 
+    /// The proposal of the current view that was accepted or waits for the pipeline, as its primary has signed it.
+    pub(super) fn proposed(&self) -> Option<&Signed<super::message::Proposal>> {
+        self.signed.as_ref().or_else(|| self.held.as_ref().map(|held| &held.signed))
+    }
+
     /// Forgets what belongs to the view that ends.
     pub(super) fn end_view(&mut self) {
         (self.held, self.missing, self.early, self.signed) = (None, None, None, None);

@@ -103,7 +103,9 @@ enum Event<P: Protocol> {
 struct Node<P: Protocol> {
     replica: Option<P>,
     epoch: u64,
+    /// Log that a restart reads, and every record that was ever durable.
     durable: Vec<P::Record>,
+    written: Vec<P::Record>,
     /// Record that is being written, and the effects behind it.
     writing: Option<P::Record>,
     outbox: VecDeque<Out<P>>,
@@ -118,6 +120,13 @@ struct Node<P: Protocol> {
     /// Batches that clients want, by arrival.
     pool: Vec<(u64, Batch)>,
     arrived: u64,
+}
+
+impl<P: Protocol> Node<P> {
+    fn write(&mut self, record: P::Record) {
+        self.durable.push(record.clone());
+        self.written.push(record);
+    }
 }
 
 /// Checks that hold over all replicas and times.
@@ -166,6 +175,7 @@ impl<P: Subject> Net<P> {
             replica: None,
             epoch: 0,
             durable: Vec::new(),
+            written: Vec::new(),
             writing: None,
             outbox: VecDeque::new(),
             busy: false,
@@ -283,7 +293,7 @@ impl<P: Subject> Net<P> {
                 if self.nodes[node].epoch == epoch
                     && let Some(record) = self.nodes[node].writing.take()
                 {
-                    self.nodes[node].durable.push(record);
+                    self.nodes[node].write(record);
                     self.effects(node, Vec::new());
                     self.after(node);
                 }
@@ -342,7 +352,7 @@ impl<P: Subject> Net<P> {
             && let Some(effect) = self.nodes[node].outbox.pop_front()
         {
             match effect {
-                Out::Persist(record) if self.setup.persist == 0 => self.nodes[node].durable.push(record),
+                Out::Persist(record) if self.setup.persist == 0 => self.nodes[node].write(record),
                 Out::Persist(record) => {
                     self.nodes[node].writing = Some(record);
                     let epoch = self.nodes[node].epoch;
@@ -390,7 +400,7 @@ impl<P: Subject> Net<P> {
             Out::OrderVoted { slot, view } => {
                 self.ledger.order_votes += 1;
                 if correct {
-                    let durable = self.nodes[node].durable.iter().any(|record| P::locks(record, view, slot, None));
+                    let durable = self.nodes[node].written.iter().any(|record| P::locks(record, view, slot, None));
                     self.ledger
                         .must(durable, || format!("{me} announced an order vote in slot {slot} that is not durable"));
                 }
@@ -398,7 +408,21 @@ impl<P: Subject> Net<P> {
             Out::Want(Want::State { base, .. }) => self.install(node, base),
             Out::Evidence { .. } => self.ledger.evidence += 1,
             Out::Certificate { slot, digest, answers, .. } => self.certified(node, slot, digest, answers),
-            Out::Returned(_) | Out::Proposed { .. } | Out::Stable { .. } => {}
+            Out::Stable { .. } => self.compact(node),
+            Out::Returned(_) | Out::Proposed { .. } => {}
+        }
+    }
+
+    /// Replaces the log by the journal of the present state, which includes the records that still wait, as a host does.
+    fn compact(&mut self, node: usize) {
+        let state = &mut self.nodes[node];
+        let Some(replica) = &state.replica else { return };
+        state.durable = replica.journal();
+        for effect in std::mem::take(&mut state.outbox) {
+            match effect {
+                Out::Persist(record) => state.written.push(record),
+                other => state.outbox.push_back(other),
+            }
         }
     }
 
@@ -451,7 +475,7 @@ impl<P: Subject> Net<P> {
             if kind == 2 {
                 let locks = |record: &P::Record| P::locks(record, view, slot, Some(digest));
                 let state = &self.nodes[node];
-                let durable = state.durable.iter().any(locks) || state.outcomes.contains_key(&slot);
+                let durable = state.written.iter().any(locks) || state.outcomes.contains_key(&slot);
                 self.ledger.must(durable, || format!("{me} sent {vote:?}, which is not durable"));
             }
         }

@@ -1,4 +1,4 @@
-//! Every reachable state of one slot with one Byzantine replica, on the real state machine.
+//! Reachable states of one slot with one Byzantine replica, on the real state machine: every one, or the first ones up to a limit.
 //!
 //! The correct replicas are the real ones. The Byzantine replica, wherever it sits, signs everything at any time, proposes any
 //! batch to any replica as a primary, and reports anything in a view change. Correct primaries propose a batch of their own where
@@ -20,7 +20,7 @@ use phalanx_bft::{
     sbft::{Config, Msg, Mutation, NewView, PrePrepare, Proposal, Record, Sbft, Timer, ViewChange, Vote},
 };
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashSet, VecDeque},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
 };
@@ -34,6 +34,9 @@ struct Search {
     batches: [Batch; 2],
     /// Crashes of correct replicas in one history.
     crashes: usize,
+    /// Batch of slot 2 that the Byzantine primary of view 0 has shown to a single replica, and that no other ever gets. A view
+    /// change that keeps it fills the slot with the null filler, if that is empty.
+    lost: Option<Batch>,
 }
 
 #[derive(Clone)]
@@ -58,12 +61,23 @@ enum Sent {
 impl Search {
     fn new(n: usize, byzantine: u16, views: View, mutation: Option<Mutation>) -> Self {
         let config = Config { mutation, ..Config::new(Quorums::new(n, 1).expect("a legal size"), Domain::default()) };
-        Self { config: Arc::new(config), byzantine, views, batches: [batch(1), batch(2)], crashes: 0 }
+        Self { config: Arc::new(config), byzantine, views, batches: [batch(1), batch(2)], crashes: 0, lost: None }
     }
 
     const fn with_crashes(mut self, crashes: usize) -> Self {
         self.crashes = crashes;
         self
+    }
+
+    fn with_lost_batch(mut self) -> Self {
+        assert_eq!(self.byzantine, 0, "the primary of view 0 proposes it");
+        self.lost = Some(batch(3));
+        self
+    }
+
+    /// The accepted vote for the lost batch.
+    fn lost_vote(&self) -> Option<Vote> {
+        self.lost.as_ref().map(|batch| Vote { view: 0, slot: SLOT + 1, digest: batch.digest() })
     }
 
     fn n(&self) -> usize {
@@ -82,6 +96,13 @@ impl Search {
         };
         for node in (0..n).filter(|node| *node != usize::from(self.byzantine)) {
             self.start(&mut state, node);
+        }
+        if let (Some(vote), Some(batch)) = (self.lost_vote(), self.lost.clone()) {
+            let message = trusted(Msg::PrePrepare(PrePrepare { signed: signed(0, Proposal(vote)), batch }));
+            let mut out = Vec::new();
+            let replica = Arc::make_mut(state.replicas[1].as_mut().expect("a correct replica"));
+            replica.on_message(0, Index(0), message, &mut out);
+            self.note(&mut state, 1, out);
         }
         state
     }
@@ -111,6 +132,20 @@ impl Search {
         if !counts(&replica) {
             return Vec::new();
         }
+        // Signatures are made at once. What follows from them comes behind what is due already.
+        let mut due = VecDeque::from(core::mem::take(&mut out));
+        let mut kept = Vec::new();
+        while let Some(effect) = due.pop_front() {
+            let Out::Work { job, crypto } = effect else {
+                out.push(effect);
+                continue;
+            };
+            let mut more = Vec::new();
+            replica.on_input(0, work(Index(node as u16), job, crypto, false), &mut more);
+            due.extend(more);
+            // A collector keeps its own share to itself.
+            kept.push((out.len(), shares(&replica)));
+        }
         let mut states = Vec::new();
         if state.crashes < self.crashes {
             let ends = (0..out.len()).filter(|at| matches!(out[*at], Out::Persist(_))).chain([out.len()]);
@@ -125,6 +160,8 @@ impl Search {
                         _ => {}
                     }
                 }
+                let made = kept.iter().filter(|(at, _)| *at <= end).flat_map(|(_, own)| own);
+                crashed.sent[node].extend(made.copied());
                 self.start(&mut crashed, node);
                 states.push(crashed);
             }
@@ -150,9 +187,11 @@ impl Search {
                 }
                 Out::Send(_, Msg::NewView(opening)) => state.openings.push(Arc::new(opening)),
                 Out::Send(_, Msg::Fetch(digest)) => {
+                    // The lost batch stays lost.
                     let known = self.batches.iter().find(|batch| batch.digest() == digest);
-                    let fetched = trusted(Msg::Fetched(known.expect("only known batches are chosen").clone()));
-                    replica.on_message(0, Index(u16::from(node == 0)), fetched, &mut more);
+                    if let Some(fetched) = known.map(|batch| trusted(Msg::Fetched(batch.clone()))) {
+                        replica.on_message(0, Index(u16::from(node == 0)), fetched, &mut more);
+                    }
                 }
                 Out::Send(_, message) => keep(&mut state.sent[node], &message),
                 Out::Work { job, crypto } => replica.on_input(0, work(me, job, crypto, false), &mut more),
@@ -213,6 +252,9 @@ impl Search {
         let mut accepted = vec![Vec::new()];
         for batch in &self.batches {
             accepted.extend((0..view).map(|view| vec![Vote { view, slot: SLOT, digest: batch.digest() }]));
+        }
+        if let Some(lost) = self.lost_vote() {
+            accepted.extend(accepted.clone().into_iter().map(|first| [first, vec![lost]].concat()));
         }
         let mut prepared = vec![Vec::new()];
         let known = self.certificates(state).into_iter().filter(|vote| vote.view < view);
@@ -334,6 +376,7 @@ impl Search {
                 if let Some(replica) = &state.replicas[node] {
                     (replica.view(), replica.is_active(), replica.opened()).hash(&mut hasher);
                     (replica.accepted_vote(SLOT), replica.prepared_views(SLOT)).hash(&mut hasher);
+                    replica.accepted_vote(SLOT + 1).hash(&mut hasher);
                     replica.free_slot().hash(&mut hasher);
                 }
                 if self.crashes > 0 {
@@ -357,7 +400,11 @@ impl Search {
         let mut stack = vec![self.initial()];
         let (mut decided, mut next) = (0, Vec::new());
         while let Some(state) = stack.pop() {
-            if visited.len() >= most || !visited.insert(self.key(&state)) {
+            if visited.len() >= most {
+                println!("{} states and more: the search ends before all are visited", visited.len());
+                return (visited.len(), decided, false);
+            }
+            if !visited.insert(self.key(&state)) {
                 continue;
             }
             let able = self.decidable(&state);
@@ -382,14 +429,16 @@ fn shares(replica: &Sbft) -> Vec<Sent> {
 /// Keeps a proposal or share that was sent.
 fn keep(sent: &mut BTreeSet<Sent>, message: &Msg) {
     match message {
-        Msg::PrePrepare(proposal) => {
+        Msg::PrePrepare(proposal) if proposal.signed.body.0.slot == SLOT => {
             let vote = proposal.signed.body.0;
             sent.insert(Sent::Proposal(vote.view, vote.digest));
         }
-        Msg::SignShare(share) => {
+        Msg::SignShare(share) if share.vote.slot == SLOT => {
             sent.insert(Sent::Share(share.vote.view, share.vote.digest, !share.fast.is_empty()));
         }
-        Msg::Commit(share) => drop(sent.insert(Sent::Commit(share.vote.view, share.vote.digest))),
+        Msg::Commit(share) if share.vote.slot == SLOT => {
+            sent.insert(Sent::Commit(share.vote.view, share.vote.digest));
+        }
         _ => {}
     }
 }
@@ -443,6 +492,25 @@ fn the_search_finds_each_rule_that_is_dropped() {
         println!("n = {n}, {mutation:?}: found with Byzantine {found:?}");
         assert!(found.is_some(), "{mutation:?} is not noticed");
     }
+}
+
+/// A null filler below a batch that only one replica has: decided, it stays.
+#[test]
+fn no_reachable_state_decides_beside_a_null_filler() {
+    let search = |mutation| Search::new(4, 0, 2, mutation).with_lost_batch();
+    let (states, decided, broken) = search(None).run(most(20_000));
+    println!("a lost batch: {states} states, {decided} with a decision");
+    assert!(!broken && decided > 0);
+    assert!(search(Some(Mutation::FreedNull)).run(400_000).2, "a null filler that is freed is not noticed");
+}
+
+/// The search with crashes notices a COMMIT that leaves before its record is durable.
+#[test]
+fn a_crash_finds_a_share_that_is_not_durable() {
+    let mutation = Some(Mutation::ShareBeforeDurable);
+    let found = (0..4).find(|byzantine| Search::new(4, *byzantine, 1, mutation).with_crashes(1).run(100_000).2);
+    println!("{mutation:?}: found with Byzantine {found:?}");
+    assert!(found.is_some(), "a share that is not durable is not noticed");
 }
 
 #[test]

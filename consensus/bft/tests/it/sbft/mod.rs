@@ -3,6 +3,8 @@
 mod golden;
 mod safety;
 mod attacks;
+mod choices;
+mod restarts;
 mod exhaustive;
 mod fuzz;
 mod lab;
