@@ -38,6 +38,10 @@ impl Recovery {
         if chain.len() - at < self.window {
             return Err(Ignored::TooRecent);
         }
+        // Entries from the floor on may be current, and sentinels that are missing would not be counted.
+        if chain[0].first_sn > shape.floor.max(self.params.sentinels.count()) {
+            return Err(Ignored::Pruned);
+        }
         let damaged = || Ignored::Damaged("it does not lead to its root".into());
         let tree = Tree::from_image(self.params, shape, tree).ok_or_else(damaged)?;
         if tree.root() != root {

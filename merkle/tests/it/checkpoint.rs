@@ -329,3 +329,38 @@ fn a_sync_that_fails_for_a_checkpoint_ends_the_handle() {
     let height = store.height();
     assert!(height.map_or(0, |height| height + 1) >= written.roots.len() as u64, "{height:?}");
 }
+
+/// A checkpoint may be older than what was pruned: between the two a process ends, or a reader opens the store. All other keys are
+/// in every block here, so only sentinels are missing.
+#[test]
+fn a_checkpoint_whose_entries_were_pruned_is_not_used() {
+    use crate::common::life::{config, copy};
+    let home = tempfile::tempdir().expect("a directory");
+    let (dir, image) = (home.path().join("store"), home.path().join("image"));
+    let at =
+        |dir: &std::path::Path| config("file", dir, phalanx_merkle::Durability::Async).with_checkpoint_bytes(1 << 14);
+    let mut store = Store::open(at(&dir)).expect("a store");
+    let (mut checkpoints, mut pruned): (Vec<Vec<u8>>, u64) = (Vec::new(), 0);
+    for height in 0..600u64 {
+        let mut delta = Delta::new();
+        (0..24u64).for_each(|key| delta.put(&key.to_be_bytes(), &(height * 1000 + key).to_be_bytes()));
+        let prepared = store.prepare(delta, height).expect("a block");
+        store.commit(prepared).expect("a block");
+        let found = std::fs::read(dir.join("checkpoint")).unwrap_or_default();
+        if !found.is_empty() && checkpoints.last() != Some(&found) {
+            checkpoints.push(found);
+        }
+        if height % 10 == 9 && store.prune().expect("a prune") > 0 {
+            pruned += 1;
+            for earlier in checkpoints.iter().rev().take(8) {
+                copy(&dir, &image);
+                std::fs::write(image.join("checkpoint"), earlier).expect("a write");
+                let found = Store::open(at(&image).with_access(phalanx_merkle::Access::Read));
+                let found = found.unwrap_or_else(|error| panic!("height {height}: {error}"));
+                assert_eq!((found.height(), found.root()), (Some(height), store.root()), "{:?}", found.opened());
+                std::fs::remove_dir_all(&image).expect("the copy");
+            }
+        }
+    }
+    assert!(pruned > 3 && checkpoints.len() > 3, "{pruned} prunes, {} checkpoints", checkpoints.len());
+}

@@ -3,7 +3,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -126,14 +126,27 @@ impl Segment {
     }
 }
 
-/// Opens all segments of a log. A segment that is pruned meanwhile, by a node that runs, is no damage.
+/// Opens all segments of a log. A segment that is pruned meanwhile, by a node that runs, is no damage: those before it are gone as
+/// well, and the promise says where the log begins.
 ///
 /// # Errors
 /// Errors of [`Segment::open`].
 pub(super) fn open_segments(dir: &Path, params: &Params, marks: &Marks, writes: bool) -> Result<Vec<Segment>, Error> {
     const TRIES: u32 = 16;
     let open = || -> Result<Vec<Segment>, Error> {
-        numbers(dir)?.into_iter().map(|number| Segment::open(dir, number, params, marks, writes)).collect()
+        let mut opened = Vec::new();
+        for number in numbers(dir)?.into_iter().rev() {
+            match Segment::open(dir, number, params, marks, writes) {
+                Err(Error::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && !writes && !opened.is_empty() =>
+                {
+                    break;
+                }
+                segment => opened.push(segment?),
+            }
+        }
+        opened.reverse();
+        Ok(opened)
     };
     for _ in 1..TRIES {
         match open() {

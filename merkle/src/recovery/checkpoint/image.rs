@@ -46,6 +46,9 @@ pub enum Ignored {
     /// The checkpoint's block does not lead to the tip, or the log ends before it.
     #[error("the checkpoint's block is not in the chain")]
     NotInChain,
+    /// The log was pruned after the checkpoint, and lacks entries that were current there.
+    #[error("the log no longer has all entries of the checkpoint")]
+    Pruned,
     /// Fewer blocks follow the checkpoint than the store must be able to rewind.
     #[error("the checkpoint is too close to the tip for the blocks that must be taken back")]
     TooRecent,
