@@ -122,7 +122,7 @@ const fn code_of_replica(error: &ReplicaError) -> u8 {
 
 /// Exit code of a node's error.
 #[cfg(feature = "node")]
-fn of_node(error: &phalanx_node::NodeError) -> u8 {
+const fn of_node(error: &phalanx_node::NodeError) -> u8 {
     use phalanx_node::{NodeError, store::StoreError};
     match error {
         NodeError::Chain(_) | NodeError::Setting(_) | NodeError::Listen { .. } => USAGE,

@@ -11,12 +11,12 @@ use std::{
 fn start(words: &str) -> (Child, String) {
     let mut child = phalanx(format!("node --rpc 127.0.0.1:0 {words}").split_whitespace()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    loop {
-        let line = lines.next().expect("the address is printed").expect("text");
-        if let Some(rest) = line.strip_prefix("JSON-RPC at http://") {
-            return (child, rest.split_whitespace().next().expect("an address").to_owned());
-        }
-    }
+    let address = lines.find_map(|line| {
+        let line = line.expect("text");
+        let rest = line.strip_prefix("JSON-RPC at http://")?;
+        rest.split_whitespace().next().map(str::to_owned)
+    });
+    (child, address.expect("the address is printed"))
 }
 
 fn ask(address: &str, method: &str) -> String {

@@ -1,6 +1,5 @@
 //! The configuration of a network, equal at all replicas.
 
-use crate::peer::Link;
 use alloy_primitives::Address;
 use phalanx_bft::{ConfigError, Domain, Index, Micros, QuorumError, Quorums, pbft};
 use phalanx_host::{BlockRules, HostConfig};
@@ -10,6 +9,28 @@ use std::{net::SocketAddr, path::PathBuf};
 
 /// Version of the configuration that this build reads.
 pub const VERSION: u32 = 1;
+
+/// A cut of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Frames wait until the link is whole again, as far as the sender's queue has room.
+    Holds,
+    /// Frames are lost.
+    Loses,
+}
+
+/// Properties of a link in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Delay in one direction, in µs.
+    pub delay_us: Micros,
+    /// Bandwidth, in bytes per second; 0: unlimited.
+    pub bandwidth: u64,
+    /// Frames lost, in per mille.
+    pub loss_per_mille: u16,
+    /// The cut; `None` for a link that works.
+    pub cut: Option<Cut>,
+}
 
 /// An ordering protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

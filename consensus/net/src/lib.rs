@@ -28,9 +28,8 @@ mod config;
 pub use audit::{Audit, AuditError, Settled};
 pub use client::{Client, ClientSender, Notice, Reply, Request};
 pub use config::{
-    Authentication, Durability, Links, Member, NetConfig, NetConfigError, ProtocolName, VERSION, order_floor,
+    Authentication, Cut, Durability, Link, Links, Member, NetConfig, NetConfigError, ProtocolName, VERSION, order_floor,
 };
-pub use peer::{Cut, Link};
 pub use phalanx_adapter::WalError;
 pub use replica::{Admit, LogError, Machine, Networked, Replica, ReplicaError, Status};
 pub use wire::Refused;

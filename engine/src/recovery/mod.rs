@@ -177,6 +177,10 @@ impl Recovery {
 }
 
 /// A transaction before its signature is looked at.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most transactions are open, and a box for each costs more than the place"
+)]
 enum Begun<'a> {
     /// Found in the cache.
     Known(Arc<RecoveredTx>),

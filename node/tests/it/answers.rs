@@ -283,7 +283,7 @@ fn overrides_change_a_call_alone() {
     let plain = client.get("eth_call", json!([call, "latest"]));
     for over in [
         json!({ counter.to_string(): { "stateDiff": { zero.clone(): word(40) } } }),
-        json!({ counter.to_string(): { "state": { zero.clone(): word(40) } } }),
+        json!({ counter.to_string(): { "state": { zero: word(40) } } }),
     ] {
         assert_eq!(client.get("eth_call", json!([call, "latest", over])), word(41));
     }
@@ -331,7 +331,7 @@ fn errors_have_the_codes_and_texts_that_libraries_match() {
     let future = Call::to(9, 3, counter, 0).with_tip(1_000);
     client.send(&signed(2, &future, vec![]));
     begins(signed(2, &future, vec![]), "already known");
-    begins(signed(2, &future.clone().with_tip(1_001), vec![]), "replacement transaction underpriced");
+    begins(signed(2, &future.with_tip(1_001), vec![]), "replacement transaction underpriced");
     let status = client.get("txpool_status", json!([]));
     assert_eq!(status, json!({"pending": "0x0", "queued": "0x1"}));
     let content = client.get("txpool_content", json!([]));

@@ -72,7 +72,7 @@ fn limits_bound_ranges_results_filters_traces_and_gas() {
     let (node, client) = limited(folder.path());
     let created = client.include(&deploy(0, 0, &COUNTER));
     let counter = created["contractAddress"].clone();
-    let to = serde_json::from_value(counter.clone()).expect("an address");
+    let to = serde_json::from_value(counter).expect("an address");
     for nonce in 0..24 {
         client.include(&signed(2, &Call::to(1, nonce, to, 0), vec![]));
     }

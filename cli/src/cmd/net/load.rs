@@ -87,7 +87,7 @@ impl Load {
         let mut envelopes = Vec::new();
         let mut of = Vec::new();
         while envelopes.len() < MOST_AT_ONCE {
-            let due_us = if self.tps == 0 { now_us } else { self.due * 1_000_000 / self.tps };
+            let due_us = (self.due * 1_000_000).checked_div(self.tps).unwrap_or(now_us);
             if due_us > now_us {
                 break;
             }

@@ -119,6 +119,9 @@ impl NetArgs {
     }
 }
 
+/// Channel of the replies, each with its replica's index.
+type Replies = (Sender<(usize, Reply)>, Receiver<(usize, Reply)>);
+
 /// A network under load.
 struct Run<'a> {
     args: &'a NetArgs,
@@ -127,7 +130,7 @@ struct Run<'a> {
     dir: PathBuf,
     load: Load,
     replicas: Vec<Option<Process>>,
-    replies: (Sender<(usize, Reply)>, Receiver<(usize, Reply)>),
+    replies: Replies,
     audit: Audit,
     /// Settled blocks in order.
     blocks: Vec<Notice>,

@@ -194,6 +194,7 @@ impl NodeArgs {
         }
     }
 
+    #[cfg_attr(feature = "rocksdb", expect(clippy::missing_const_for_fn, reason = "it makes an error without RocksDB"))]
     fn place(&self, folder: PathBuf) -> anyhow::Result<StorePlace> {
         match self.database {
             Database::File => Ok(StorePlace::Folder(folder)),

@@ -80,7 +80,7 @@ pub(crate) struct CompareArgs {
 const BEGIN: u64 = 5;
 
 impl CompareArgs {
-    fn setting(&self, order: Order) -> Setting {
+    const fn setting(&self, order: Order) -> Setting {
         let blip = match self.fault {
             FaultName::None => None,
             FaultName::Leader => Some(Blip::Leader { at_ms: BEGIN * 1_000, views: 1, late: false }),

@@ -21,6 +21,7 @@ pub enum Request {
 
 /// A message of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly every reply is a notice")]
 pub enum Reply {
     /// A block is committed.
     Block(Notice),

@@ -39,6 +39,9 @@ pub(crate) struct Follower {
     pub(crate) next: u64,
 }
 
+/// Socket of a client and the replies that wait for it.
+type Connection = (TcpStream, Arc<Queue<Bytes>>);
+
 /// Requests of clients.
 #[derive(Debug)]
 pub(crate) struct Clients {
@@ -52,7 +55,7 @@ pub(crate) struct Clients {
     pub(crate) refused_txs: AtomicU64,
     refusals: Arc<Refusals>,
     stopped: AtomicBool,
-    open: Mutex<BTreeMap<u64, (TcpStream, Arc<Queue<Bytes>>)>>,
+    open: Mutex<BTreeMap<u64, Connection>>,
 }
 
 impl Clients {

@@ -1,32 +1,10 @@
 //! Emulation of a link in its sender: delay, bandwidth, loss, cuts.
 
+use crate::config::{Cut, Link};
 use parking_lot::{Condvar, Mutex};
-use phalanx_bft::Micros;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::time::{Duration, Instant};
-
-/// A cut of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// Frames wait until the link is whole again, as far as the sender's queue has room.
-    Holds,
-    /// Frames are lost.
-    Loses,
-}
-
-/// Properties of a link in one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Link {
-    /// Delay in one direction, in µs.
-    pub delay_us: Micros,
-    /// Bandwidth, in bytes per second; 0: unlimited.
-    pub bandwidth: u64,
-    /// Frames lost, in per mille.
-    pub loss_per_mille: u16,
-    /// The cut; `None` for a link that works.
-    pub cut: Option<Cut>,
-}
 
 /// A link that may change while it is used.
 #[derive(Debug)]

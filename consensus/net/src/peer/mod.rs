@@ -8,5 +8,4 @@ mod tests;
 
 pub(crate) use input::{Inputs, listen};
 pub(crate) use link::LinkControl;
-pub use link::{Cut, Link};
 pub(crate) use output::{Output, send};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    config::Authentication,
+    config::{Authentication, Link},
     queue::{Bell, Popped},
     wire::{Identity, Refusals, dial, write_frame},
 };

@@ -14,8 +14,8 @@ pub use status::Status;
 
 use crate::{
     client::Clients,
-    config::NetConfig,
-    peer::{Cut, Output},
+    config::{Cut, NetConfig},
+    peer::Output,
     queue::Bell,
     wire::Refusals,
 };

@@ -84,13 +84,16 @@ pub(crate) fn machine(disk: Disk) -> (Arc<ModelEngine>, Machine<ModelEngine>) {
     (engine, machine)
 }
 
+/// Channel of the replies, each with its replica's index.
+type Replies = (mpsc::Sender<(usize, Reply)>, mpsc::Receiver<(usize, Reply)>);
+
 pub(crate) struct Net {
     pub(crate) config: NetConfig,
     keys: Vec<KeyFile>,
     pub(crate) replicas: Vec<Option<(Replica, Arc<ModelEngine>)>>,
     disks: Vec<Option<Disk>>,
     senders: Vec<Option<ClientSender>>,
-    replies: (mpsc::Sender<(usize, Reply)>, mpsc::Receiver<(usize, Reply)>),
+    replies: Replies,
     pub(crate) audit: Audit,
     /// Hashes of settled transactions.
     pub(crate) settled: BTreeSet<B256>,
