@@ -7,4 +7,4 @@ mod failure;
 
 pub(crate) use failure::StateUnread;
 pub(crate) use open::Opened;
-pub(crate) use view::{Chain, NewBlock};
+pub(crate) use view::Chain;

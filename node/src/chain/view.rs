@@ -9,6 +9,7 @@ use phalanx::{
     api::ViewAt,
     chain::{Attributes, ChainSpec},
     paralyze::VmConfig,
+    pool::PooledTx,
     revm::context::BlockEnv,
 };
 use std::{collections::VecDeque, sync::Arc};
@@ -20,8 +21,8 @@ const RECENT: usize = 32;
 /// Number of new blocks that a subscriber may be behind, before it is closed.
 const BEHIND: usize = 256;
 
-/// A block that has become visible.
-pub(crate) type NewBlock = Arc<Block>;
+/// Number of admitted transactions that a subscriber may be behind, before it is closed.
+const TXS_BEHIND: usize = 4096;
 
 /// A chain: its rules, its blocks, its states.
 pub(crate) struct Chain {
@@ -34,7 +35,8 @@ pub(crate) struct Chain {
     head: RwLock<Arc<Head>>,
     /// Newest blocks, by height.
     recent: Mutex<VecDeque<Arc<Block>>>,
-    blocks: broadcast::Sender<NewBlock>,
+    blocks: broadcast::Sender<Arc<Block>>,
+    admitted: broadcast::Sender<Arc<PooledTx>>,
 }
 
 impl core::fmt::Debug for Chain {
@@ -46,7 +48,8 @@ impl core::fmt::Debug for Chain {
 impl Chain {
     pub(super) fn new(service: Service, store: Arc<BlockStore>, spec: ChainSpec, rules: VmConfig, head: Head) -> Self {
         let (head, recent) = (RwLock::new(Arc::new(head)), Mutex::new(VecDeque::new()));
-        Self { service, store, spec, rules, head, recent, blocks: broadcast::Sender::new(BEHIND) }
+        let (blocks, admitted) = (broadcast::Sender::new(BEHIND), broadcast::Sender::new(TXS_BEHIND));
+        Self { service, store, spec, rules, head, recent, blocks, admitted }
     }
 
     /// The newest visible block.
@@ -76,8 +79,19 @@ impl Chain {
     }
 
     /// Receives every block that becomes visible from now on.
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<NewBlock> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<Block>> {
         self.blocks.subscribe()
+    }
+
+    /// Announces a transaction that the pool has admitted. Blocks may take it before the call.
+    pub(crate) fn announce(&self, tx: Arc<PooledTx>) {
+        // An error means that there is no subscriber.
+        let _ = self.admitted.send(tx);
+    }
+
+    /// Receives every transaction that the pool admits from now on.
+    pub(crate) fn subscribe_admitted(&self) -> broadcast::Receiver<Arc<PooledTx>> {
+        self.admitted.subscribe()
     }
 
     /// A visible block; `None` above the newest, or if it is pruned.

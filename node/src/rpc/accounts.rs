@@ -56,8 +56,10 @@ pub(super) fn send(api: &Api, bytes: &Bytes) -> Result<B256, RpcError> {
     }
     match api.chain.service.send(bytes).map_err(|error| unsent(&error))? {
         Admission::Admitted { tx, .. } => {
+            let hash = *tx.hash();
+            api.chain.announce(tx);
             api.bell.ring();
-            Ok(*tx.hash())
+            Ok(hash)
         }
         Admission::Refused(refusal) => Err(refused(&refusal)),
     }

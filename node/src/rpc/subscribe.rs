@@ -3,8 +3,7 @@
 //! A client that is too slow is dropped: it holds up no other, and memory per subscription is bounded.
 
 use super::{api::Api, args, convert, logs, pool, registry::Registry};
-use crate::chain::NewBlock;
-use ::phalanx::pool::PoolEvent;
+use ::phalanx::pool::PooledTx;
 use alloy_rpc_types_eth::Filter;
 use jsonrpsee::{
     PendingSubscriptionSink, SubscriptionSink,
@@ -17,9 +16,6 @@ use serde_json::{
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
-
-/// Interval at which the pool is asked for new transactions.
-const POOL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time that a client may take for one message.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -70,15 +66,18 @@ async fn serve(params: &Params<'_>, pending: PendingSubscriptionSink, api: Arc<A
         Ok(kind) => kind,
         Err(error) => return pending.reject(error).await,
     };
-    // Before the answer, so that no block is missed behind it.
-    let blocks = api.chain.subscribe();
+    // Before the answer, so that nothing is missed behind it.
+    let (blocks, admitted) = (api.chain.subscribe(), api.chain.subscribe_admitted());
     let Ok(sink) = pending.accept().await else { return };
     match kind {
         Kind::NewHeads => follow(&sink, blocks, |block| vec![encode(&convert::header(&block.head))]).await,
         Kind::Logs(filter) => {
             follow(&sink, blocks, |block| logs::matching(block, &filter).map(|log| encode(&log)).collect()).await;
         }
-        Kind::Pending { full } => follow_pool(&sink, &api, full).await,
+        Kind::Pending { full } => {
+            drop(blocks);
+            follow(&sink, admitted, |tx| vec![waiting(tx, full)]).await;
+        }
         // A node without peers has nothing to catch up with.
         Kind::Syncing => {
             if send(&sink, encode(&false)).await {
@@ -88,26 +87,26 @@ async fn serve(params: &Params<'_>, pending: PendingSubscriptionSink, api: Arc<A
     }
 }
 
-/// Sends what each new block gives, until the client goes or falls behind.
-async fn follow(
+/// Sends what each new item gives, until the client goes or falls behind.
+async fn follow<T: Clone>(
     sink: &SubscriptionSink,
-    mut blocks: Receiver<NewBlock>,
-    messages: impl Fn(&NewBlock) -> Vec<Box<RawValue>>,
+    mut items: Receiver<T>,
+    messages: impl Fn(&T) -> Vec<Box<RawValue>>,
 ) {
     loop {
-        let block = tokio::select! {
-            block = blocks.recv() => block,
+        let item = tokio::select! {
+            item = items.recv() => item,
             () = sink.closed() => return,
         };
-        let block = match block {
-            Ok(block) => block,
+        let item = match item {
+            Ok(item) => item,
             Err(RecvError::Lagged(missed)) => {
                 tracing::debug!(missed, "a subscriber is too slow and is dropped");
                 return;
             }
             Err(RecvError::Closed) => return,
         };
-        for message in messages(&block) {
+        for message in messages(&item) {
             if !send(sink, message).await {
                 return;
             }
@@ -115,31 +114,11 @@ async fn follow(
     }
 }
 
-async fn follow_pool(sink: &SubscriptionSink, api: &Api, full: bool) {
-    let mut cursor = api.chain.service.with_pool(|pool| pool.events_after(u64::MAX).next);
-    let mut interval = tokio::time::interval(POOL_INTERVAL);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = interval.tick() => {}
-            () = sink.closed() => return,
-        }
-        let events = api.chain.service.with_pool(|pool| pool.events_after(cursor));
-        cursor = events.next;
-        for event in events.events {
-            let PoolEvent::Admitted { hash, .. } = event else { continue };
-            let message = if full {
-                // A block may have taken it already.
-                let Some(pooled) = api.chain.service.with_pool(|pool| pool.get(&hash).cloned()) else { continue };
-                let Ok(transaction) = pool::transaction(&pooled) else { continue };
-                encode(&transaction)
-            } else {
-                encode(&hash)
-            };
-            if !send(sink, message).await {
-                return;
-            }
-        }
+/// Message about an admitted transaction, also if a block has taken it already.
+fn waiting(tx: &PooledTx, full: bool) -> Box<RawValue> {
+    match pool::transaction(tx) {
+        Ok(transaction) if full => encode(&transaction),
+        _ => encode(tx.hash()),
     }
 }
 

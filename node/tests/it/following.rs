@@ -39,7 +39,6 @@ fn filters_answer_what_is_new_since_the_last_question() {
 }
 
 #[test]
-#[ignore = "open fault: beside other tests, a message was missing once"]
 fn subscribers_get_heads_logs_and_waiting_transactions_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let (node, client) = instant(folder.path());
@@ -69,6 +68,7 @@ fn subscribers_get_heads_logs_and_waiting_transactions_in_order() {
         assert_eq!(got[0][place]["number"], receipt["blockNumber"]);
         assert_eq!(got[1][place], receipt["logs"][0]);
         assert_eq!(got[2][place], receipt["transactionHash"]);
+        assert_eq!(got[3][place]["hash"], receipt["transactionHash"]);
     }
     assert_eq!(socket.ask(6, "eth_unsubscribe", json!([heads]))["result"], json!(true));
     assert_eq!(socket.ask(7, "eth_unsubscribe", json!([heads]))["result"], json!(false));
