@@ -58,7 +58,7 @@ pub(crate) struct NodeArgs {
     /// Database of the state
     #[arg(long, value_enum, default_value = "file")]
     database: Database,
-    /// What a committed block survives
+    /// Faults that a committed block survives
     #[arg(long, value_enum, default_value = "block")]
     durability: Survives,
     /// Number of older states that can be read
