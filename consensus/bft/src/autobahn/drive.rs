@@ -364,7 +364,9 @@ impl Autobahn {
     pub(super) fn on_commit(&mut self, commit: Commit, out: &mut Outs<Self>) {
         let Commit { qc, cut } = commit;
         let slot = qc.slot;
-        if cut.len() == self.config.quorums.n() && cut_digest(&cut) == qc.digest {
+        // The cut of a slot that is decided already is logged where it is noted.
+        let open = self.slot(slot).instance.committed.is_none();
+        if open && cut.len() == self.config.quorums.n() && cut_digest(&cut) == qc.digest {
             self.slot(slot).cuts.insert(qc.digest, cut.clone());
         }
         if qc.is_commit(&self.config) {

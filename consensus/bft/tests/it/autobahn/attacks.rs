@@ -4,7 +4,7 @@ use super::world::{Setup, World};
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{
     Batch, Domain, Index, Micros, Quorums, Statement as _,
-    autobahn::{Ack, Autobahn, Commit, Config, CutOf, Msg, Phase, PrepVote, Prepare, Qc, Sync, Tips},
+    autobahn::{Ack, Autobahn, Commit, Config, CutOf, Msg, Mutation, Phase, PrepVote, Prepare, Qc, Record, Sync, Tips},
     lanes::{Ballot, Car, Certificate, Cut, Header, LaneVote, Tip, cut_digest},
 };
 use rand::{Rng as _, SeedableRng as _};
@@ -90,10 +90,9 @@ fn a_flood_of_cars_fills_no_memory() {
     assert!(cars <= 8, "{cars} cars of a lane that nothing commits");
 }
 
-/// A tip that no replica can serve costs its leader the view, and no replica its safety.
-#[test]
-fn an_unavailable_tip_is_not_voted_for() {
-    let config = config();
+/// A tip that no replica can serve costs its leader the view, and no replica its safety. Returns the votes for it.
+fn votes_for_an_unavailable_tip(mutation: Option<Mutation>) -> usize {
+    let config = Config { mutation, ..config() };
     let leader = leader_of(&config, 1);
     let mut world = world(config, leader);
     let mut cut = vec![Tip::default(); 4];
@@ -102,13 +101,24 @@ fn an_unavailable_tip_is_not_voted_for() {
     for node in &others {
         assert!(world.tell(leader, *node, prepare(&world, leader, 1, cut.clone())));
     }
-    world.request(0, others[0], 7);
-    world.run(3_000_000);
-    assert_eq!(world.ledger.violation, None);
-    for node in others {
-        assert_eq!(world.transactions(node).len(), 1, "{}", world.describe());
-        assert_eq!(world.replica(node).lanes().committed(Index(leader as u16)), Tip::default());
+    let voted = |record: &Record| matches!(record, Record::Voted(vote) if vote.digest == cut_digest(&cut));
+    let votes = others.iter().filter(|node| world.log(**node).iter().any(voted)).count();
+    if mutation.is_none() {
+        world.request(0, others[0], 7);
+        world.run(3_000_000);
+        assert_eq!(world.ledger.violation, None);
+        for node in others {
+            assert_eq!(world.transactions(node).len(), 1, "{}", world.describe());
+            assert_eq!(world.replica(node).lanes().committed(Index(leader as u16)), Tip::default());
+        }
     }
+    votes
+}
+
+#[test]
+fn an_unavailable_tip_is_not_voted_for() {
+    assert_eq!(votes_for_an_unavailable_tip(None), 0);
+    assert_eq!(votes_for_an_unavailable_tip(Some(Mutation::VoteWithoutData)), 3, "the test notices votes without data");
 }
 
 /// Cuts that are too short, old or contradictory, and proposals of other replicas, lead nowhere.
@@ -154,11 +164,19 @@ fn a_decision_without_its_cut_fetches_it() {
     let twice = qc(&world, &[0, 3, 3]);
     assert!(!world.tell(3, 1, Msg::Commit(Commit { qc: twice, cut: Cut::new() })), "one replica twice");
     let enough = qc(&world, &[0, 2, 3]);
-    assert!(world.tell(3, 1, Msg::Commit(Commit { qc: enough, cut: Cut::new() })));
-    assert_eq!(world.replica(1).done(), 0);
+    let logged = |world: &World, node: usize| {
+        world.log(node).iter().any(|record| matches!(record, Record::Cut(1, known) if cut_digest(known) == digest))
+    };
+    for node in [1, 2] {
+        assert!(world.tell(3, node, Msg::Commit(Commit { qc: enough.clone(), cut: Cut::new() })));
+        assert_eq!((world.replica(node).done(), logged(&world, node)), (0, false));
+    }
+    // A decision that is told again may bring the cut too.
+    assert!(world.tell(3, 2, Msg::Commit(Commit { qc: enough, cut: cut.clone() })));
+    assert!(world.replica(2).done() == 1 && logged(&world, 2), "a cut in use is in the log");
     assert!(!world.tell(3, 1, Msg::Cut(CutOf { slot: 1, cut: vec![Tip { position: 1, digest }; 4] })), "another cut");
     assert!(world.tell(3, 1, Msg::Cut(CutOf { slot: 1, cut })));
-    assert_eq!(world.replica(1).done(), 1);
+    assert!(world.replica(1).done() == 1 && logged(&world, 1));
 }
 
 /// A half/half partition at full load: lanes grow on both sides, nothing is ordered; one slot orders the backlog afterwards.

@@ -318,8 +318,22 @@ impl World {
             Out::OrderVoted { .. } => self.ledger.order_votes += 1,
             Out::Want(Want::State { base, .. }) => self.install(node, base),
             Out::Returned(batch) => self.nodes[node].pool.push_front(batch),
-            Out::Evidence { .. } | Out::Proposed { .. } | Out::Stable { .. } | Out::Certificate { .. } => {}
+            Out::Stable { .. } => self.compact(node),
+            Out::Evidence { .. } | Out::Proposed { .. } | Out::Certificate { .. } => {}
         }
+    }
+
+    /// Replaces the log by the journal of the present state, which includes the records that still wait, as a host does.
+    pub(crate) fn compact(&mut self, node: usize) {
+        let state = &mut self.nodes[node];
+        let Some(replica) = &state.replica else { return };
+        state.durable = replica.journal().iter().map(through_bytes).collect();
+        state.outbox.retain(|effect| !matches!(effect, Out::Persist(_)));
+    }
+
+    /// Records that a restart reads.
+    pub(crate) fn log(&self, node: usize) -> &[Record] {
+        &self.nodes[node].durable
     }
 
     /// State transfer: another replica that has executed as far hands over its outcomes.
