@@ -4,10 +4,17 @@
 //! every event the ledger checks that no two correct replicas decide differently and that no vote contradicts an earlier one of
 //! the same replica, whether or not a crash lies between.
 
+mod crypto;
+mod ledger;
+mod subject;
+
+pub(crate) use crypto::{is_genuine, sign, work};
+pub(crate) use ledger::Ledger;
+pub(crate) use subject::{Conditions, Lie, Subject, Vote};
+
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_bft::{
-    Base, Batch, Checked, Claim, Crypto, Domain, Index, Input, Message as _, Micros, NULL, Out, Protocol, Quorums,
-    ReplicaSet, Slot, To, View, Want, pbft::Pbft,
+    Base, Batch, Checked, Index, Input, Message as _, Micros, NULL, Out, Protocol, Slot, To, Want, pbft::Pbft,
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -19,76 +26,6 @@ use std::{
 /// The world of PBFT.
 pub(crate) type World = Net<Pbft>;
 pub(crate) type Setup = Conditions<Pbft>;
-
-/// Vote of a replica: kind, view, slot, digest.
-pub(crate) type Vote = (u8, View, Slot, B256);
-
-/// A protocol that lives in these worlds.
-pub(crate) trait Subject: Protocol<Msg: PartialEq> {
-    fn quorums(config: &Self::Config) -> Quorums;
-    fn domain(config: &Self::Config) -> Domain;
-    /// The digest decided in a slot of the window.
-    fn decision(&self, slot: Slot) -> Option<B256>;
-    fn stable(&self) -> Slot;
-    fn decided(&self) -> Slot;
-    fn is_active(&self) -> bool;
-    fn is_in_flight(&self, digest: B256) -> bool;
-    /// The vote in a message: a replica never has two of one kind, view and slot. Those of kind 2 lock a batch.
-    fn vote(message: &Self::Msg) -> Option<Vote>;
-    /// Returns true if the record makes the order vote of kind 2 durable; without a digest, any.
-    fn locks(record: &Self::Record, view: View, slot: Slot, digest: Option<B256>) -> bool;
-    /// Messages that a traitor sends instead: different proposals, contradictory votes, invented reports.
-    fn betray(me: Index, message: &Self::Msg, lie: Lie, domain: Domain) -> Vec<Self::Msg>;
-}
-
-/// Random choices of a traitor.
-#[derive(Clone, Debug)]
-pub(crate) struct Lie {
-    /// Batch that it would rather have, and a digest, of this batch or null.
-    pub(crate) batch: Batch,
-    pub(crate) digest: B256,
-    /// Two numbers.
-    pub(crate) random: [u64; 2],
-}
-
-/// Parameters of a world.
-#[derive(Debug)]
-pub(crate) struct Conditions<P: Subject> {
-    pub(crate) config: Arc<P::Config>,
-    pub(crate) seed: u64,
-    /// One-way delay of every link.
-    pub(crate) delay: Micros,
-    /// Random addition to it, at most.
-    pub(crate) jitter: Micros,
-    /// Messages lost and doubled, in per mille.
-    pub(crate) lost: u32,
-    pub(crate) doubled: u32,
-    /// Time until a record is durable.
-    pub(crate) persist: Micros,
-    /// Time to execute a slot.
-    pub(crate) execute: Micros,
-    /// Replicas that never speak.
-    pub(crate) silent: BTreeSet<Index>,
-    /// Replicas that lie.
-    pub(crate) traitors: BTreeSet<Index>,
-}
-
-impl<P: Subject> Conditions<P> {
-    pub(crate) fn new(config: P::Config) -> Self {
-        Self {
-            config: Arc::new(config),
-            seed: 0,
-            delay: 1_000,
-            jitter: 0,
-            lost: 0,
-            doubled: 0,
-            persist: 0,
-            execute: 0,
-            silent: BTreeSet::new(),
-            traitors: BTreeSet::new(),
-        }
-    }
-}
 
 #[derive(Debug)]
 enum Event<P: Protocol> {
@@ -126,29 +63,6 @@ impl<P: Protocol> Node<P> {
     fn write(&mut self, record: P::Record) {
         self.durable.push(record.clone());
         self.written.push(record);
-    }
-}
-
-/// Checks that hold over all replicas and times.
-#[derive(Default)]
-pub(crate) struct Ledger {
-    pub(crate) decided: BTreeMap<Slot, B256>,
-    outcomes: BTreeMap<Slot, B256>,
-    votes: BTreeMap<(Index, u8, u64, Slot), B256>,
-    pub(crate) order_votes: usize,
-    /// Time of the first and the last decision of each slot by a correct replica.
-    pub(crate) times: BTreeMap<Slot, (Micros, Micros, usize)>,
-    /// Time of the first certificate that clients of a slot get, and the number of them.
-    pub(crate) answers: BTreeMap<Slot, (Micros, usize)>,
-    pub(crate) evidence: usize,
-    pub(crate) violation: Option<String>,
-}
-
-impl Ledger {
-    fn must(&mut self, holds: bool, what: impl FnOnce() -> String) {
-        if !holds && self.violation.is_none() {
-            self.violation = Some(what());
-        }
     }
 }
 
@@ -617,36 +531,5 @@ impl<P: Subject> Net<P> {
 
     pub(crate) fn random(&mut self, below: u64) -> u64 {
         self.rng.random_range(0..below)
-    }
-}
-
-/// A signature that only the signer can make, as far as this world is concerned.
-pub(crate) fn sign(signer: Index, bytes: &[u8]) -> Bytes {
-    Bytes::from(keccak256([&signer.0.to_be_bytes()[..], bytes].concat()).to_vec())
-}
-
-pub(crate) fn is_genuine(claim: &Claim) -> bool {
-    sign(claim.signer, &claim.bytes) == claim.signature
-}
-
-/// Cryptographic work of a replica. A group's signature is that of its name; shares are those of their replicas. A liar's share
-/// is wrong.
-pub(crate) fn work(me: Index, job: u64, crypto: Crypto, lies: bool) -> Input {
-    let share = |signer: Index, bytes: &[u8]| sign(signer, &[b"share".as_slice(), bytes].concat());
-    match crypto {
-        Crypto::Sign(bytes) => Input::Signed { job, signature: sign(me, &bytes) },
-        Crypto::Share { group, bytes } if !lies => {
-            Input::Signed { job, signature: share(me, &[&[group as u8], bytes.as_slice()].concat()) }
-        }
-        Crypto::Share { .. } => Input::Signed { job, signature: Bytes::from_static(b"junk") },
-        Crypto::Combine { group, bytes, shares } => {
-            let signed = [&[group.shares() as u8], bytes.as_slice()].concat();
-            let wrong = |(signer, own): &&(Index, Bytes)| share(*signer, &signed) != *own;
-            let liars: ReplicaSet = shares.iter().filter(wrong).map(|(signer, _)| *signer).collect();
-            let distinct: ReplicaSet = shares.iter().map(|(signer, _)| *signer).collect();
-            assert_eq!(distinct.len(), shares.len(), "a share is counted twice");
-            let result = if liars.is_empty() { Ok(sign(group.signer(), &bytes)) } else { Err(liars) };
-            Input::Combined { job, result }
-        }
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct Lab {
     pub(super) timers: BTreeMap<u16, BTreeMap<Timer, u64>>,
     /// Replicas whose shares are wrong.
     pub(super) liars: Vec<u16>,
+    /// Number of combined signatures that a wrong share has spoilt.
+    pub(super) spoilt: usize,
     pub(super) now: u64,
 }
 
@@ -77,6 +79,7 @@ impl Lab {
             evidence: 0,
             timers: BTreeMap::new(),
             liars: Vec::new(),
+            spoilt: 0,
             now: 0,
         };
         correct.into_iter().for_each(|node| lab.open(node, Base::default()));
@@ -104,7 +107,9 @@ impl Lab {
                 Out::Send(To::One(to), message) => self.wire.push((node, to.0, message)),
                 Out::Work { job, crypto } => {
                     let lies = self.liars.contains(&node);
-                    self.input(node, work(Index(node), job, crypto, lies));
+                    let input = work(Index(node), job, crypto, lies);
+                    self.spoilt += usize::from(matches!(input, Input::Combined { result: Err(_), .. }));
+                    self.input(node, input);
                 }
                 Out::Decided { slot, batch } => {
                     let digest = batch.map_or(NULL, |batch| batch.digest());

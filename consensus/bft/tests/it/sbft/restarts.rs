@@ -249,5 +249,6 @@ fn a_primary_with_a_damaged_key_does_without_its_own_share() {
         lab.timers(|timer| matches!(timer, Timer::Help(_)));
     }
     assert!(lab.replicas[&0].banned().contains(Index(0)));
+    assert_eq!(lab.spoilt, 1, "a share of a banned key is not combined again");
     assert_eq!(lab.decided.get(&0).and_then(|slots| slots.get(&1)), Some(&batch(1).digest()));
 }
