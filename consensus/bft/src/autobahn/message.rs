@@ -279,7 +279,7 @@ pub struct Prepare {
 /// COMMIT.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
 pub struct Commit {
-    /// What decides the slot.
+    /// Certificate that decides the slot.
     pub qc: Qc,
     /// The cut, for a replica that may have missed it; otherwise empty.
     pub cut: Cut,

@@ -311,7 +311,7 @@ impl Autobahn {
         self.slots.get(&slot).map_or(0, |state| state.instance.view())
     }
 
-    /// What decides a slot, as far as it is retained.
+    /// Certificate that decides a slot, as far as it is retained.
     #[must_use]
     pub fn decision(&self, slot: Slot) -> Option<&Qc> {
         self.slots.get(&slot).and_then(|state| state.instance.decision())

@@ -1,4 +1,4 @@
-//! One lane as a replica sees it.
+//! A single lane as a replica sees it.
 
 use super::car::{Ballot, Car, Tip};
 use alloy_primitives::B256;

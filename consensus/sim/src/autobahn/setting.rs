@@ -30,7 +30,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Its name in tables.
+    /// Name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -71,7 +71,7 @@ struct World<P: Driven> {
     history: BTreeMap<Slot, Option<Batch>>,
     number: u64,
     given_up: Vec<u64>,
-    /// What a leader that leads no longer would have said.
+    /// Messages that a leader which leads no longer would have sent.
     held: Vec<(To, P::Msg)>,
     series: Series,
     ready_txs: u64,

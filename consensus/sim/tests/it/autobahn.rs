@@ -90,7 +90,7 @@ fn equal_settings_give_equal_traces_and_all_protocols_serve_all() {
     }
 }
 
-/// What clients sent before, during and after a fault is ready in the end.
+/// Requests from before, during and after a fault are ready in the end.
 #[test]
 fn rotating_leaders_recover_from_a_failed_leader_and_from_a_partition() {
     for order in [Order::Autobahn, Order::BatchedHotStuff, Order::VanillaHotStuff] {

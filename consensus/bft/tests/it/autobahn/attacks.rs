@@ -73,7 +73,7 @@ fn a_forked_lane_gets_one_vote_per_position_and_replica() {
     assert!(heights[0] > 0 && heights.iter().all(|height| *height == heights[0]), "{heights:?}");
 }
 
-/// One uncommitted car bounds the waste: a car without a certificate of the one before is refused, however many come.
+/// A single uncommitted car bounds the waste: a car without a certificate of the one before is refused, however many come.
 #[test]
 fn a_flood_of_cars_fills_no_memory() {
     let config = Config { ahead: 8, timeout: 3_600_000_000, tips: Tips::Certified, coverage: 3, ..config() };
