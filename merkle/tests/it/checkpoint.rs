@@ -340,27 +340,34 @@ fn a_checkpoint_whose_entries_were_pruned_is_not_used() {
     let at =
         |dir: &std::path::Path| config("file", dir, phalanx_merkle::Durability::Async).with_checkpoint_bytes(1 << 14);
     let mut store = Store::open(at(&dir)).expect("a store");
-    let (mut checkpoints, mut pruned): (Vec<Vec<u8>>, u64) = (Vec::new(), 0);
-    for height in 0..600u64 {
+    let (mut checkpoints, mut pruned, mut ignored): (Vec<Vec<u8>>, u64, u64) = (Vec::new(), 0, 0);
+    // Blocks of many entries, so that a checkpoint is often just behind what the next prune drops.
+    for height in 0..1500u64 {
+        if ignored >= 2 && pruned > 3 {
+            break;
+        }
         let mut delta = Delta::new();
-        (0..24u64).for_each(|key| delta.put(&key.to_be_bytes(), &(height * 1000 + key).to_be_bytes()));
+        (0..200u64).for_each(|key| delta.put(&key.to_be_bytes(), &(height * 1000 + key).to_be_bytes()));
         let prepared = store.prepare(delta, height).expect("a block");
         store.commit(prepared).expect("a block");
         let found = std::fs::read(dir.join("checkpoint")).unwrap_or_default();
         if !found.is_empty() && checkpoints.last() != Some(&found) {
             checkpoints.push(found);
         }
-        if height % 10 == 9 && store.prune().expect("a prune") > 0 {
+        if store.prune().expect("a prune") > 0 {
             pruned += 1;
-            for earlier in checkpoints.iter().rev().take(8) {
+            for earlier in checkpoints.iter().rev().take(6) {
                 copy(&dir, &image);
                 std::fs::write(image.join("checkpoint"), earlier).expect("a write");
                 let found = Store::open(at(&image).with_access(phalanx_merkle::Access::Read));
                 let found = found.unwrap_or_else(|error| panic!("height {height}: {error}"));
                 assert_eq!((found.height(), found.root()), (Some(height), store.root()), "{:?}", found.opened());
+                ignored += u64::from(matches!(found.opened(), Opened::Replayed { ignored: Some(Ignored::Pruned) }));
                 std::fs::remove_dir_all(&image).expect("the copy");
             }
         }
     }
-    assert!(pruned > 3 && checkpoints.len() > 3, "{pruned} prunes, {} checkpoints", checkpoints.len());
+    let context = format!("{pruned} prunes, {} checkpoints, {ignored} openings without", checkpoints.len());
+    println!("{context}");
+    assert!(pruned > 3 && checkpoints.len() > 3 && ignored > 0, "{context}");
 }

@@ -5,11 +5,18 @@
 
 use std::{
     path::Path,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
 };
 
 use crate::common::life::{config, number};
-use phalanx_merkle::{Access, Delta, Durability, Memory, Store, StoreConfig, verify_inclusion};
+use phalanx_merkle::{
+    Access, Delta, Durability, Memory, Store, StoreConfig,
+    faults::{Faults, Step, Verdict},
+    verify_inclusion,
+};
 
 const KEYS: u64 = 24;
 
@@ -129,5 +136,60 @@ fn a_reader_that_opens_the_store_beside_a_writer_sees_one_height() {
     {
         beside("rocks", Durability::Async, Memory::Resident, blocks);
         beside("rocks", Durability::Block, Memory::Cached { bytes: 4000 }, blocks);
+    }
+}
+
+/// Lets a writer commit and prune before some segments are read.
+#[derive(Debug)]
+struct Overtaken {
+    writer: Mutex<Store>,
+    reads: AtomicU64,
+    /// Reads of segments before which the writer goes on: the bits of a mask.
+    mask: u64,
+    blocks: u64,
+}
+
+impl Faults for Overtaken {
+    fn before(&self, step: Step<'_>) -> Verdict {
+        if let Step::Read(path) = step
+            && path.extension().is_some_and(|name| name == "seg")
+            && self.mask.checked_shr(self.reads.fetch_add(1, SeqCst) as u32).is_some_and(|mask| mask & 1 == 1)
+        {
+            let mut store = self.writer.lock().expect("no panic");
+            let next = store.height().expect("a block") + 1;
+            (next..next + self.blocks).for_each(|height| commit(&mut store, height));
+            store.prune().expect("a prune");
+        }
+        Verdict::Go
+    }
+}
+
+/// A node may write and prune more between two files that a reader opens than the reader's last block can do without.
+#[test]
+fn a_reader_that_a_writer_overtakes_while_it_opens_sees_one_height() {
+    for (memory, blocks) in [Memory::Resident, Memory::Cached { bytes: 4000 }]
+        .into_iter()
+        .flat_map(|memory| [1, 2, 5, 40, 200].map(|blocks| (memory, blocks)))
+    {
+        for mask in [1, 2, 4, 1 << 7, 0b101, 0xff, 0x5555] {
+            let context = format!("{memory:?}, {blocks} blocks before the reads {mask:b}");
+            let dir = tempfile::tempdir().expect("a directory");
+            let at = || config("file", dir.path(), Durability::Async).with_memory(memory);
+            let mut store = Store::open(at()).expect("a store");
+            (0..50).for_each(|height| commit(&mut store, height));
+            let overtaken = Arc::new(Overtaken { writer: Mutex::new(store), reads: AtomicU64::new(0), mask, blocks });
+            let reading = at().with_access(Access::Read).with_faults(Arc::<Overtaken>::clone(&overtaken));
+            let store = Store::open(reading).unwrap_or_else(|error| panic!("{context}: {error}"));
+            let height = store.height().expect("a block");
+            for key in 0..KEYS {
+                let reader = store.read();
+                let value = reader.get(&key.to_be_bytes()).map(<[u8]>::to_vec);
+                reader.check().expect(&context);
+                assert_eq!(value.as_deref(), Some(&(height * 1000 + key).to_be_bytes()[..]), "{context}: key {key}");
+            }
+            let writer = overtaken.writer.lock().expect("no panic");
+            assert!(height > 49, "{context}: {height}");
+            assert_eq!(writer.root_at(height).unwrap_or(store.root()), store.root(), "{context}");
+        }
     }
 }

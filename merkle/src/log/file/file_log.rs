@@ -17,7 +17,7 @@ use std::{
 use phalanx_merkle_proof::{Hash, Params};
 
 use super::{
-    segment::{Segment, append, corrupt, existing, open_segments},
+    segment::{Segment, Segments, append, corrupt, existing, lengths, open_segments},
     state::{At, State, TornEnd, Unfinished, pack, unpack},
 };
 use crate::{
@@ -88,9 +88,14 @@ impl FileLog {
             How::Create | How::Adopt => Promise::default(),
         };
         let code_path = dir.join(CODE);
-        let segments = match place.how {
-            How::Create => vec![Segment::create(dir, 0, params, &marks, &disk)?],
-            How::Open | How::Adopt => open_segments(dir, params, &marks, writes)?,
+        // Code is written before the block that brings it: what these lengths hold needs no code that is written from now on.
+        let (segments, ends) = match place.how {
+            How::Create => {
+                let segments = vec![Segment::create(dir, 0, params, &marks, &disk)?];
+                let ends = lengths(&segments)?;
+                (segments, ends)
+            }
+            How::Open | How::Adopt => open_segments(&Segments { dir, params, marks: &marks, disk: &disk, writes })?,
         };
         if place.how == How::Open {
             found_promise.renew_begin(dir, &marks)?;
@@ -129,8 +134,6 @@ impl FileLog {
         if state.segments.is_empty() {
             return Err(corrupt(dir, "all segments are missing".into()));
         }
-        // Code is written before the block that brings it: what these lengths hold needs no code that is written from now on.
-        let ends = state.lengths()?;
         state.scan_code(&code_path)?;
         let (first, mut from) = note.and_then(|note| state.take(note)).unwrap_or((0, None));
         for (index, end) in ends.iter().enumerate().skip(first) {

@@ -13,7 +13,7 @@ use phalanx_merkle_proof::Params;
 use crate::{
     log::disk::{Disk, at},
     log::record::{Marks, Other, check_head, encode_head},
-    types::Error,
+    types::{Error, Step},
 };
 
 #[derive(Debug)]
@@ -126,19 +126,50 @@ impl Segment {
     }
 }
 
-/// Opens all segments of a log. A segment that is pruned meanwhile, by a node that runs, is no damage: those before it are gone as
-/// well, and the promise says where the log begins.
+/// Lengths of the files of segments.
+pub(super) fn lengths(segments: &[Segment]) -> Result<Vec<u64>, Error> {
+    segments.iter().map(|segment| segment.file.metadata().map(|meta| meta.len()).map_err(at(&segment.path))).collect()
+}
+
+/// Opens all segments of a log, with the lengths of their files. A segment that is pruned meanwhile, by a node that runs, is no
+/// damage: those before it are gone as well, and the promise says where the log begins.
 ///
 /// # Errors
 /// Errors of [`Segment::open`].
-pub(super) fn open_segments(dir: &Path, params: &Params, marks: &Marks, writes: bool) -> Result<Vec<Segment>, Error> {
+pub(super) fn open_segments(opening: &Segments<'_>) -> Result<(Vec<Segment>, Vec<u64>), Error> {
     const TRIES: u32 = 16;
-    let open = || -> Result<Vec<Segment>, Error> {
+    for _ in 1..TRIES {
+        match opening.open() {
+            Err(_) if !opening.writes => {}
+            opened => return opened,
+        }
+    }
+    opening.open()
+}
+
+/// Segments that are to be opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segments<'o> {
+    pub(super) dir: &'o Path,
+    pub(super) params: &'o Params,
+    pub(super) marks: &'o Marks,
+    pub(super) disk: &'o Disk,
+    pub(super) writes: bool,
+}
+
+impl Segments<'_> {
+    fn segment(&self, number: u32) -> Result<Segment, Error> {
+        self.disk.ask(Step::Read(&self.dir.join(name_of(number))))?;
+        Segment::open(self.dir, number, self.params, self.marks, self.writes)
+    }
+
+    /// Opens the segments from the last one backwards, up to one that was pruned meanwhile.
+    fn backwards(&self) -> Result<Vec<Segment>, Error> {
         let mut opened = Vec::new();
-        for number in numbers(dir)?.into_iter().rev() {
-            match Segment::open(dir, number, params, marks, writes) {
+        for number in numbers(self.dir)?.into_iter().rev() {
+            match self.segment(number) {
                 Err(Error::Io { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound && !writes && !opened.is_empty() =>
+                    if source.kind() == io::ErrorKind::NotFound && !self.writes && !opened.is_empty() =>
                 {
                     break;
                 }
@@ -147,12 +178,31 @@ pub(super) fn open_segments(dir: &Path, params: &Params, marks: &Marks, writes: 
         }
         opened.reverse();
         Ok(opened)
-    };
-    for _ in 1..TRIES {
-        match open() {
-            Err(_) if !writes => {}
-            opened => return opened,
+    }
+
+    /// Opens the segments, and follows a writer until none was added. What is missing in front was pruned for a tip that the
+    /// lengths hold; an earlier tip may need it.
+    fn open(&self) -> Result<(Vec<Segment>, Vec<u64>), Error> {
+        let mut opened = self.backwards()?;
+        loop {
+            let ends = lengths(&opened)?;
+            let Some(last) = opened.last().map(|segment| segment.number).filter(|_| !self.writes) else {
+                return Ok((opened, ends));
+            };
+            let later: Vec<u32> = numbers(self.dir)?.into_iter().filter(|number| *number > last).collect();
+            let goes_on = |(segment, end): (&Segment, &u64)| segment.begun && *end > segment.len;
+            if later.is_empty() && !opened.iter().zip(&ends).any(goes_on) {
+                return Ok((opened, ends));
+            }
+            if later.first().is_some_and(|first| *first != last + 1) {
+                return Err(corrupt(self.dir, format!("segment {} is missing", last + 1)));
+            }
+            for segment in opened.iter_mut().filter(|segment| segment.begun) {
+                *segment = self.segment(segment.number)?;
+            }
+            for number in later {
+                opened.push(self.segment(number)?);
+            }
         }
     }
-    open()
 }

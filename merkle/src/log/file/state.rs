@@ -104,12 +104,6 @@ impl State {
         self.segments.last().expect("a log has a segment")
     }
 
-    /// Lengths of the segments' files.
-    pub(super) fn lengths(&self) -> Result<Vec<u64>, Error> {
-        let len = |segment: &Segment| segment.file.metadata().map(|meta| meta.len()).map_err(at(&segment.path));
-        self.segments.iter().map(len).collect()
-    }
-
     /// Indexes a segment between two offsets, up to the last complete record whose code is there, and truncates the last
     /// segment there.
     pub(super) fn scan(&mut self, index: usize, from: Option<u64>, end: u64) -> Result<(), Error> {
