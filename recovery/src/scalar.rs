@@ -39,14 +39,14 @@ const R2: U256 = uint!(0x9d671cd581c69bc5e697f5e45bcd07c6741496c20e7cf878896cf21
 const ONE_HALF: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a1_U256);
 
 /// (2^129 - 1) (1 + λ) / 2 modulo n: what the signed bits of both halves add.
-const POINT_OFFSET: U256 = uint!(0xd274453ee58981a7615eeb5fbe08c6b509a4e2976b0165103aca9034d766ed0d_U256);
+pub(crate) const POINT_OFFSET: U256 = uint!(0xd274453ee58981a7615eeb5fbe08c6b509a4e2976b0165103aca9034d766ed0d_U256);
 
 /// (2^260 - 1) / 2 modulo n.
 const GENERATOR_OFFSET: U256 = uint!(0x8000000000000000000000000000000987e0873ddd5f4e3fe1563adfe6691698_U256);
 
 /// Short vectors of the lattice of (i, j) with i + j · λ = 0 modulo n: (A1, -B1) and (A2, A1).
-const A1: U256 = uint!(0x3086d221a7d46bcde86c90e49284eb15_U256);
-const B1: U256 = uint!(0xe4437ed6010e88286f547fa90abfe4c3_U256);
+pub(crate) const A1: U256 = uint!(0x3086d221a7d46bcde86c90e49284eb15_U256);
+pub(crate) const B1: U256 = uint!(0xe4437ed6010e88286f547fa90abfe4c3_U256);
 const A2: U256 = uint!(0x114ca50f7a8e2f3f657c1108d9d44cfd8_U256);
 
 /// 2^384 · A1 / n and 2^384 · B1 / n, rounded.

@@ -296,7 +296,7 @@ impl<W: Word, const M: u64> Products<W, M> {
         let top = c[4].signed_right::<TOP_BITS>().plus(over.left::<{ LIMB_BITS - TOP_BITS }>());
         c[4] = c[4].and(W::splat(TOP));
         (c[0], c[1]) = top.multiply_add(W::splat(FOLD), c[0], c[1]);
-        // Columns are below 2^61, so less than 2^9 is carried into the top limb.
+        // Columns are below 2^62, so less than 2^10 is carried into the top limb, which stays tight.
         let mut v = [c[0], c[1], c[2], c[3], c[4]];
         carried(&mut v);
         Fe(v)

@@ -6,9 +6,10 @@ use crate::{
     Error,
     generator::{Generator, coordinates},
     group::{Group, Keys},
-    scalar::{Digits, N, invert_all},
+    instructions::Kernel,
+    scalar::{A1, B1, Digits, N, POINT_OFFSET, invert_all},
 };
-use alloy_primitives::uint;
+use alloy_primitives::{U512, uint};
 use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
 
 const P: U256 = uint!(0xfffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f_U256);
@@ -29,7 +30,7 @@ fn edges() -> Vec<U256> {
 }
 
 /// A signature and digest whose factors are `u1` and `u2`, for R = `k` · G.
-fn factors(u1: U256, u2: U256, k: U256) -> (B256, Signature) {
+pub(super) fn factors(u1: U256, u2: U256, k: U256) -> (B256, Signature) {
     let key = SecretKey::from_slice(&k.to_be_bytes::<32>()).expect("a factor below the order");
     let row = coordinates(&key.public_key(SECP256K1));
     let x = U256::from_limbs_slice(&row.0[..4]);
@@ -40,7 +41,7 @@ fn factors(u1: U256, u2: U256, k: U256) -> (B256, Signature) {
     (z.to_be_bytes().into(), signature(r, s, id))
 }
 
-/// A signature of the digest zero and R = G would need s = 0 for the point at infinity; this one has u1 = -u2.
+/// A signature whose key is the point at infinity: u1 = -u · k and u2 = u for R = `k` · G.
 pub(super) fn infinity_of(u: U256, k: U256) -> (B256, Signature) {
     factors(N - u.mul_mod(k, N), u, k)
 }
@@ -75,6 +76,23 @@ fn edges_of_every_number() {
     }
 }
 
+/// A factor of R whose split rounds at an edge: (i + 1/2) · n / `a`, and the integers beside it, for a short vector's `a`.
+fn rounding(rng: &mut ChaCha8Rng) -> U256 {
+    let a = if rng.random() { A1 } else { B1 };
+    let i = U256::from_be_bytes(rng.random::<[u8; 32]>()) % a;
+    let odd: U512 = U512::from(i) * U512::from(2) + U512::from(1);
+    let quotient = odd * U512::from(N) / (U512::from(a) * U512::from(2));
+    let near = U256::from_limbs_slice(&quotient.as_limbs()[..4]);
+    let near = near.add_mod(U256::from(rng.random_range(0..3)), N).add_mod(N - U256::ONE, N);
+    // What is split is half the factor plus the offset.
+    near.add_mod(N - POINT_OFFSET, N).mul_mod(U256::from(2), N)
+}
+
+/// The factor of G whose digits are all alike, the most negative: 1 - 2^260.
+fn alike() -> U256 {
+    U256::ONE.add_mod(N - U256::from(2).pow_mod(U256::from(260), N), N)
+}
+
 /// Both factors at edges, among them those whose halves are at edges: small multiples of λ, and all digits alike.
 fn extreme(rng: &mut ChaCha8Rng) -> U256 {
     let small = |rng: &mut ChaCha8Rng| U256::from(rng.random_range(0..40));
@@ -103,7 +121,9 @@ fn factors_at_the_edges_of_their_halves() {
                     2 => LAMBDA.mul_mod(U256::from(rng.random_range(1..64)), N),
                     _ => U256::from_be_bytes(rng.random::<[u8; 32]>()) % N,
                 };
-                match rng.random_range(0..5) {
+                match rng.random_range(0..7) {
+                    5 => factors(extreme(&mut rng), rounding(&mut rng), k),
+                    6 => factors(alike(), rounding(&mut rng), k),
                     0 => infinity_of(extreme(&mut rng), k),
                     1 => factors(U256::ZERO, extreme(&mut rng), k),
                     _ => factors(extreme(&mut rng), extreme(&mut rng), k),
@@ -113,6 +133,21 @@ fn factors_at_the_edges_of_their_halves() {
         compare(&batch);
         done += batch.len();
     }
+}
+
+/// What the kernel says of one group, with r as x of R.
+pub(super) fn marked(kernel: &Kernel, batch: &[(B256, Signature)]) -> Keys {
+    let mut group = Group::new();
+    for (lane, (digest, signature)) in batch.iter().enumerate() {
+        let [r, s] = [0, 32].map(|at| U256::from_be_slice(&signature[at..at + 32]));
+        let mut inverse = [r];
+        invert_all(&mut inverse);
+        let digits = Digits::new(U256::from_be_bytes(digest.0) % N, s, inverse[0]);
+        group.put(lane, r.into_limbs(), signature[64] == 1, &digits);
+    }
+    let mut keys = [Keys::new()];
+    (kernel.recover)(&[group], Generator::get(), &mut keys);
+    keys[0]
 }
 
 /// The kernel itself marks exceptional lanes and those off the curve, and no other.
@@ -126,19 +161,10 @@ fn exceptions_are_marked_in_their_lanes_alone() {
             batch[lane] = infinity_of(U256::from(77), U256::from(3));
             let other = (lane + 1) % kernel.lanes;
             batch[other] = (B256::ZERO, infinity());
-            let mut group = Group::new();
-            for (lane, (digest, signature)) in batch.iter().enumerate() {
-                let [r, s] = [0, 32].map(|at| U256::from_be_slice(&signature[at..at + 32]));
-                let mut inverse = [r];
-                invert_all(&mut inverse);
-                let digits = Digits::new(U256::from_be_bytes(digest.0) % N, s, inverse[0]);
-                group.put(lane, r.into_limbs(), signature[64] == 1, &digits);
-            }
-            let mut keys = [Keys::new()];
-            (kernel.recover)(&[group], Generator::get(), &mut keys);
+            let keys = marked(&kernel, &batch);
             let used = ((1_u16 << kernel.lanes) - 1) as u8;
-            assert_eq!(keys[0].exceptional & used & !(1 << other), 1 << lane, "{set:?}");
-            assert_eq!(keys[0].off_curve & used, 1 << other, "{set:?}");
+            assert_eq!(keys.exceptional & used & !(1 << other), 1 << lane, "{set:?}");
+            assert_eq!(keys.off_curve & used, 1 << other, "{set:?}");
             let (digest, signature) = batch[lane];
             assert_eq!(recover_batch_by(set, &batch)[lane], Err(Error::NoKey));
             assert_eq!(recover(&digest, &signature), Err(Error::NoKey));

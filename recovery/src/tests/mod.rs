@@ -2,6 +2,7 @@
 
 mod crafted;
 mod equal;
+mod exceptional;
 mod published;
 
 use crate::{Instructions, Signature, recover, recover_batch_by};
