@@ -15,9 +15,6 @@ use phalanx_hash_lanes::keccak256_many;
 /// Order of the field.
 const P: U256 = uint!(0xfffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f_U256);
 
-/// Signatures for which vectors pay: so many alone take longer than one group of which the other lanes are idle.
-const LEAST: usize = 2;
-
 /// Recovers the address that signed each digest, side by side where the processor can. Equal to [`recover`] of each, in order:
 /// no signature has an influence on another's result.
 ///
@@ -29,15 +26,18 @@ pub fn recover_batch(signatures: &[(B256, Signature)]) -> Vec<Result<Address, Er
 /// Does [`recover_batch`] with other instructions than the best, for comparison. Instructions that the processor lacks are
 /// replaced by none.
 pub fn recover_batch_by(instructions: Instructions, signatures: &[(B256, Signature)]) -> Vec<Result<Address, Error>> {
-    let one = |(digest, signature): &(B256, Signature)| recover(digest, signature);
-    let kernel = match instructions.kernel() {
-        Some(kernel) if signatures.len() >= LEAST => kernel,
-        _ => return signatures.iter().map(one).collect(),
-    };
+    match instructions.kernel() {
+        Some(kernel) if signatures.len() >= kernel.least => recover_with(&kernel, signatures),
+        _ => signatures.iter().map(|(digest, signature)| recover(digest, signature)).collect(),
+    }
+}
+
+/// Recovers any number of signatures with a kernel.
+pub(crate) fn recover_with(kernel: &Kernel, signatures: &[(B256, Signature)]) -> Vec<Result<Address, Error>> {
     let mut results = vec![Err(Error::NoKey); signatures.len()];
     let chunk = GROUPS * kernel.lanes;
     for (signatures, results) in signatures.chunks(chunk).zip(results.chunks_mut(chunk)) {
-        recover_chunk(&kernel, signatures, results);
+        recover_chunk(kernel, signatures, results);
     }
     results
 }
@@ -63,7 +63,7 @@ fn recover_chunk(kernel: &Kernel, signatures: &[(B256, Signature)], results: &mu
             Err(error) => results[at] = Err(error),
         }
     }
-    if tasks.len() < LEAST {
+    if tasks.len() < kernel.least {
         for task in tasks {
             let (digest, signature) = &signatures[task.at];
             results[task.at] = recover(digest, signature);
@@ -83,7 +83,7 @@ fn recover_chunk(kernel: &Kernel, signatures: &[(B256, Signature)], results: &mu
         }
     }
     let mut keys = vec![Keys::new(); groups.len()];
-    (kernel.recover)(&groups, Generator::get(), &mut keys);
+    kernel.recover(&groups, Generator::get(), &mut keys);
     hashed(kernel.lanes, &keys, &tasks, signatures, results);
 }
 

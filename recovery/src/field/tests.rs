@@ -111,7 +111,7 @@ fn edge(rng: &mut ChaCha8Rng) -> [u64; LIMBS] {
         };
         [bits(0), bits(1), bits(2), bits(3), bits(4)]
     };
-    match rng.random_range(0..6) {
+    match rng.random_range(0..8) {
         0 => TIGHT,
         1 => near(rng, U256::from_limbs_slice(&MODULUS.as_limbs()[..4])),
         2 => near(rng, U256::ZERO),
@@ -119,7 +119,13 @@ fn edge(rng: &mut ChaCha8Rng) -> [u64; LIMBS] {
             let bit = rng.random_range(0..256);
             near(rng, U256::ONE << bit)
         }
-        4 => TIGHT.map(|most| if rng.random_bool(0.5) { most } else { 0 }),
+        // A low part near ±2^51 needs one factor near 2^51 and the other small and odd: AVX2 rounds to the nearest.
+        4 => TIGHT.map(|_| rng.random_range(0..8) * 2 + 1),
+        5 => {
+            let near = (1 << (LIMB_BITS - 1)) + rng.random_range(0..16);
+            TIGHT.map(|most| if most == LIMB { near - 8 } else { rng.random_range(0..=most) })
+        }
+        6 => TIGHT.map(|most| if rng.random_bool(0.5) { most } else { 0 }),
         _ => TIGHT.map(|most| rng.random_range(0..=most)),
     }
 }

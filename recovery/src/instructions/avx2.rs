@@ -9,17 +9,10 @@ use crate::{
     lanes::avx2::Four,
 };
 
-/// Recovers the keys of all groups. Called only where [`Four`]'s instructions were detected.
+/// Recovers the keys of all groups. To call it without [`Four`]'s instructions is undefined behaviour.
+#[target_feature(enable = "avx2,fma")]
 pub(super) fn recover(groups: &[Group], generator: &Generator, keys: &mut [Keys]) {
-    #[target_feature(enable = "avx2,fma")]
-    fn inner(groups: &[Group], generator: &Generator, keys: &mut [Keys]) {
-        kernel::recover::<Four>(groups, generator, keys);
-    }
-    #[expect(unsafe_code, reason = "the features were detected")]
-    // SAFETY: by the contract of this function the processor has the features.
-    unsafe {
-        inner(groups, generator, keys);
-    }
+    kernel::recover::<Four>(groups, generator, keys);
 }
 
 impl Curve for Four {

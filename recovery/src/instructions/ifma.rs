@@ -9,17 +9,10 @@ use crate::{
     lanes::ifma::Eight,
 };
 
-/// Recovers the keys of all groups. Called only where [`Eight`]'s instructions were detected.
+/// Recovers the keys of all groups. To call it without [`Eight`]'s instructions is undefined behaviour.
+#[target_feature(enable = "avx512f,avx512ifma")]
 pub(super) fn recover(groups: &[Group], generator: &Generator, keys: &mut [Keys]) {
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn inner(groups: &[Group], generator: &Generator, keys: &mut [Keys]) {
-        kernel::recover::<Eight>(groups, generator, keys);
-    }
-    #[expect(unsafe_code, reason = "the features were detected")]
-    // SAFETY: by the contract of this function the processor has the features.
-    unsafe {
-        inner(groups, generator, keys);
-    }
+    kernel::recover::<Eight>(groups, generator, keys);
 }
 
 impl Curve for Eight {

@@ -4,6 +4,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
+#[cfg(test)]
+mod model;
 
 use crate::{
     generator::Generator,
@@ -23,10 +25,32 @@ pub enum Instructions {
 }
 
 /// Arithmetic of one instruction set.
+///
+/// # Invariants
+/// The processor has the instructions of `entry`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     pub(crate) lanes: usize,
-    pub(crate) recover: fn(&[Group], &Generator, &mut [Keys]),
+    /// Signatures for which lanes pay: fewer take longer in one group, of which the other lanes are idle, than alone.
+    pub(crate) least: usize,
+    entry: unsafe fn(&[Group], &Generator, &mut [Keys]),
+}
+
+impl Kernel {
+    /// Recovers the keys of at most [`GROUPS`](crate::kernel::GROUPS) groups, `keys` having as many.
+    pub(crate) fn recover(&self, groups: &[Group], generator: &Generator, keys: &mut [Keys]) {
+        #[expect(unsafe_code, reason = "the features were detected")]
+        // SAFETY: by the invariant of `Kernel` the processor has the features.
+        unsafe {
+            (self.entry)(groups, generator, keys);
+        }
+    }
+
+    /// The kernel in plain integers, on any processor.
+    #[cfg(test)]
+    pub(crate) fn model() -> Self {
+        Self { lanes: crate::lanes::MOST, least: 2, entry: model::recover }
+    }
 }
 
 impl Instructions {
@@ -46,9 +70,11 @@ impl Instructions {
             use crate::lanes;
             match self {
                 Self::Avx512Ifma if lanes::ifma::available() => {
-                    return Some(Kernel { lanes: 8, recover: ifma::recover });
+                    return Some(Kernel { lanes: 8, least: 2, entry: ifma::recover });
                 }
-                Self::Avx2 if lanes::avx2::available() => return Some(Kernel { lanes: 4, recover: avx2::recover }),
+                Self::Avx2 if lanes::avx2::available() => {
+                    return Some(Kernel { lanes: 4, least: 3, entry: avx2::recover });
+                }
                 _ => {}
             }
         }

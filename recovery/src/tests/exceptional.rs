@@ -100,18 +100,19 @@ fn every_addition_in_every_lane() {
             let key = recover(&signed.0, &signed.1);
             assert_eq!(key.is_err(), u2.mul_mod(k, N).add_mod(u1, N).is_zero(), "{k:x}");
             finite += usize::from(key.is_ok());
-            for set in sets() {
-                let kernel = set.kernel().expect("available");
-                for lane in 0..kernel.lanes {
+            for (set, kernel) in kernels() {
+                // One lane of the model is enough: its lanes are one loop.
+                let lanes = if set == "Model" { 0..1 } else { 0..kernel.lanes };
+                for lane in lanes {
                     let mut batch: Vec<_> = good[..kernel.lanes].iter().map(|(signed, _)| *signed).collect();
                     batch[lane] = signed;
                     let used = ((1_u16 << kernel.lanes) - 1) as u8;
                     let keys = marked(&kernel, &batch);
-                    assert_eq!(keys.exceptional & used, 1 << lane, "{set:?}, lane {lane}, {k:x}");
-                    assert_eq!(keys.off_curve & used, 0, "{set:?}, lane {lane}, {k:x}");
-                    for (at, verdict) in recover_batch_by(set, &batch).into_iter().enumerate() {
+                    assert_eq!(keys.exceptional & used, 1 << lane, "{set}, lane {lane}, {k:x}");
+                    assert_eq!(keys.off_curve & used, 0, "{set}, lane {lane}, {k:x}");
+                    for (at, verdict) in recover_with(&kernel, &batch).into_iter().enumerate() {
                         let expected = if at == lane { key } else { Ok(good[at].1) };
-                        assert_eq!(verdict, expected, "{set:?}, {at}, exceptional lane {lane}, {k:x}");
+                        assert_eq!(verdict, expected, "{set}, {at}, exceptional lane {lane}, {k:x}");
                     }
                 }
             }
