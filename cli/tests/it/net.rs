@@ -20,6 +20,8 @@ fn net(flags: &str) -> Value {
     assert!(result["settled"] == true && result["unanswered"] == 0 && result["skipped"] == 0, "{result:#}");
     let compared = result["heights_compared"].as_array().expect("a number per replica");
     assert!(compared.iter().all(|heights| *heights == result["blocks"]), "every height at every replica: {result:#}");
+    assert!(result["one_root_per_height"] == true && result["equals_serial"] == true, "{result:#}");
+    assert!(result["heights_executed"] == result["blocks"] && result["blocks"].as_u64() > Some(0), "{result:#}");
     result
 }
 
@@ -116,18 +118,31 @@ fn wrong_configurations_keys_and_files_are_refused() {
     let taken = TcpListener::bind(address).expect("free");
     replica(&config, "1").refused(2, "listening on");
     drop(taken);
-    // A log that is none, and one that is damaged.
     let log = config.with_file_name("replica-0").join("log");
-    let written = fs::read(&log).expect("a log");
     fs::write(&log, b"junk").expect("a file");
     replica(&config, "0").refused(2, "no log of this version");
-    let mut damaged = written;
-    let last = damaged.len() - 1;
-    damaged[last] ^= 1;
-    fs::write(&log, damaged).expect("a file");
-    let ended = replica(&config, "0");
-    assert!([Some(0), Some(6)].contains(&ended.code), "{ended:?}");
     replica(Path::new("/nowhere/network.json"), "0").refused(2, "/nowhere/network.json");
+}
+
+/// A log that has lost what was promised: the replica could contradict its votes.
+#[test]
+fn a_replica_with_a_damaged_log_does_not_start() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let net = dir.path().join("net");
+    let ended = run(&format!("net --seconds 1 --tps 50 --clients 50 --drain 240 --dir {}", net.display()));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let (config, log) = (net.join("network.json"), net.join("replica-2").join("log"));
+    let whole = fs::read(&log).expect("a log");
+    let length = whole.iter().rposition(|byte| *byte != 0).expect("records");
+    assert!(length > 4_096, "a run leaves records: {length}");
+    let mut damaged = whole.clone();
+    damaged[length / 2] ^= 1;
+    fs::write(&log, damaged).expect("a file");
+    let ended = replica(&config, "2");
+    assert!(ended.code == Some(6) && ended.stderr.contains("log"), "{ended:?}");
+    fs::write(&log, whole).expect("a file");
+    let ended = replica(&config, "2");
+    assert!(ended.code == Some(0) && ended.stdout.contains("ready"), "the whole log opens: {ended:?}");
 }
 
 #[test]
@@ -141,6 +156,8 @@ fn wrong_flags_are_refused_before_anything_starts() {
         ("--kill 9@1+1", "no replica 9"),
         ("--kill 0@99+1", "the load ends"),
         ("--kill 0@1", "length is missing"),
+        ("--kill 0@1+1 --durability none", "contradict its votes"),
+        ("--kill 0@1+1 --durability none", "contradict its votes"),
         ("--partition 0@1+1:bends", "none of holds, loses"),
         ("--batch 0", "`batch_txs` is 0"),
         ("--loss 1000", "loss_per_mille"),

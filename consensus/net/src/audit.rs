@@ -81,7 +81,7 @@ impl Audit {
             return Err(AuditError::Statuses { height, replica });
         }
         if let Some(next) = self.next.get_mut(usize::from(replica.0)) {
-            *next = (*next).max(height + 1);
+            *next = (*next).max(height.saturating_add(1));
         }
         let settled = self.settled;
         let of = self.heights.entry(height).or_insert_with(|| OfHeight {
@@ -180,6 +180,14 @@ mod tests {
         assert_eq!(tell(3, 1), [1, 2]);
         assert_eq!(tell(1, 1), [0; 0], "settled once");
         assert_eq!((audit.settled(), audit.highest(), audit.next(Index(0)), audit.next(Index(1))), (2, 2, 3, 2));
+    }
+
+    #[test]
+    fn the_highest_height_overflows_nothing() {
+        let mut audit = Audit::new(Quorums::new(4, 1).expect("a legal size"));
+        let settled = audit.on_notice(Index(1), notice(u64::MAX, 1)).expect("the first");
+        assert!(settled.is_empty(), "the heights below are missing");
+        assert_eq!((audit.next(Index(1)), audit.highest(), audit.settled()), (u64::MAX, u64::MAX, 0));
     }
 
     #[test]

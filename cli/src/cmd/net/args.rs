@@ -169,6 +169,10 @@ impl NetArgs {
         if self.seconds == 0 && self.dir.is_none() {
             return Err(Usage("--seconds 0 writes a configuration and starts nothing: say where, with --dir".into()));
         }
+        if self.durability == DurabilityFlag::None && !self.kill.is_empty() {
+            let why = "--durability none lets a killed replica contradict its votes: use group or each with --kill";
+            return Err(Usage(why.into()));
+        }
         for fault in self.kill.iter().chain(&self.partition) {
             fault.check(self.n, self.seconds)?;
         }

@@ -118,15 +118,26 @@ impl Process {
     }
 
     /// Stops the replica, and returns its last status.
-    pub(crate) fn stop(mut self) -> Option<Value> {
+    ///
+    /// # Errors
+    /// It does not end, ends with a failure, or tells no status.
+    pub(crate) fn stop(mut self) -> anyhow::Result<Value> {
         self.command("stop");
         let end = Instant::now() + PATIENCE;
         let mut last = None;
         while let Ok(mut line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
             last = line.get_mut("status").map(Value::take).or(last);
         }
-        let _ = self.child.wait();
-        last
+        // A replica that has closed its output ends at once; one that hangs is killed when this is dropped.
+        let status = loop {
+            match self.child.try_wait().context("waiting for it to end")? {
+                Some(status) => break status,
+                None if Instant::now() < end => thread::sleep(Duration::from_millis(5)),
+                None => anyhow::bail!("it does not stop within {} s: {}", PATIENCE.as_secs(), self.last_words()),
+            }
+        };
+        anyhow::ensure!(status.success(), "it ended with {status}: {}", self.last_words());
+        last.context("it ended and told no status")
     }
 
     /// The last line that the replica wrote to stderr.

@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 /// The result of a run.
 pub(crate) struct Report {
     pub(crate) blocks: u64,
+    /// Blocks that sequential revm has executed with the same result.
+    pub(crate) executed: u64,
     pub(crate) txs: u64,
     /// Time from the first transaction to the last answer, in µs.
     pub(crate) took_us: u64,
@@ -37,6 +39,16 @@ fn ms(us: u64) -> f64 {
 impl Report {
     fn tps(&self) -> f64 {
         self.txs as f64 * 1e6 / self.took_us.max(1) as f64
+    }
+
+    /// True if every replica has named the result of every height, and there is one. Another result has ended the run before.
+    fn has_one_root(&self) -> bool {
+        self.blocks > 0 && self.compared.iter().all(|heights| *heights as u64 == self.blocks)
+    }
+
+    /// True if sequential revm has executed every height. Another result has ended the run before.
+    const fn equals_serial(&self) -> bool {
+        self.blocks > 0 && self.executed == self.blocks
     }
 
     pub(crate) fn json(&self, args: &NetArgs, load: &Load) -> Value {
@@ -70,7 +82,8 @@ impl Report {
             },
             "floor_ms": self.floor_us.map(ms), "longest_gap_ms": ms(load.longest_gap_us),
             "by_second": seconds,
-            "heights_compared": self.compared, "one_root_per_height": true, "equals_serial": true,
+            "heights_compared": self.compared, "one_root_per_height": self.has_one_root(),
+            "heights_executed": self.executed, "equals_serial": self.equals_serial(),
             "state_root": self.state_root, "settled": self.settled, "interrupted": self.interrupted,
             "faults": self.faults, "replicas": self.replicas,
         })
@@ -99,11 +112,67 @@ impl Report {
         for fault in &self.faults {
             let _ = writeln!(text, "fault: {fault}");
         }
-        let _ = writeln!(text, "one root per height at all replicas, equal to serial execution: {}", self.state_root);
+        let root = &self.state_root;
+        let _ = match self.has_one_root() && self.equals_serial() {
+            true => writeln!(text, "one root per height at all replicas, equal to serial execution: {root}"),
+            false => writeln!(
+                text,
+                "{} of {} heights equal to serial execution, up to {root}; compared at each replica: {:?}",
+                self.executed, self.blocks, self.compared
+            ),
+        };
         if !self.settled {
             let (unanswered, skipped) = (load.unanswered(), load.skipped);
             let _ = writeln!(text, "NOT settled: {unanswered} transactions without an answer, {skipped} skipped");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use phalanx_workloads::{Native, TransferLoad};
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        args: NetArgs,
+    }
+
+    /// The verdicts on heights and the text of a run of four replicas.
+    fn verdicts(blocks: u64, executed: u64, compared: [usize; 4]) -> (Value, Value, String) {
+        let args = Flags::try_parse_from(["net"]).expect("flags").args;
+        let load = TransferLoad { accounts: 2, txs: 2, signatures: true, ..Default::default() };
+        let load = Load::new(Native::new(load).expect("a load"), 1, 1, 1);
+        let report = Report {
+            blocks,
+            executed,
+            txs: 1,
+            took_us: 1,
+            floor_us: None,
+            compared: compared.into(),
+            state_root: "root".into(),
+            faults: Vec::new(),
+            replicas: Vec::new(),
+            settled: true,
+            interrupted: false,
+        };
+        let json = report.json(&args, &load);
+        (json["one_root_per_height"].clone(), json["equals_serial"].clone(), report.text(&args, &load))
+    }
+
+    #[test]
+    fn verdicts_come_from_the_heights_that_were_compared() {
+        let claims = |text: &str| text.contains("one root per height at all replicas, equal to serial execution");
+        let (one, serial, text) = verdicts(9, 9, [9; 4]);
+        assert!(one == true && serial == true && claims(&text), "{text}");
+        let (one, serial, text) = verdicts(9, 9, [9, 9, 8, 9]);
+        assert!(one == false && serial == true && !claims(&text), "a replica lacks a height: {text}");
+        let (one, serial, text) = verdicts(9, 8, [9; 4]);
+        assert!(one == true && serial == false && !claims(&text), "a height was not executed: {text}");
+        let (one, serial, text) = verdicts(0, 0, [0; 4]);
+        assert!(one == false && serial == false && !claims(&text), "nothing was compared: {text}");
     }
 }

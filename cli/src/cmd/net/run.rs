@@ -56,10 +56,7 @@ impl NetArgs {
     /// Writes configuration and keys.
     fn write(&self, dir: &Path) -> anyhow::Result<(PathBuf, NetworkFile)> {
         let delay_us = self.rtt.delays(self.n)?;
-        // Held until all are known, so that no two are equal.
-        let bound = (0..2 * self.n).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<Vec<_>, _>>();
-        let bound = bound.context("looking for free ports")?;
-        let addresses = bound.iter().map(TcpListener::local_addr).collect::<Result<Vec<SocketAddr>, _>>()?;
+        let addresses = free_addresses(2 * self.n)?;
         let member = |index: usize| Member {
             peers: addresses[2 * index],
             clients: addresses[2 * index + 1],
@@ -121,6 +118,20 @@ impl NetArgs {
 
 /// Channel of the replies, each with its replica's index.
 type Replies = (Sender<(usize, Reply)>, Receiver<(usize, Reply)>);
+
+/// Free addresses on loopback. Their ports lie below those of outgoing connections, which could take a replica's own while it is
+/// down.
+fn free_addresses(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
+    const PORTS: core::ops::Range<u32> = 11_000..32_000;
+    // Runs that begin at the same time look in different places.
+    let length = PORTS.end - PORTS.start;
+    let first = std::process::id().wrapping_mul(331) % length;
+    let ports = PORTS.map(|at| PORTS.start + (at + first) % length);
+    let addresses = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16)));
+    let free: Vec<SocketAddr> = addresses.filter(|address| TcpListener::bind(address).is_ok()).take(count).collect();
+    anyhow::ensure!(free.len() == count, "there are {} free ports on loopback, and {count} are needed", free.len());
+    Ok(free)
+}
 
 /// A network under load.
 struct Run<'a> {
@@ -242,7 +253,7 @@ impl<'a> Run<'a> {
         let highest = self.audit.highest();
         self.load.unanswered() == 0
             && self.audit.settled() == highest
-            && (0..self.args.n).all(|index| self.audit.next(Index(index as u16)) == highest + 1)
+            && (0..self.args.n).all(|index| self.audit.next(Index(index as u16)) > highest)
     }
 
     /// Sends transactions to the replica that leads, by the newest hint.
@@ -359,14 +370,23 @@ impl<'a> Run<'a> {
     /// Stops the replicas, compares with serial execution, and shows the result.
     fn finish(mut self) -> anyhow::Result<u8> {
         let settled = self.is_settled() && self.load.skipped == 0;
-        let stopped = self.replicas.drain(..).map(|process| process.and_then(Process::stop).unwrap_or(Value::Null));
-        let replicas: Vec<Value> = stopped.collect();
-        serial::compare(self.load.native(), CHAIN, &self.blocks, &self.load.txs)?;
+        let mut replicas = Vec::new();
+        for (index, process) in self.replicas.drain(..).enumerate() {
+            let stopped = process.map(Process::stop).transpose().with_context(|| format!("stopping replica {index}"));
+            replicas.push(match stopped {
+                Ok(status) => status.unwrap_or(Value::Null),
+                // The interrupt has reached the replica as well.
+                Err(_) if self.interrupted => Value::Null,
+                Err(error) => return Err(error),
+            });
+        }
+        let executed = serial::compare(self.load.native(), CHAIN, &self.blocks, &self.load.txs)?;
         let quorums = self.file.network.quorums().map_err(|error| Usage(error.to_string()))?;
         let delays = &self.file.network.links.delay_us;
         let root = self.blocks.last().map_or_else(|| "none".into(), |block| block.state_root.to_string());
         let report = Report {
             blocks: self.blocks.len() as u64,
+            executed,
             txs: self.load.latencies_us.len() as u64,
             took_us: self.last_answer.as_micros() as u64,
             floor_us: (!delays.is_empty()).then(|| order_floor(delays, quorums, 0)),

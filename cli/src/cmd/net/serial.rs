@@ -15,10 +15,10 @@ use std::collections::HashMap;
 /// Blocks that are handed in at once, within the limits of an engine.
 const CHUNK: usize = 16;
 
-/// Executes blocks in order on sequential revm over a store in memory, and compares every result.
-pub(crate) fn compare(load: &Native, chain: u64, blocks: &[Notice], txs: &HashMap<B256, Bytes>) -> anyhow::Result<()> {
+/// Executes blocks in order on sequential revm over a store in memory, and compares every result. Returns their number.
+pub(crate) fn compare(load: &Native, chain: u64, blocks: &[Notice], txs: &HashMap<B256, Bytes>) -> anyhow::Result<u64> {
     let service = Service::open(engine::open(load, None, Executor::Sequential, 1)?, ServiceConfig::default())?;
-    let mut parent = ExecId::GENESIS;
+    let (mut parent, mut executed) = (ExecId::GENESIS, 0);
     for (first, chunk) in (1u64..).step_by(CHUNK).zip(blocks.chunks(CHUNK)) {
         let mut candidates = Vec::with_capacity(chunk.len());
         for (height, block) in (first..).zip(chunk) {
@@ -42,9 +42,10 @@ pub(crate) fn compare(load: &Native, chain: u64, blocks: &[Notice], txs: &HashMa
                 );
                 return Err(Different(why).into());
             }
+            executed += 1;
         }
     }
-    Ok(())
+    Ok(executed)
 }
 
 /// Executes and commits consecutive blocks.
@@ -123,7 +124,8 @@ mod tests {
         let load = Native::new(load).expect("a load");
         let (whole, txs) = block(&load);
         assert!(whole.gas_used == 8 * Native::GAS, "all succeed");
-        compare(&load, 1, core::slice::from_ref(&whole), &txs).expect("equal");
+        assert_eq!(compare(&load, 1, core::slice::from_ref(&whole), &txs).expect("equal"), 1);
+        assert_eq!(compare(&load, 1, &[], &txs).expect("nothing differs"), 0);
         let differs = |change: fn(&mut Notice)| {
             let mut notice = whole.clone();
             change(&mut notice);

@@ -13,7 +13,11 @@ use std::{
     collections::BTreeSet,
     net::{SocketAddr, TcpListener},
     path::Path,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -27,9 +31,16 @@ pub(crate) fn folder() -> tempfile::TempDir {
     shared.or_else(|_| tempfile::tempdir()).expect("a folder")
 }
 
+/// Free ports below those that the system gives to outgoing connections: a replica that is down must find its own again.
 fn free(count: usize) -> Vec<SocketAddr> {
-    let bound: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-    bound.iter().map(|listener| listener.local_addr().expect("an address")).collect()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let candidates = (0..20_000).map(|_| {
+        let at = (std::process::id().wrapping_mul(331) % 20_000).wrapping_add(NEXT.fetch_add(1, Relaxed));
+        SocketAddr::from(([127, 0, 0, 1], 11_000 + (at % 20_000) as u16))
+    });
+    let found: Vec<SocketAddr> = candidates.filter(|address| TcpListener::bind(address).is_ok()).take(count).collect();
+    assert_eq!(found.len(), count, "free ports");
+    found
 }
 
 pub(crate) fn config(n: usize, dir: &Path) -> NetConfig {
