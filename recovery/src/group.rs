@@ -18,7 +18,7 @@ pub(crate) struct Group {
     pub(crate) generator: [[Windows<u16>; GENERATOR_WINDOWS]; 2],
 }
 
-/// One digit of each lane: d = ±(2 · index + 1).
+/// Digit of each lane: d = ±(2 · index + 1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Windows<T> {
     pub(crate) index: [T; MOST],

@@ -1,4 +1,4 @@
-//! One signature by libsecp256k1: the judge of every verdict.
+//! Recovery of a single signature by libsecp256k1: the judge of every verdict.
 
 use alloy_primitives::{Address, B256, keccak256};
 use secp256k1::{

@@ -18,9 +18,13 @@ fn net(flags: &str) -> Value {
     let ended = run(&format!("net --json - --drain 240 --dir {} {flags}", folder.path().display()));
     let result = ended.json();
     assert!(result["settled"] == true && result["unanswered"] == 0 && result["skipped"] == 0, "{result:#}");
+    // A kill between a commit and its record leaves a height whose result the replica cannot name.
+    let (blocks, kills) = (result["blocks"].as_u64().expect("a number"), flags.matches("--kill").count() as u64);
     let compared = result["heights_compared"].as_array().expect("a number per replica");
-    assert!(compared.iter().all(|heights| *heights == result["blocks"]), "every height at every replica: {result:#}");
-    assert!(result["one_root_per_height"] == true && result["equals_serial"] == true, "{result:#}");
+    let named = |least: u64| compared.iter().all(|heights| heights.as_u64() >= Some(least));
+    assert!(named(blocks - kills.min(blocks)), "a height at most is missing for each kill: {result:#}");
+    assert_eq!(result["one_root_per_height"], named(blocks), "{result:#}");
+    assert_eq!(result["equals_serial"], true, "{result:#}");
     assert!(result["heights_executed"] == result["blocks"] && result["blocks"].as_u64() > Some(0), "{result:#}");
     result
 }

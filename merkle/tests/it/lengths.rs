@@ -1,4 +1,4 @@
-//! One bit of the length of a record, or a file that has become shorter: opening refuses the store and changes no byte.
+//! A flipped bit in the length of a record, or a file that has become shorter: opening refuses the store and changes no byte.
 
 use std::path::{Path, PathBuf};
 

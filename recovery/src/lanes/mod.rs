@@ -30,7 +30,7 @@ pub(crate) const fn is_set(mask: Mask, lane: usize) -> bool {
 #[repr(C, align(64))]
 pub(crate) struct Row(pub(crate) [u64; 8]);
 
-/// One 64-bit word of each lane. Sums and differences wrap.
+/// A 64-bit word of each lane. Sums and differences wrap.
 pub(crate) trait Word: Copy {
     /// Number of lanes, at most [`MOST`].
     const LANES: usize;
