@@ -142,10 +142,15 @@ impl Lanes {
         if header.position > 1 {
             lane.certify(header.before(), car.proof.clone());
         }
-        if tip == lane.committed || lane.voted.get(&tip.position) == Some(&tip.digest) {
+        if lane.voted.get(&tip.position) == Some(&tip.digest) {
             return Taken::Again(vote);
         }
         let above = lane.committed.position;
+        if tip == lane.committed && tip.position > 0 && !lane.voted.contains_key(&tip.position) {
+            // Committed before this replica had it: the owner may still need votes, to go on.
+            self.note_vote(vote);
+            return Taken::Vote(vote);
+        }
         if tip.position <= above
             || tip.position > above.saturating_add(self.ahead)
             || lane.voted.contains_key(&tip.position)
@@ -175,8 +180,8 @@ impl Lanes {
         let Some(waiting) = &known.waiting else { return Taken::Nothing };
         let (tip, before) = (waiting.tip(), waiting.header.body.before());
         let above = known.newest().position;
-        if before.position <= above && !known.has(before) {
-            // Another branch: one vote per position.
+        if tip.position <= above || before.position <= above && !known.has(before) {
+            // One vote per position: another car has it, or another branch.
             self.lanes[usize::from(lane.0)].waiting = None;
             return Taken::Nothing;
         }
@@ -200,7 +205,7 @@ impl Lanes {
     /// Notes a vote of this replica, made now or before a restart.
     pub fn note_vote(&mut self, vote: LaneVote) {
         if let Some(lane) = self.lanes.get_mut(usize::from(vote.lane.0))
-            && vote.tip.position > lane.committed.position
+            && vote.tip.position >= lane.committed.position
         {
             lane.voted.insert(vote.tip.position, vote.tip.digest);
         }
@@ -233,7 +238,12 @@ impl Lanes {
         self.cars.values()
     }
 
-    /// Votes of this replica above the committed cars.
+    /// Stored cars at a place: more than one if the owner has forked its lane.
+    pub fn branches(&self, lane: Index, position: u64) -> impl Iterator<Item = &Car> {
+        self.places.get(&(lane, position)).into_iter().flatten().filter_map(|digest| self.cars.get(digest))
+    }
+
+    /// Votes of this replica, down to the last frontier that was pruned.
     pub fn own_votes(&self) -> impl Iterator<Item = LaneVote> {
         (0..).map(Index).zip(&self.lanes).flat_map(|(lane, known)| {
             known
@@ -319,12 +329,15 @@ impl Lanes {
         }
     }
 
-    /// Drops cars at or below a frontier, but for the newest of each lane.
+    /// Drops cars and votes at or below a frontier, but for the newest of each lane. No restart may begin below it.
     pub fn prune(&mut self, frontier: &[Tip]) {
         for (lane, tip) in (0..).map(Index).zip(frontier) {
             let old: Vec<_> = self.places.range((lane, 0)..(lane, tip.position)).map(|(place, _)| *place).collect();
             for digest in old.into_iter().filter_map(|place| self.places.remove(&place)).flatten() {
                 self.cars.remove(&digest);
+            }
+            if let Some(known) = self.lanes.get_mut(usize::from(lane.0)) {
+                known.voted = known.voted.split_off(&tip.position);
             }
         }
     }

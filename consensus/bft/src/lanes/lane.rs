@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 pub(super) struct Lane {
     /// Last committed car.
     pub(super) committed: Tip,
-    /// Cars above it that this replica has voted for, by position. No gap above the committed car.
+    /// Cars that this replica has voted for, by position, without a gap above the committed car. Votes at its position and below
+    /// may be for another branch. They stay until a checkpoint covers them: a restart begins there, and a position has one vote.
     pub(super) voted: BTreeMap<u64, B256>,
     /// Highest certified car, and what certifies it. Nothing certifies a committed car: nothing has to.
     pub(super) certified: Tip,
@@ -22,12 +23,13 @@ impl Lane {
     /// The newest car that this replica has, with its whole history.
     pub(super) fn newest(&self) -> Tip {
         let voted = self.voted.last_key_value().map(|(position, digest)| Tip { position: *position, digest: *digest });
-        voted.unwrap_or(self.committed)
+        voted.filter(|tip| tip.position > self.committed.position).unwrap_or(self.committed)
     }
 
     /// Returns true if this replica has the car and its whole history, or the car is committed.
     pub(super) fn has(&self, tip: Tip) -> bool {
-        tip == self.committed || self.voted.get(&tip.position) == Some(&tip.digest)
+        tip == self.committed
+            || tip.position > self.committed.position && self.voted.get(&tip.position) == Some(&tip.digest)
     }
 
     /// Notes a certificate. Returns true if it is news.
@@ -39,9 +41,8 @@ impl Lane {
         news
     }
 
-    /// Moves the committed car up. Votes above it stay: a position is voted for once.
+    /// Moves the committed car up. Votes stay.
     pub(super) fn commit(&mut self, tip: Tip) {
-        self.voted = self.voted.split_off(&(tip.position + 1));
         // Votes on another branch lead nowhere, and the first position above decides which branch they are on.
         self.committed = tip;
         if self.certified.position <= tip.position {
