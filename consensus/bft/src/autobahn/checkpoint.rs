@@ -1,8 +1,10 @@
 //! Checkpoints: a quorum has the state after a slot, so that what is older can go.
 
 use super::{
-    message::{Checkpoint, Msg, Record},
+    message::Msg,
+    record::Record,
     replica::{Autobahn, Job},
+    statement::Checkpoint,
 };
 use crate::core::{Base, Index, Out, Outs, ReplicaSet, Signed, Slot, To, Want};
 use alloy_primitives::B256;

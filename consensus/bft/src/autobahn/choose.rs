@@ -5,7 +5,7 @@
 //! (n-2f)-th largest reported view. A value that was decided on the slow path has a certificate in one of the complaints. The
 //! higher view wins, the certificate if both are equal. Counting equal pairs of value and view instead loses fast decisions.
 
-use super::{config::Config, message::Tc};
+use super::{certificate::Tc, config::Config};
 use crate::core::View;
 use alloy_primitives::B256;
 use std::collections::BTreeMap;

@@ -1,21 +1,20 @@
 //! Slots: messages to the agreement of a slot, and its steps to messages. Lanes: cars and votes on them.
 
 use super::{
-    config::Tips,
-    message::{Commit, Complaint, Msg, PrepVote, Prepare, Qc, Record, Tc},
-    replica::{Autobahn, Job, Said},
+    certificate::{Complaint, Qc, Tc},
+    config::{Config, Spread, Tips},
+    message::{Commit, Msg, Prepare},
+    record::Record,
+    replica::{Autobahn, Job, Said, Timer},
     slot::{Instance, Step},
+    statement::{Ack, PrepVote},
 };
 use crate::{
     core::{Batch, Index, Micros, Out, Outs, Protocol as _, Signed, Slot, To},
     lanes::{Ballot, Car, Certificate, Cut, LaneVote, Missing, Taken, Tip, cut_digest},
 };
 use alloy_primitives::{B256, Bytes};
-
-use super::{
-    config::{Config, Spread},
-    replica::Timer,
-};
+use std::collections::BTreeSet;
 
 impl Autobahn {
     /// Puts a batch into the own lane.
@@ -65,7 +64,10 @@ impl Autobahn {
                 let Some(state) = self.slots.get(&body.slot) else { return };
                 let qc = state.instance.locked.iter().filter(|qc| qc.mark() == body.qc).cloned().collect();
                 let cut = state.cuts.get(&body.prop.digest).cloned().unwrap_or_default();
-                let complaint = Complaint { timeout: Signed { signer, signature, body }, qc, cut };
+                let prop = body.prop.get();
+                let lead = state.lead.iter().filter(|lead| prop == Some((lead.body.view, lead.body.digest)));
+                let lead = lead.cloned().collect();
+                let complaint = Complaint { timeout: Signed { signer, signature, body }, qc, cut, lead };
                 // A view that ended while the signature was made needs no complaint any longer.
                 if complaint.is_whole(&self.config) {
                     self.say(body.slot, Said::Timeout, To::All, Msg::Timeout(complaint.clone()), out);
@@ -166,6 +168,10 @@ impl Autobahn {
                     state.said.retain(|kind, _| newer(kind));
                     state.pending = state.pending.take().filter(|prepare| prepare.vote.body.view >= view);
                 }
+                Step::Ticket(tc) => {
+                    out.push(Out::Persist(Record::Ticket(tc.clone())));
+                    self.slot(slot).said.insert(Said::Tc, (To::All, Msg::Tc(tc)));
+                }
                 Step::Commit(qc, tell) => self.committed(slot, qc, tell, out),
             }
         }
@@ -194,15 +200,21 @@ impl Autobahn {
 
     /// Returns true if a PREPARE can lead to a vote, or to a ticket.
     pub(super) fn wants_prepare(&self, from: Index, prepare: &Prepare) -> bool {
-        let PrepVote { slot, view, digest } = prepare.vote.body;
-        let config = &self.config;
-        let (n, one_correct) = (config.quorums.n(), config.quorums.one_correct());
+        let PrepVote { slot, view, .. } = prepare.vote.body;
         let new = self.slots.get(&slot).is_none_or(|state| {
             state.instance.committed.is_none()
                 && view >= state.instance.view()
                 && state.pending.as_ref().is_none_or(|known| known.vote.body.view < view)
                 && state.instance.vote().get().is_none_or(|(voted, _)| voted < view)
         });
+        new && self.is_fit(from, prepare)
+    }
+
+    /// Returns true if a PREPARE comes from its leader with a ticket, and with no more certificates than it needs.
+    pub(super) fn is_fit(&self, from: Index, prepare: &Prepare) -> bool {
+        let PrepVote { slot, view, digest } = prepare.vote.body;
+        let config = &self.config;
+        let (n, one_correct) = (config.quorums.n(), config.quorums.one_correct());
         let ticket = match (&prepare.commit[..], &prepare.tc[..]) {
             (commit, []) if view == 0 => match commit {
                 [] => slot <= config.parallel,
@@ -214,7 +226,7 @@ impl Autobahn {
         };
         let proven =
             prepare.proofs.len() <= n && prepare.proofs.iter().all(|proof| proof.is_well_formed(one_correct, n));
-        new && ticket
+        ticket
             && proven
             && self.in_window(slot)
             && prepare.vote.signer == from
@@ -246,6 +258,7 @@ impl Autobahn {
         if state.instance.view() > vote.body.view {
             return;
         }
+        state.lead = Some(vote.clone());
         state.cuts.insert(vote.body.digest, prepare.cut.clone());
         state.pending = Some(prepare);
         self.bound_cuts(slot);
@@ -347,7 +360,7 @@ impl Autobahn {
         }
     }
 
-    pub(super) fn on_ack(&mut self, signed: Signed<super::message::Ack>, out: &mut Outs<Self>) {
+    pub(super) fn on_ack(&mut self, signed: Signed<Ack>, out: &mut Outs<Self>) {
         let Signed { signer, signature, body } = signed;
         if self.in_window(body.slot) {
             self.drive(body.slot, out, |instance, config, steps| {
@@ -377,6 +390,11 @@ impl Autobahn {
 
     pub(super) fn on_complaint(&mut self, now: Micros, complaint: Complaint, out: &mut Outs<Self>) {
         let (slot, from) = (complaint.timeout.body.slot, complaint.timeout.signer);
+        let past = self.quota.note(from, slot);
+        if !past.is_empty() {
+            let old: Vec<Slot> = self.slots.range(past).map(|(slot, _)| *slot).collect();
+            old.into_iter().for_each(|slot| self.forget_complaint(slot, from));
+        }
         if self.slot(slot).instance.committed.is_some() {
             return self.send_decision(now, from, slot, out);
         }
@@ -393,21 +411,26 @@ impl Autobahn {
         }
     }
 
+    /// Drops a complaint and its cut.
+    fn forget_complaint(&mut self, slot: Slot, from: Index) {
+        let Some(state) = self.slots.get_mut(&slot) else { return };
+        if let Some(complaint) = state.instance.complaints.remove(&from) {
+            let digest = complaint.timeout.body.prop.digest;
+            if !state.named().contains(&digest) {
+                state.cuts.remove(&digest);
+            }
+        }
+    }
+
     /// Cuts per slot stay few, however many views a slot has: those that something names, and n more.
     fn bound_cuts(&mut self, slot: Slot) {
         let n = self.config.quorums.n();
         let state = self.slot(slot);
-        let pending = state.pending.as_ref().map(|prepare| prepare.vote.body.digest);
-        let locked = state.instance.locked.as_ref().map(|qc| qc.digest);
-        let voted = state.instance.vote().digest;
-        let bound: Vec<B256> =
-            state.instance.ticket.iter().flat_map(|tc| &tc.timeouts).map(|t| t.body.prop.digest).collect();
-        let named = |digest: &B256| {
-            Some(*digest) == pending || Some(*digest) == locked || *digest == voted || bound.contains(digest)
-        };
-        while state.cuts.len() > 2 * n + 4 {
-            let Some(digest) = state.cuts.keys().find(|digest| !named(digest)).copied() else { return };
-            state.cuts.remove(&digest);
+        if state.cuts.len() > 2 * n + 4 {
+            let named = state.named();
+            let free: Vec<B256> = state.cuts.keys().filter(|digest| !named.contains(*digest)).copied().collect();
+            let many = state.cuts.len() - (2 * n + 4);
+            free.iter().take(many).for_each(|digest| drop(state.cuts.remove(digest)));
         }
     }
 
@@ -427,6 +450,17 @@ impl Autobahn {
 }
 
 impl super::replica::SlotState {
+    /// Digests of cuts that something names: a proposal, a vote, a certificate, a ticket, a complaint.
+    fn named(&self) -> BTreeSet<B256> {
+        let Instance { locked, committed, ticket, complaints, .. } = &self.instance;
+        let pending = self.pending.iter().map(|prepare| prepare.vote.body.digest);
+        let certified = locked.iter().chain(committed).map(|qc| qc.digest);
+        let of_ticket = ticket.iter().flat_map(|tc| &tc.timeouts).map(|timeout| timeout.body.prop.digest);
+        let of_complaints = complaints.values().map(|complaint| complaint.timeout.body.prop.digest);
+        let voted = [self.instance.vote().digest];
+        pending.chain(certified).chain(of_ticket).chain(of_complaints).chain(voted).collect()
+    }
+
     /// The cut that the slot probably gets.
     fn newest_cut(&self) -> Option<&[Tip]> {
         let decided = self.instance.committed.as_ref().map(|qc| qc.digest);

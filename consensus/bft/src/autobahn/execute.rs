@@ -1,6 +1,6 @@
 //! From cuts to blocks: slots in order, lanes by number, cars by position.
 
-use super::{message::Record, replica::Autobahn};
+use super::{record::Record, replica::Autobahn};
 use crate::{
     core::{Batch, Index, Out, Outs, Slot, View},
     lanes::{Car, Cut, Missing, Tip, blocks},

@@ -2,8 +2,10 @@
 
 use super::{
     config::Tips,
-    message::{Msg, PrepVote, Prepare, Record, WantCut},
+    message::{Msg, Prepare, WantCut},
+    record::Record,
     replica::{Autobahn, Job, Said, Timer},
+    statement::PrepVote,
 };
 use crate::{
     core::{Index, Out, Outs, Signed, Slot, To},
@@ -111,6 +113,7 @@ impl Autobahn {
         let prepare = Prepare { vote: vote.clone(), cut, proofs, commit, tc };
         // The view may have ended while the signature was made.
         if state.instance.view() == view && state.instance.committed.is_none() {
+            state.lead = Some(vote.clone());
             self.say(slot, Said::Prepare, To::All, Msg::Prepare(prepare), out);
             self.on_vote(vote, out);
         }

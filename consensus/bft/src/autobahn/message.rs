@@ -1,265 +1,18 @@
-//! Messages, certificates and log records.
+//! Messages and their encoding.
 
-use super::config::Config;
+use super::{
+    certificate::{Complaint, Qc, Tc},
+    statement::{Ack, Checkpoint, PrepVote},
+};
 use crate::{
-    core::{Base, Claim, Domain, Index, MAX_REPLICAS, Message, ReplicaSet, Signed, Slot, Statement, View, short},
-    lanes::{Ballot, Car, Certificate, Cut, LaneVote, Tip, cut_digest, endorses},
+    core::{Claim, Domain, Index, MAX_REPLICAS, Message, Signed, Slot, View, short},
+    lanes::{Ballot, Car, Certificate, Cut, LaneVote, Tip, cut_digest},
 };
 use alloy_primitives::B256;
 use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
 
 /// Maximum number of cars in one answer.
 pub(super) const MOST_CARS: usize = 4_096;
-
-/// A value and the highest view in which a replica has it; the zero digest stands for none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, RlpEncodable, RlpDecodable)]
-pub struct Mark {
-    /// View.
-    pub view: View,
-    /// Digest of the cut.
-    pub digest: B256,
-}
-
-impl Mark {
-    /// View and digest, if there is a value.
-    #[must_use]
-    pub fn get(&self) -> Option<(View, B256)> {
-        (self.digest != B256::ZERO).then_some((self.view, self.digest))
-    }
-}
-
-/// PREP-VOTE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
-pub struct PrepVote {
-    /// Slot.
-    pub slot: Slot,
-    /// View.
-    pub view: View,
-    /// Digest of the cut.
-    pub digest: B256,
-}
-
-impl Statement for PrepVote {
-    const KIND: u8 = 34;
-}
-
-/// CONFIRM-ACK.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
-pub struct Ack {
-    /// Slot.
-    pub slot: Slot,
-    /// View.
-    pub view: View,
-    /// Digest of the cut.
-    pub digest: B256,
-}
-
-impl Statement for Ack {
-    const KIND: u8 = 35;
-}
-
-/// TIMEOUT: a replica gives up a view of a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
-pub struct Timeout {
-    /// Slot.
-    pub slot: Slot,
-    /// View that is given up.
-    pub view: View,
-    /// Highest certified value.
-    pub qc: Mark,
-    /// Value of the highest view that the replica has voted in.
-    pub prop: Mark,
-}
-
-impl Statement for Timeout {
-    const KIND: u8 = 36;
-}
-
-/// State after a slot.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
-pub struct Checkpoint {
-    /// Slot.
-    pub slot: Slot,
-    /// Height of its last block.
-    pub height: u64,
-    /// Digest of that block's outcome.
-    pub digest: B256,
-    /// Last committed car of each lane.
-    pub frontier: Cut,
-}
-
-impl Statement for Checkpoint {
-    const KIND: u8 = 37;
-}
-
-impl Checkpoint {
-    /// The state as the host knows it.
-    #[must_use]
-    pub const fn base(&self) -> Base {
-        Base { slot: self.height, digest: self.digest }
-    }
-}
-
-/// Statement that the ballots of a certificate sign.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
-    /// PREP-VOTE.
-    Prepare,
-    /// CONFIRM-ACK.
-    Confirm,
-}
-
-/// Votes of one phase for one cut: a PrepareQC, or a CommitQC.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Qc {
-    /// Slot.
-    pub slot: Slot,
-    /// View.
-    pub view: View,
-    /// Digest of the cut.
-    pub digest: B256,
-    /// Phase of the votes.
-    pub phase: Phase,
-    /// Votes.
-    pub ballots: Vec<Ballot>,
-}
-
-#[derive(RlpEncodable, RlpDecodable)]
-struct RawQc {
-    slot: Slot,
-    view: View,
-    digest: B256,
-    phase: u8,
-    ballots: Vec<Ballot>,
-}
-
-impl Encodable for Qc {
-    fn encode(&self, out: &mut dyn BufMut) {
-        let Self { slot, view, digest, phase, ref ballots } = *self;
-        let phase = 1 + u8::from(phase == Phase::Confirm);
-        RawQc { slot, view, digest, phase, ballots: ballots.clone() }.encode(out);
-    }
-}
-
-impl Decodable for Qc {
-    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
-        let RawQc { slot, view, digest, phase, ballots } = RawQc::decode(bytes)?;
-        let phase = match phase {
-            1 => Phase::Prepare,
-            2 => Phase::Confirm,
-            _ => return Err(Error::Custom("unknown phase")),
-        };
-        Ok(Self { slot, view, digest, phase, ballots })
-    }
-}
-
-impl Qc {
-    /// Value and view.
-    #[must_use]
-    pub const fn mark(&self) -> Mark {
-        Mark { view: self.view, digest: self.digest }
-    }
-
-    /// Returns true if the votes bind all other leaders of the view: n-f PREP-VOTEs.
-    #[must_use]
-    pub fn is_prepared(&self, config: &Config) -> bool {
-        self.phase == Phase::Prepare && endorses(&self.ballots, config.quorum(), config.quorums.n())
-    }
-
-    /// Returns true if the votes decide: n PREP-VOTEs, or n-f CONFIRM-ACKs.
-    #[must_use]
-    pub fn is_commit(&self, config: &Config) -> bool {
-        let n = config.quorums.n();
-        let needed = if self.phase == Phase::Prepare { n } else { config.quorum() };
-        endorses(&self.ballots, needed, n)
-    }
-
-    fn claims(&self, domain: Domain, claims: &mut Vec<Claim>) {
-        let Self { slot, view, digest, .. } = *self;
-        match self.phase {
-            Phase::Prepare => {
-                let vote = PrepVote { slot, view, digest };
-                claims.extend(self.ballots.iter().map(|ballot| ballot.claim(&vote, domain)));
-            }
-            Phase::Confirm => {
-                let ack = Ack { slot, view, digest };
-                claims.extend(self.ballots.iter().map(|ballot| ballot.claim(&ack, domain)));
-            }
-        }
-    }
-}
-
-/// Timeout certificate: complaints of n-f replicas about one view, the ticket of the next one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
-pub struct Tc {
-    /// Complaints, ascending by signer.
-    pub timeouts: Vec<Signed<Timeout>>,
-    /// The highest certificate that they name; none if they name none.
-    pub qc: Vec<Qc>,
-}
-
-impl Tc {
-    /// Slot and view, if the outside is right: n-f complaints of distinct replicas about one view, none of a view above, and the
-    /// highest certificate that they name.
-    #[must_use]
-    pub fn of(&self, config: &Config) -> Option<(Slot, View)> {
-        let first = self.timeouts.first()?.body;
-        let mut signers = ReplicaSet::default();
-        let whole = self.timeouts.len() == config.quorum()
-            && self.timeouts.iter().all(|timeout| {
-                (timeout.body.slot, timeout.body.view) == (first.slot, first.view)
-                    && is_possible(&timeout.body)
-                    && usize::from(timeout.signer.0) < config.quorums.n()
-                    && signers.insert(timeout.signer)
-            });
-        let highest = self.timeouts.iter().filter_map(|timeout| timeout.body.qc.get()).map(|(view, _)| view).max();
-        let proven = match (&self.qc[..], highest) {
-            ([], None) => true,
-            ([qc], Some(view)) => qc.slot == first.slot && qc.view == view && qc.is_prepared(config),
-            _ => false,
-        };
-        (whole && proven).then_some((first.slot, first.view))
-    }
-
-    fn claims(&self, domain: Domain, claims: &mut Vec<Claim>) {
-        claims.extend(self.timeouts.iter().map(|timeout| timeout.claim(domain)));
-        self.qc.iter().for_each(|qc| qc.claims(domain, claims));
-    }
-}
-
-/// Returns true if a complaint names no view above its own.
-pub(super) const fn is_possible(timeout: &Timeout) -> bool {
-    timeout.qc.view <= timeout.view && timeout.prop.view <= timeout.view
-}
-
-/// TIMEOUT with what it names.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
-pub struct Complaint {
-    /// The signed complaint.
-    pub timeout: Signed<Timeout>,
-    /// The certificate that it names, if any.
-    pub qc: Vec<Qc>,
-    /// The cut that the replica has voted for; empty if none.
-    pub cut: Cut,
-}
-
-impl Complaint {
-    /// Returns true if the complaint carries what it names.
-    #[must_use]
-    pub fn is_whole(&self, config: &Config) -> bool {
-        let Timeout { slot, qc, prop, .. } = self.timeout.body;
-        let proven = match (&self.qc[..], qc.get()) {
-            ([], None) => true,
-            ([proof], Some(_)) => proof.slot == slot && proof.mark() == qc && proof.is_prepared(config),
-            _ => false,
-        };
-        let shown = match prop.get() {
-            Some((_, digest)) => self.cut.len() == config.quorums.n() && cut_digest(&self.cut) == digest,
-            None => self.cut.is_empty(),
-        };
-        proven && shown && is_possible(&self.timeout.body)
-    }
-}
 
 /// PREPARE.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
@@ -427,7 +180,9 @@ impl Msg {
             }
             Self::Confirm(qc) => ballots(&qc.ballots),
             Self::Commit(commit) => ballots(&commit.qc.ballots) && commit.cut.len() <= MAX_REPLICAS,
-            Self::Timeout(complaint) => qcs(&complaint.qc) && complaint.cut.len() <= MAX_REPLICAS,
+            Self::Timeout(complaint) => {
+                qcs(&complaint.qc) && complaint.cut.len() <= MAX_REPLICAS && complaint.lead.len() <= 1
+            }
             Self::Tc(body) => tc(body),
             Self::Cars(cars) => cars.len() <= MOST_CARS && cars.iter().all(|car| ballots(&car.proof)),
             Self::Cut(body) => body.cut.len() <= MAX_REPLICAS,
@@ -497,10 +252,7 @@ impl Message for Msg {
             Self::Confirm(qc) => qc.claims(domain, claims),
             Self::Ack(signed) => claims.push(signed.claim(domain)),
             Self::Commit(commit) => commit.qc.claims(domain, claims),
-            Self::Timeout(complaint) => {
-                claims.push(complaint.timeout.claim(domain));
-                complaint.qc.iter().for_each(|qc| qc.claims(domain, claims));
-            }
+            Self::Timeout(complaint) => complaint.claims(domain, claims),
             Self::Tc(tc) => tc.claims(domain, claims),
             Self::Cars(cars) => cars.iter().for_each(|car| car.claims(domain, claims)),
             Self::Status(status) => status.tips.iter().for_each(|tip| tip.claims(domain, claims)),
@@ -532,27 +284,4 @@ impl Message for Msg {
         };
         u64::from(self.kind()) << 56 ^ fields
     }
-}
-
-/// A record of the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
-    /// A car that this replica may have to vouch for. Before any vote that covers it.
-    Car(Car),
-    /// A vote on a car. Before the vote leaves.
-    LaneVote(LaneVote),
-    /// A cut that this replica votes for, or that is decided. Before any record that names it.
-    Cut(Slot, Cut),
-    /// A vote on a proposal. Before PREPARE or PREP-VOTE.
-    Voted(PrepVote),
-    /// A certificate. Before CONFIRM-ACK.
-    Acked(Qc),
-    /// A complaint: no vote in this view or below follows. Before TIMEOUT.
-    Complained(Slot, View),
-    /// A slot is decided.
-    Committed(Qc),
-    /// A checkpoint is stable: records of its slots and below can go.
-    Stable(Vec<Signed<Checkpoint>>),
-    /// A checkpoint that this replica has announced.
-    Announced(Signed<Checkpoint>),
 }

@@ -1,11 +1,39 @@
-//! Encoding of log records: a byte of kind, then the fields as a list.
+//! Log records. The encoding is a byte of kind, then the fields as a list.
 
-use super::message::{Checkpoint, PrepVote, Qc, Record};
+use super::{
+    certificate::{Qc, Tc},
+    statement::{Checkpoint, PrepVote},
+};
 use crate::{
     core::{MAX_REPLICAS, Signed, Slot, View},
     lanes::{Car, Cut, LaneVote},
 };
 use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
+
+/// A record of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A car that this replica may have to vouch for. Before any vote that covers it.
+    Car(Car),
+    /// A vote on a car. Before the vote leaves.
+    LaneVote(LaneVote),
+    /// A cut that this replica votes for, or that is decided. Before any record that names it.
+    Cut(Slot, Cut),
+    /// A vote on a proposal. Before PREPARE or PREP-VOTE.
+    Voted(PrepVote),
+    /// A certificate. Before CONFIRM-ACK.
+    Acked(Qc),
+    /// A complaint: no vote in this view or below follows. Before TIMEOUT.
+    Complained(Slot, View),
+    /// A view has begun by this ticket. Before anything that the replica says in that view.
+    Ticket(Tc),
+    /// A slot is decided.
+    Committed(Qc),
+    /// A checkpoint is stable: records of its slots and below can go.
+    Stable(Vec<Signed<Checkpoint>>),
+    /// A checkpoint that this replica has announced.
+    Announced(Signed<Checkpoint>),
+}
 
 #[derive(RlpEncodable, RlpDecodable)]
 struct CutOf {
@@ -35,6 +63,7 @@ impl Encodable for Record {
             Self::Committed(qc) => put(7, qc),
             Self::Stable(proof) => put(8, proof),
             Self::Announced(signed) => put(9, signed),
+            Self::Ticket(tc) => put(10, tc),
         }
     }
 }
@@ -65,6 +94,13 @@ impl Decodable for Record {
                 Self::Stable(proof)
             }
             9 => Self::Announced(Signed::decode(bytes)?),
+            10 => {
+                let tc = Tc::decode(bytes)?;
+                if tc.timeouts.len() > MAX_REPLICAS || tc.qc.len() > 1 {
+                    return Err(Error::Custom("more complaints than replicas"));
+                }
+                Self::Ticket(tc)
+            }
             _ => return Err(Error::Custom("unknown kind of record")),
         })
     }

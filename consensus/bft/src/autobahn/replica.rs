@@ -1,16 +1,20 @@
 //! A replica's state, and which rule handles which input.
 
 use super::{
+    certificate::Qc,
     config::Config,
     execute::Planned,
-    message::{Ack, Checkpoint, Msg, PrepVote, Prepare, Qc, Record, Timeout, is_possible},
+    message::{Msg, Prepare},
+    quota::Quota,
+    record::Record,
     slot::Instance,
+    statement::{Ack, Checkpoint, PrepVote, Timeout, is_possible},
     sync::Ask,
 };
 use crate::{
     core::{
-        Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Micros, Out, Outs, Protocol, Signed, Slot,
-        Statement, To, View,
+        Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Micros, Out, Outs, Protocol, ReplicaSet,
+        Signed, Slot, Statement, To, View,
     },
     lanes::{Ballot, Certificate, Cut, Header, LaneVote, Lanes, cut_digest},
 };
@@ -62,6 +66,8 @@ pub(super) struct SlotState {
     pub(super) instance: Instance,
     /// Proposal of the present view or a later one that this replica has not voted for.
     pub(super) pending: Option<Prepare>,
+    /// The leader's own vote in the newest proposal, unless it came before a restart.
+    pub(super) lead: Option<Signed<PrepVote>>,
     pub(super) cuts: BTreeMap<B256, Cut>,
     /// True if a proposal of some view was seen: the ticket of the next slot.
     pub(super) seen: bool,
@@ -104,6 +110,9 @@ pub struct Autobahn {
     /// Highest slot and uncertified own car at the last repetition.
     pub(super) last_repeated: (Slot, B256),
     pub(super) budgets: Budgets,
+    pub(super) quota: Quota,
+    /// Replicas of which evidence is out.
+    pub(super) accused: ReplicaSet,
     /// The pipeline is behind: no own proposals.
     pub(super) hold: bool,
     /// Stable checkpoint with its proof, and the one before.
@@ -141,86 +150,17 @@ impl Protocol for Autobahn {
     }
 
     fn wants(&self, from: Index, message: &Msg) -> bool {
-        let (config, n) = (&self.config, self.config.quorums.n());
-        let one_correct = config.quorums.one_correct();
-        let is_open = |slot: Slot| self.slots.get(&slot).is_none_or(|state| state.instance.committed.is_none());
-        usize::from(from.0) < n
-            && from != self.me
-            && match message {
-                Msg::Car(car) => {
-                    car.header.body.lane == from
-                        && car.is_well_formed(one_correct, n)
-                        && car.batch.bytes() <= config.batch_bytes
-                }
-                Msg::LaneVote(signed) => signed.signer == from && signed.body.lane == self.me,
-                Msg::Certificate(certificate) => {
-                    certificate.is_well_formed(one_correct, n)
-                        && certificate.tip.position > self.lanes.certified(certificate.lane).position
-                }
-                Msg::Prepare(prepare) => self.wants_prepare(from, prepare),
-                Msg::Vote(signed) => {
-                    signed.signer == from && self.in_window(signed.body.slot) && is_open(signed.body.slot)
-                }
-                Msg::Ack(signed) => {
-                    signed.signer == from && self.in_window(signed.body.slot) && is_open(signed.body.slot)
-                }
-                Msg::Confirm(qc) => self.in_window(qc.slot) && is_open(qc.slot) && qc.is_prepared(config),
-                Msg::Commit(commit) => {
-                    self.in_window(commit.qc.slot) && is_open(commit.qc.slot) && commit.qc.is_commit(config)
-                        || self.lacks_cut(commit.qc.slot) == Some(cut_digest(&commit.cut))
-                }
-                Msg::Timeout(complaint) => {
-                    let body = &complaint.timeout.body;
-                    complaint.timeout.signer == from
-                        && self.in_window(body.slot)
-                        && is_possible(body)
-                        && complaint.is_whole(config)
-                        && self.slots.get(&body.slot).is_none_or(|state| {
-                            state.instance.committed.is_some() || state.instance.wants_complaint(from, body.view)
-                        })
-                }
-                Msg::Tc(tc) => tc.of(config).is_some_and(|(slot, view)| {
-                    self.in_window(slot)
-                        && is_open(slot)
-                        && self.slots.get(&slot).is_none_or(|s| s.instance.view() <= view + 1)
-                }),
-                Msg::Sync(sync) => usize::from(sync.lane.0) < n,
-                Msg::Cars(cars) => self.wants_cars(cars),
-                Msg::WantCut(_) => true,
-                Msg::Cut(body) => self.lacks_cut(body.slot) == Some(cut_digest(&body.cut)),
-                Msg::Status(status) => status.tips.iter().all(|tip| tip.is_well_formed(one_correct, n)),
-                Msg::Checkpoint(signed) => signed.signer == from && self.wants_checkpoint(signed),
-                Msg::Stable(proof) => self.wants_stable(proof),
-            }
+        self.needs(from, message) || self.is_other(from) && self.incriminates(from, message)
     }
 
     fn on_message(&mut self, now: Micros, from: Index, message: Checked<Msg>, out: &mut Outs<Self>) {
-        if !self.wants(from, message.get()) {
-            return;
+        if self.wants(from, message.get()) {
+            self.examine(message.get(), out);
         }
-        match message.into_inner() {
-            Msg::Car(car) => self.on_car(now, car, out),
-            Msg::LaneVote(signed) => {
-                let Signed { signer, signature, body } = signed;
-                self.count_lane_vote(body, Ballot { signer, signature }, out);
-            }
-            Msg::Certificate(certificate) => self.on_certificate(certificate),
-            Msg::Prepare(prepare) => self.on_prepare(prepare, out),
-            Msg::Vote(signed) => self.on_vote(signed, out),
-            Msg::Ack(signed) => self.on_ack(signed, out),
-            Msg::Confirm(qc) => self.on_confirm(qc, out),
-            Msg::Commit(commit) => self.on_commit(commit, out),
-            Msg::Timeout(complaint) => self.on_complaint(now, complaint, out),
-            Msg::Tc(tc) => self.on_tc(tc, out),
-            Msg::Sync(sync) => self.on_sync(now, from, sync, out),
-            Msg::Cars(cars) => self.on_cars(cars, out),
-            Msg::WantCut(want) => self.on_want_cut(now, from, want, out),
-            Msg::Cut(body) => self.note_cut(body.slot, body.cut, out),
-            Msg::Status(status) => self.on_status(now, from, status, out),
-            Msg::Checkpoint(signed) => self.on_checkpoint(signed, out),
-            Msg::Stable(proof) => self.on_stable(proof, out),
+        if self.needs(from, message.get()) {
+            self.handle(now, from, message.into_inner(), out);
+            self.settle(out);
         }
-        self.settle(out);
     }
 
     fn on_timer(&mut self, _now: Micros, timer: Timer, out: &mut Outs<Self>) {
@@ -244,6 +184,7 @@ impl Protocol for Autobahn {
             Timer::Cover => (self.cover_runs, self.cover_ended) = (false, true),
             Timer::Resend => {
                 self.resend_runs = None;
+                self.quota.renew();
                 self.repeat(out);
             }
         }
@@ -330,6 +271,101 @@ impl Autobahn {
         (self.lanes.cars().count(), self.slots.len(), cuts)
     }
 
+    /// Returns true if a replica is another member.
+    fn is_other(&self, replica: Index) -> bool {
+        usize::from(replica.0) < self.config.quorums.n() && replica != self.me
+    }
+
+    /// Returns true if a message can lead to something else than evidence.
+    fn needs(&self, from: Index, message: &Msg) -> bool {
+        let (config, n) = (&self.config, self.config.quorums.n());
+        let one_correct = config.quorums.one_correct();
+        let is_open = |slot: Slot| self.slots.get(&slot).is_none_or(|state| state.instance.committed.is_none());
+        self.is_other(from)
+            && match message {
+                Msg::Car(car) => {
+                    car.header.body.lane == from
+                        && car.is_well_formed(one_correct, n)
+                        && car.batch.bytes() <= config.batch_bytes
+                }
+                Msg::LaneVote(signed) => signed.signer == from && signed.body.lane == self.me,
+                Msg::Certificate(certificate) => {
+                    certificate.is_well_formed(one_correct, n)
+                        && certificate.tip.position > self.lanes.certified(certificate.lane).position
+                }
+                Msg::Prepare(prepare) => self.wants_prepare(from, prepare),
+                Msg::Vote(signed) => {
+                    let PrepVote { slot, view, .. } = signed.body;
+                    let lacks = |state: &SlotState| state.instance.lacks_vote(from, view);
+                    signed.signer == from
+                        && self.in_window(slot)
+                        && is_open(slot)
+                        && self.slots.get(&slot).is_none_or(lacks)
+                }
+                Msg::Ack(signed) => {
+                    let Ack { slot, view, .. } = signed.body;
+                    let lacks = |state: &SlotState| state.instance.lacks_ack(from, view);
+                    signed.signer == from
+                        && self.in_window(slot)
+                        && is_open(slot)
+                        && self.slots.get(&slot).is_none_or(lacks)
+                }
+                Msg::Confirm(qc) => self.in_window(qc.slot) && is_open(qc.slot) && qc.is_prepared(config),
+                Msg::Commit(commit) => {
+                    self.in_window(commit.qc.slot) && is_open(commit.qc.slot) && commit.qc.is_commit(config)
+                        || self.lacks_cut(commit.qc.slot) == Some(cut_digest(&commit.cut))
+                }
+                Msg::Timeout(complaint) => {
+                    let body = &complaint.timeout.body;
+                    complaint.timeout.signer == from
+                        && self.in_window(body.slot)
+                        && self.quota.allows(from, body.slot)
+                        && is_possible(body)
+                        && complaint.is_whole(config)
+                        && self.slots.get(&body.slot).is_none_or(|state| {
+                            state.instance.committed.is_some() || state.instance.wants_complaint(from, body.view)
+                        })
+                }
+                Msg::Tc(tc) => tc.of(config).is_some_and(|(slot, view)| {
+                    self.in_window(slot)
+                        && is_open(slot)
+                        && self.slots.get(&slot).is_none_or(|s| s.instance.view() <= view + 1)
+                }),
+                Msg::Sync(sync) => usize::from(sync.lane.0) < n,
+                Msg::Cars(cars) => self.wants_cars(cars),
+                Msg::WantCut(_) => true,
+                Msg::Cut(body) => self.lacks_cut(body.slot) == Some(cut_digest(&body.cut)),
+                Msg::Status(status) => status.tips.iter().all(|tip| tip.is_well_formed(one_correct, n)),
+                Msg::Checkpoint(signed) => signed.signer == from && self.wants_checkpoint(signed),
+                Msg::Stable(proof) => self.wants_stable(proof),
+            }
+    }
+
+    fn handle(&mut self, now: Micros, from: Index, message: Msg, out: &mut Outs<Self>) {
+        match message {
+            Msg::Car(car) => self.on_car(now, car, out),
+            Msg::LaneVote(signed) => {
+                let Signed { signer, signature, body } = signed;
+                self.count_lane_vote(body, Ballot { signer, signature }, out);
+            }
+            Msg::Certificate(certificate) => self.on_certificate(certificate),
+            Msg::Prepare(prepare) => self.on_prepare(prepare, out),
+            Msg::Vote(signed) => self.on_vote(signed, out),
+            Msg::Ack(signed) => self.on_ack(signed, out),
+            Msg::Confirm(qc) => self.on_confirm(qc, out),
+            Msg::Commit(commit) => self.on_commit(commit, out),
+            Msg::Timeout(complaint) => self.on_complaint(now, complaint, out),
+            Msg::Tc(tc) => self.on_tc(tc, out),
+            Msg::Sync(sync) => self.on_sync(now, from, sync, out),
+            Msg::Cars(cars) => self.on_cars(cars, out),
+            Msg::WantCut(want) => self.on_want_cut(now, from, want, out),
+            Msg::Cut(body) => self.note_cut(body.slot, body.cut, out),
+            Msg::Status(status) => self.on_status(now, from, status, out),
+            Msg::Checkpoint(signed) => self.on_checkpoint(signed, out),
+            Msg::Stable(proof) => self.on_stable(proof, out),
+        }
+    }
+
     pub(super) fn in_window(&self, slot: Slot) -> bool {
         slot > self.stable.slot && slot <= self.stable.slot + self.config.window()
     }
@@ -340,6 +376,7 @@ impl Autobahn {
         self.slots.entry(slot).or_insert_with(|| SlotState {
             instance: Instance::new(me, slot),
             pending: None,
+            lead: None,
             cuts: BTreeMap::new(),
             seen: false,
             patience: None,

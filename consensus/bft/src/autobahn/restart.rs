@@ -1,12 +1,16 @@
 //! Restart: the log decides the state of a replica after a crash.
 
 use super::{
+    certificate::Qc,
     config::Config,
-    message::{Checkpoint, Mark, Record},
-    replica::{Autobahn, Job},
+    message::Msg,
+    quota::Quota,
+    record::Record,
+    replica::{Autobahn, Job, Said},
+    statement::{Ack, Checkpoint, Mark, PrepVote, Timeout},
 };
 use crate::{
-    core::{Base, Budgets, Index, Out, Outs, Slot, Want},
+    core::{Base, Budgets, Index, Out, Outs, ReplicaSet, Slot, To, Want},
     lanes::{Lanes, cut_digest},
 };
 use alloy_primitives::B256;
@@ -16,6 +20,7 @@ impl Autobahn {
     /// The state that a log describes.
     pub(super) fn restored(me: Index, config: Arc<Config>, log: &[Record]) -> Self {
         let lanes = Lanes::new(me, config.quorums, config.ahead);
+        let quota = Quota::new(config.parallel);
         let mut replica = Self {
             me,
             config,
@@ -35,6 +40,8 @@ impl Autobahn {
             resend_runs: None,
             last_repeated: (0, B256::ZERO),
             budgets: Budgets::default(),
+            quota,
+            accused: ReplicaSet::default(),
             hold: false,
             stable: Checkpoint::default(),
             proof: Vec::new(),
@@ -69,20 +76,30 @@ impl Autobahn {
                 let state = self.slot(vote.slot);
                 state.seen = true;
                 let instance = &mut state.instance;
-                instance.view = instance.view.max(vote.view);
+                instance.restore(vote.view);
                 instance.voted = Mark { view: vote.view, digest: vote.digest };
             }
             Record::Acked(qc) => {
                 let state = self.slot(qc.slot);
                 state.seen = true;
                 let instance = &mut state.instance;
-                instance.view = instance.view.max(qc.view);
+                instance.restore(qc.view);
                 (instance.acked, instance.locked) = (Some(qc.view), Some(qc.clone()));
             }
             Record::Complained(slot, view) => {
                 let instance = &mut self.slot(*slot).instance;
-                instance.view = instance.view.max(*view);
+                instance.restore(*view);
                 instance.gone = Some(*view);
+            }
+            Record::Ticket(tc) => {
+                let config = Arc::clone(&self.config);
+                if let Some((slot, view)) = tc.of(&config) {
+                    let instance = &mut self.slot(slot).instance;
+                    instance.restore(view + 1);
+                    if instance.view == view + 1 {
+                        instance.ticket = Some(tc.clone());
+                    }
+                }
             }
             Record::Committed(qc) => {
                 self.top = self.top.max(qc.slot);
@@ -111,16 +128,20 @@ impl Autobahn {
                 continue;
             }
             let (view, gone, acked) = (instance.view, instance.gone, instance.acked);
-            let (voted, locked) = (instance.voted, instance.locked.clone());
+            let (voted, locked, ticket) = (instance.voted, instance.locked.clone(), instance.ticket.clone());
+            let has_ticket = view == 0 || ticket.is_some();
+            if let Some(tc) = ticket {
+                self.slot(slot).said.insert(Said::Tc, (To::All, Msg::Tc(tc)));
+            }
             if let Some((of, digest)) = voted.get().filter(|(of, _)| *of == view && gone != Some(view)) {
-                let vote = super::message::PrepVote { slot, view: of, digest };
+                let vote = PrepVote { slot, view: of, digest };
                 // A leader proposes again what it has voted for.
                 let cut = self
                     .slot(slot)
                     .cuts
                     .get(&digest)
                     .cloned()
-                    .filter(|_| view == 0 && self.config.leader(slot, view) == self.me);
+                    .filter(|_| has_ticket && self.config.leader(slot, view) == self.me);
                 match cut {
                     Some(cut) => {
                         self.slot(slot).led = Some(view);
@@ -132,12 +153,12 @@ impl Autobahn {
             }
             if let Some(qc) = locked.as_ref().filter(|qc| acked == Some(view) && qc.view == view && gone != Some(view))
             {
-                let ack = super::message::Ack { slot, view, digest: qc.digest };
+                let ack = Ack { slot, view, digest: qc.digest };
                 self.sign(Job::Ack(ack), out);
             }
             if let Some(view) = gone.filter(|gone| *gone == view) {
-                let qc = locked.as_ref().map(super::message::Qc::mark).unwrap_or_default();
-                self.sign(Job::Timeout(super::message::Timeout { slot, view, qc, prop: voted }), out);
+                let qc = locked.as_ref().map(Qc::mark).unwrap_or_default();
+                self.sign(Job::Timeout(Timeout { slot, view, qc, prop: voted }), out);
             }
         }
         // Blocks that the host has executed are not announced again.
@@ -162,8 +183,9 @@ impl Autobahn {
         for (slot, state) in &self.slots {
             let instance = &state.instance;
             records.extend(state.cuts.values().map(|cut| Record::Cut(*slot, cut.clone())));
+            records.extend(instance.ticket.iter().cloned().map(Record::Ticket));
             if let Some((view, digest)) = instance.voted.get() {
-                records.push(Record::Voted(super::message::PrepVote { slot: *slot, view, digest }));
+                records.push(Record::Voted(PrepVote { slot: *slot, view, digest }));
             }
             records.extend(
                 instance.locked.iter().filter(|qc| Some(qc.view) == instance.acked).cloned().map(Record::Acked),

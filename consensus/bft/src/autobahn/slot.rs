@@ -4,9 +4,10 @@
 //! certificate of go into its complaints, so that the next leader finds every value that may be decided.
 
 use super::{
+    certificate::{Complaint, Phase, Qc, Tc},
     choose::winner,
     config::{Config, Spread},
-    message::{Ack, Complaint, Mark, Phase, PrepVote, Qc, Tc, Timeout},
+    statement::{Ack, Mark, PrepVote, Timeout},
 };
 use crate::{
     core::{Index, Slot, View},
@@ -30,6 +31,8 @@ pub enum Step {
     Wait(View),
     /// A view begins.
     Enter(View),
+    /// The ticket of the view: log it, so that a restart does not lead back, and repeat it to replicas that have not got here.
+    Ticket(Tc),
     /// The slot is decided; true if this replica has to tell the others.
     Commit(Qc, bool),
 }
@@ -49,9 +52,9 @@ pub struct Instance {
     /// Highest view of an own order vote.
     pub(super) acked: Option<View>,
     /// Newest votes of each replica, where this one collects them.
-    votes: BTreeMap<Index, (Mark, Bytes)>,
-    acks: BTreeMap<Index, (Mark, Bytes)>,
-    complaints: BTreeMap<Index, Complaint>,
+    pub(super) votes: BTreeMap<Index, (Mark, Bytes)>,
+    pub(super) acks: BTreeMap<Index, (Mark, Bytes)>,
+    pub(super) complaints: BTreeMap<Index, Complaint>,
     /// View in which the wait for all votes has begun.
     waits: Option<View>,
     /// View for which this replica has spread the certificate.
@@ -134,8 +137,27 @@ impl Instance {
         Some(PrepVote { slot: self.slot, view: self.view, digest })
     }
 
+    /// Enters the view of a logged statement. A ticket stays only while its view lasts.
+    pub(super) fn restore(&mut self, view: View) {
+        if view > self.view {
+            (self.view, self.ticket) = (view, None);
+        }
+    }
+
     fn collects(&self, config: &Config, view: View) -> bool {
         config.spread == Spread::AllToAll || config.leader(self.slot, view) == self.me
+    }
+
+    /// Returns true if the vote of a replica in a view is not known, nor one of a later view.
+    #[must_use]
+    pub fn lacks_vote(&self, from: Index, view: View) -> bool {
+        self.votes.get(&from).is_none_or(|(known, _)| known.view < view)
+    }
+
+    /// Returns true if the order vote of a replica in a view is not known, nor one of a later view.
+    #[must_use]
+    pub fn lacks_ack(&self, from: Index, view: View) -> bool {
+        self.acks.get(&from).is_none_or(|(known, _)| known.view < view)
     }
 
     /// Counts a vote.
@@ -307,11 +329,12 @@ impl Instance {
             return;
         }
         let enters = next > self.view;
-        (self.view, self.ticket) = (next, Some(tc));
+        (self.view, self.ticket) = (next, Some(tc.clone()));
         self.complaints.retain(|_, known| known.timeout.body.view >= next);
         if enters {
             steps.push(Step::Enter(next));
         }
+        steps.push(Step::Ticket(tc));
         self.count(config, false, steps);
     }
 }

@@ -5,7 +5,8 @@
 //! next one with each repetition.
 
 use super::{
-    message::{Commit, CutOf, MOST_CARS, Msg, Record, Sync, WantCut},
+    message::{Commit, CutOf, MOST_CARS, Msg, Sync, WantCut},
+    record::Record,
     replica::Autobahn,
 };
 use crate::{

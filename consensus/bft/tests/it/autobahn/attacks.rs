@@ -9,7 +9,7 @@ use phalanx_bft::{
 };
 use rand::{Rng as _, SeedableRng as _};
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     Config {
         coverage: 1,
         resend: 20_000,
@@ -18,7 +18,7 @@ fn config() -> Config {
     }
 }
 
-fn world(config: Config, traitor: usize) -> World {
+pub(super) fn world(config: Config, traitor: usize) -> World {
     World::new(Setup { silent: [traitor].into(), ..Setup::new(config) })
 }
 
@@ -27,14 +27,14 @@ fn batch(number: u64) -> Batch {
 }
 
 /// A car of a lane, signed by its owner, with votes of the named replicas on the one before.
-fn car(world: &World, owner: usize, before: Tip, number: u64, voters: &[usize]) -> Car {
+pub(super) fn car(world: &World, owner: usize, before: Tip, number: u64, voters: &[usize]) -> Car {
     let batch = batch(number);
     let lane = Index(owner as u16);
     let body = Header { lane, position: before.position + 1, parent: before.digest, batch: batch.digest() };
     Car { header: world.signed(owner, body), batch, proof: ballots(world, lane, before, voters) }
 }
 
-fn ballots(world: &World, lane: Index, tip: Tip, voters: &[usize]) -> Vec<Ballot> {
+pub(super) fn ballots(world: &World, lane: Index, tip: Tip, voters: &[usize]) -> Vec<Ballot> {
     let ballot = |voter: &usize| {
         let signed = world.signed(*voter, LaneVote { lane, tip });
         Ballot { signer: signed.signer, signature: signed.signature }
@@ -42,12 +42,12 @@ fn ballots(world: &World, lane: Index, tip: Tip, voters: &[usize]) -> Vec<Ballot
     if tip.position == 0 { Vec::new() } else { voters.iter().map(ballot).collect() }
 }
 
-fn prepare(world: &World, leader: usize, slot: u64, cut: Cut) -> Msg {
+pub(super) fn prepare(world: &World, leader: usize, slot: u64, cut: Cut) -> Msg {
     let vote = world.signed(leader, PrepVote { slot, view: 0, digest: cut_digest(&cut) });
     Msg::Prepare(Prepare { vote, cut, proofs: Vec::new(), commit: Vec::new(), tc: Vec::new() })
 }
 
-fn leader_of(config: &Config, slot: u64) -> usize {
+pub(super) fn leader_of(config: &Config, slot: u64) -> usize {
     usize::from(config.leader(slot, 0).0)
 }
 
@@ -71,6 +71,22 @@ fn a_forked_lane_gets_one_vote_per_position_and_replica() {
     assert_eq!(world.ledger.violation, None);
     let heights: Vec<u64> = (0..3).map(|node| world.height(node)).collect();
     assert!(heights[0] > 0 && heights.iter().all(|height| *height == heights[0]), "{heights:?}");
+}
+
+/// A car that waits for an older one gets no vote once another car of its position has it, whenever the older one comes.
+#[test]
+fn a_car_that_waits_gets_no_second_vote_of_its_position() {
+    let mut world = world(config(), 3);
+    let first = car(&world, 3, Tip::default(), 1, &[]);
+    let [a, b] = [2, 3].map(|number| car(&world, 3, first.tip(), number, &[1, 3]));
+    world.tell(3, 0, Msg::Car(a));
+    world.tell(3, 0, Msg::Car(first.clone()));
+    world.tell(3, 0, Msg::Car(b.clone()));
+    // The answer to the question for the older car makes the replica look at what waits.
+    world.tell(1, 0, Msg::Cars(vec![first]));
+    let second = |record: &&Record| matches!(record, Record::LaneVote(vote) if vote.tip.position == 2);
+    assert_eq!(world.log(0).iter().filter(second).count(), 1);
+    assert_eq!(world.replica(0).lanes().newest(Index(3)), b.tip());
 }
 
 /// A single uncommitted car bounds the waste: a car without a certificate of the one before is refused, however many come.
@@ -139,7 +155,9 @@ fn cuts_that_lie_are_dropped() {
     assert!(world.tell(leader, other, prepare(&world, leader, 1, tips(4))));
     let mut second = tips(4);
     second[other] = Tip { position: 1, digest: B256::repeat_byte(1) };
-    assert!(!world.tell(leader, other, prepare(&world, leader, 1, second)), "a second proposal of the view");
+    assert!(world.tell(leader, other, prepare(&world, leader, 1, second.clone())), "a second proposal is evidence");
+    assert!(!world.tell(leader, other, prepare(&world, leader, 1, second)), "once");
+    assert_eq!(world.replica(other).view_of(1), 0);
 }
 
 /// A certificate for a cut that a replica does not have decides; the cut is fetched.

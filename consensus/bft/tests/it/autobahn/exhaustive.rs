@@ -417,7 +417,7 @@ fn complaints_carry_what_they_name() {
     let whole = |qc_mark: Mark, prop: Mark, qc: Vec<Qc>, cut: &[phalanx_bft::lanes::Tip]| {
         let body = Timeout { slot: SLOT, view: 2, qc: qc_mark, prop };
         let timeout = Signed { signer: Index(0), signature: Bytes::new(), body };
-        Complaint { timeout, qc, cut: cut.to_vec() }.is_whole(&config)
+        Complaint { timeout, qc, cut: cut.to_vec(), lead: Vec::new() }.is_whole(&config)
     };
     let mark = |view| Mark { view, digest };
     let none = Mark::default();

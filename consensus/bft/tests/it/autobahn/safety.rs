@@ -88,7 +88,8 @@ fn is_calm(world: &World) -> bool {
         })
 }
 
-fn check(seed: u64) -> (u64, u64) {
+/// Runs a world and checks it. Returns its height, its highest view, and the numbers of traitors and of convicted ones.
+fn check(seed: u64) -> (u64, u64, usize, usize) {
     let world = world(seed, None);
     assert_eq!(world.ledger.violation, None, "seed {seed}: {}", world.describe());
     assert!(is_calm(&world), "seed {seed}: {:?}\n{}", world.setup, world.describe());
@@ -107,7 +108,8 @@ fn check(seed: u64) -> (u64, u64) {
             assert!(committed >= *position, "seed {seed}: {node} has not committed car {position} of lane {lane}");
         }
     }
-    (world.height(correct[0]), world.ledger.top_view)
+    let convicted: std::collections::BTreeSet<usize> = world.ledger.evidence.iter().map(|(_, liar)| *liar).collect();
+    (world.height(correct[0]), world.ledger.top_view, world.setup.traitors.len(), convicted.len())
 }
 
 /// `PHALANX_SEEDS` sets the number of worlds, `PHALANX_SEED` the first seed.
@@ -115,14 +117,18 @@ fn check(seed: u64) -> (u64, u64) {
 fn random_worlds_agree_and_lose_no_certified_car() {
     let from: u64 = std::env::var("PHALANX_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let count: u64 = std::env::var("PHALANX_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
-    let (mut blocks, mut views) = (0, 0);
+    let (mut blocks, mut views, mut liars, mut convicted) = (0, 0, 0, 0);
     for seed in from..from + count {
-        let (height, view) = check(seed);
+        let (height, view, traitors, caught) = check(seed);
         blocks += height;
         views += u64::from(view > 0);
+        (liars, convicted) = (liars + traitors, convicted + caught);
     }
-    println!("{count} worlds from seed {from}: {blocks} blocks, {views} worlds with view changes");
-    assert!(blocks > 0 && views > 0);
+    println!(
+        "{count} worlds from seed {from}: {blocks} blocks, {views} worlds with view changes, \
+         evidence against {convicted} of {liars} traitors"
+    );
+    assert!(blocks > 0 && views > 0 && convicted > 0);
 }
 
 /// Lanes in another order per replica are noticed at once.

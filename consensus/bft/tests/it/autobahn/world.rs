@@ -8,7 +8,7 @@ use crate::world::{is_genuine, sign};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_bft::{
     Base, Batch, Checked, Crypto, Index, Input, Message as _, Micros, Out, Protocol as _, Signed, Slot, To, Want,
-    autobahn::{Autobahn, Complaint, Config, Mark, Msg, PrepVote, Prepare, Record, Timeout, Timer},
+    autobahn::{Autobahn, Complaint, Config, Mark, Msg, PrepVote, Prepare, Record, Timeout, Timer, convict},
     lanes::{Car, Header, cut_digest},
 };
 use rand::{Rng as _, SeedableRng as _};
@@ -87,6 +87,8 @@ pub(crate) struct Ledger {
     pub(crate) certified: BTreeMap<usize, u64>,
     pub(crate) messages: BTreeMap<&'static str, usize>,
     pub(crate) top_view: u64,
+    /// Replicas that each correct replica has evidence against.
+    pub(crate) evidence: BTreeSet<(usize, usize)>,
     pub(crate) violation: Option<String>,
 }
 
@@ -319,6 +321,15 @@ impl World {
             Out::Want(Want::State { base, .. }) => self.install(node, base),
             Out::Returned(batch) => self.nodes[node].pool.push_front(batch),
             Out::Stable { .. } => self.compact(node),
+            Out::Evidence { against, proof } if correct => {
+                let domain = self.setup.config.domain;
+                let convicted = convict(&proof, domain, |claims| claims.iter().all(is_genuine));
+                let (against, liar) = (usize::from(against.0), !self.is_correct(usize::from(against.0)));
+                self.ledger
+                    .must(convicted == Some(Index(against as u16)), || format!("{node}: evidence proves nothing"));
+                self.ledger.must(liar, || format!("{node} has evidence against {against}, which is correct"));
+                self.ledger.evidence.insert((node, against));
+            }
             Out::Evidence { .. } | Out::Proposed { .. } | Out::Certificate { .. } => {}
         }
     }
@@ -398,10 +409,8 @@ impl World {
             }
             _ => return,
         };
-        // Lane votes of a Byzantine lane may be repeated for a committed car of another branch.
-        let traitor = matches!(message, Msg::LaneVote(vote) if !self.is_correct(usize::from(vote.body.lane.0)));
         let before = *self.ledger.signed.entry((node, kind, a, b)).or_insert(digest);
-        self.ledger.must(before == digest || traitor, || format!("{node} signed two of {kind} {a}/{b}"));
+        self.ledger.must(before == digest, || format!("{node} signed two of {kind} {a}/{b}"));
     }
 
     fn transmit(&mut self, from: usize, to: usize, message: Msg) {
@@ -456,7 +465,8 @@ impl World {
             }
             (Msg::Timeout(complaint), 1..5) => {
                 let body = Timeout { qc: Mark::default(), prop: Mark::default(), ..complaint.timeout.body };
-                vec![Msg::Timeout(Complaint { timeout: self.signed(me, body), qc: Vec::new(), cut: Vec::new() })]
+                let timeout = self.signed(me, body);
+                vec![Msg::Timeout(Complaint { timeout, qc: Vec::new(), cut: Vec::new(), lead: Vec::new() })]
             }
             (Msg::Cars(_) | Msg::Cut(_) | Msg::Commit(_) | Msg::Certificate(_), 1..5) => Vec::new(),
             _ => vec![message.clone()],
