@@ -65,7 +65,7 @@ pub(crate) struct CompareArgs {
     /// Patience with a leader, in ms
     #[arg(long, default_value_t = 1_000)]
     timeout_ms: u64,
-    /// Fault, of Autobahn and HotStuff only
+    /// Fault
     #[arg(long, value_enum, default_value_t = FaultName::None)]
     fault: FaultName,
     /// Virtual time, in seconds
@@ -106,7 +106,8 @@ impl CompareArgs {
         }
         let seconds = outcome.series.seconds();
         let latency = |at: usize| seconds.get(at).and_then(|second| second.latency_s());
-        let normal = latency(BEGIN as usize - 1)?;
+        // Requests of the last second before it suffer too.
+        let normal = latency(BEGIN as usize - 2)?;
         let shown = seconds.len().saturating_sub(2);
         let suffers = |at: &usize| latency(*at).is_none_or(|latency| latency > 1.25 * normal);
         let last = (0..shown).rev().find(suffers).map_or(BEGIN as usize, |last| last + 1);

@@ -5,7 +5,6 @@ use phalanx_bft::{
     Batch, Domain, Message as _, Protocol, Quorums,
     autobahn::{self, Autobahn},
     baseline::{Form, HotStuff, HotStuffConfig, HotStuffMsg},
-    lanes::Car,
     pbft::{self, Pbft},
     sbft::{self, Sbft},
 };
@@ -20,11 +19,6 @@ pub trait Driven: Protocol {
 
     /// Batches in a message: data that its receiver takes in.
     fn batches(message: &Self::Msg) -> Vec<&Batch>;
-
-    /// Returns true if a replica has the data of a message already.
-    fn has(&self, _message: &Self::Msg) -> bool {
-        false
-    }
 
     /// Returns true if only a leader sends the message.
     fn leads(message: &Self::Msg) -> bool;
@@ -62,15 +56,6 @@ impl Driven for Autobahn {
             autobahn::Msg::Car(car) => vec![&car.batch],
             autobahn::Msg::Cars(cars) => cars.iter().map(|car| &car.batch).collect(),
             _ => Vec::new(),
-        }
-    }
-
-    fn has(&self, message: &autobahn::Msg) -> bool {
-        let here = |car: &Car| self.lanes().car(car.header.body.digest()).is_some();
-        match message {
-            autobahn::Msg::Car(car) => here(car),
-            autobahn::Msg::Cars(cars) => cars.iter().all(here),
-            _ => false,
         }
     }
 

@@ -186,8 +186,6 @@ impl Setting {
             Err("timers between 1 ms and an hour")
         } else if self.total_ms > HOUR || self.warm_up_ms + 1_000 >= self.total_ms {
             Err("more than a second of measured time, and at most an hour")
-        } else if matches!((self.order, self.blip), (Order::Pbft | Order::Sbft, Some(_))) {
-            Err("faults for Autobahn and HotStuff only: those of PBFT and SBFT are in their own worlds")
         } else if self.parallel == 0 || self.parallel > 128 || self.costs.bandwidth == 0 {
             Err("1 to 128 slots in flight, some bandwidth")
         } else {

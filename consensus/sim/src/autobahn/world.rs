@@ -15,7 +15,7 @@ use phalanx_bft::{
     baseline::HotStuff, pbft::Pbft, sbft::Sbft,
 };
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -54,11 +54,23 @@ struct Node<P: Driven> {
     egress: Line,
     timers: BTreeMap<P::Timer, u64>,
     pool: VecDeque<u32>,
-    /// Own parts without a place in the order.
-    mine: BTreeMap<u32, ()>,
+    /// Parts that came to this replica in its view: clients send again.
+    taken: BTreeSet<u32>,
+    /// Own parts without a place in the order, with the time at which they were last sent to a leader.
+    mine: BTreeMap<u32, u64>,
+    /// Digests of batches that it has taken in, or takes in.
+    seen: HashSet<B256>,
     decided: BTreeMap<Slot, Option<Batch>>,
     next: Slot,
     view: u64,
+}
+
+impl<P: Driven> Node<P> {
+    /// Takes parts to propose, each once in a view.
+    fn take(&mut self, parts: Vec<u32>) {
+        let Self { pool, taken, .. } = self;
+        pool.extend(parts.into_iter().filter(|part| P::OWN || taken.insert(*part)));
+    }
 }
 
 struct World<P: Driven> {
@@ -143,6 +155,8 @@ impl<P: Driven> World<P> {
                 egress: Line::default(),
                 timers: BTreeMap::new(),
                 pool: VecDeque::new(),
+                taken: BTreeSet::new(),
+                seen: HashSet::new(),
                 mine: BTreeMap::new(),
                 decided: BTreeMap::new(),
                 next: 1,
@@ -171,21 +185,20 @@ impl<P: Driven> World<P> {
         let now = self.queue.now();
         match event {
             Event::Seal(node, since) => self.seal(node, since),
-            Event::Pool(node, part) => {
-                self.nodes[usize::from(node)].mine.insert(part, ());
-                self.serve(node, vec![part]);
-            }
+            Event::Pool(node, part) => self.serve(node, vec![part]),
             Event::Forward(node, parts) => {
                 let txs: u64 = parts.iter().map(|part| self.parts[*part as usize].txs).sum();
                 self.nodes[usize::from(node)].ingest.serve(now, txs * self.setting.costs.ingest_ns);
-                self.nodes[usize::from(node)].pool.extend(parts);
+                self.nodes[usize::from(node)].take(parts);
                 self.fill(node);
             }
             Event::Arrive(to, from, message) => {
                 let costs = self.setting.costs;
-                // Data that is here already is recognised by its digest.
-                let new = !self.nodes[usize::from(to)].protocol.has(&message);
-                let txs = if new { self.txs(&P::batches(&message)) } else { 0 };
+                // Data that came before is recognised by its digest.
+                let mut batches = P::batches(&message);
+                let seen = &mut self.nodes[usize::from(to)].seen;
+                batches.retain(|batch| seen.insert(batch.digest()));
+                let txs = self.txs(&batches);
                 let checks = P::signatures(&message, self.quorums);
                 self.checked += checks;
                 let node = &mut self.nodes[usize::from(to)];
@@ -248,13 +261,24 @@ impl<P: Driven> World<P> {
             let hand_over = if ahead { self.setting.costs.mempool_ns } else { 0 };
             self.queue.after(taken - now + hand_over, Event::Pool(node, part));
         }
+        if !P::OWN {
+            // Clients lose patience as replicas do, and send again.
+            let late = self.setting.timeout_ms * 1_000_000;
+            let mine = self.nodes[usize::from(node)].mine.iter();
+            let again: Vec<u32> = mine.filter(|(_, sent)| *sent + late < now).map(|(part, _)| *part).collect();
+            if !again.is_empty() {
+                self.serve(node, again);
+            }
+        }
     }
 
     /// Gives transactions to their own replica, or to the leader.
     fn serve(&mut self, node: u16, parts: Vec<u32>) {
+        let now = self.queue.now();
         let leader = self.nodes[usize::from(node)].protocol.leader().0;
+        self.nodes[usize::from(node)].mine.extend(parts.iter().map(|part| (*part, now)));
         if P::OWN || leader == node {
-            self.nodes[usize::from(node)].pool.extend(parts);
+            self.nodes[usize::from(node)].take(parts);
             self.fill(node);
         } else {
             let txs: u64 = parts.iter().map(|part| self.parts[*part as usize].txs).sum();
@@ -288,6 +312,7 @@ impl<P: Driven> World<P> {
                 continue;
             }
             let batch = self.batch(&parts);
+            self.nodes[usize::from(node)].seen.insert(batch.digest());
             self.call(node, |protocol, now, out| protocol.on_input(now, Input::Batch(batch), out));
         }
     }
@@ -314,9 +339,12 @@ impl<P: Driven> World<P> {
         self.absorb(node, out);
         let state = &mut self.nodes[usize::from(node)];
         if !P::OWN && state.protocol.view() > state.view {
-            // A new leader: what has no place in the order goes there.
+            // A new leader: what has no place in the order goes there. It may have come there before the view did.
             state.view = state.protocol.view();
-            state.pool.clear();
+            if state.protocol.leader().0 != node {
+                state.pool.clear();
+            }
+            state.taken = state.pool.iter().copied().collect();
             let mine = state.mine.keys().copied().collect();
             self.serve(node, mine);
         }
@@ -433,9 +461,6 @@ impl<P: Driven> World<P> {
                 .is_none_or(|blip| !matches!(blip, Blip::Leader { at_ms, .. } if self.queue.now() < at_ms * 1_000_000))
         {
             self.given_up.push(tenure);
-            if std::env::var("DBG").is_ok() {
-                eprintln!("{} gives up {}/{} at {}", from, tenure >> 16, tenure & 0xffff, self.queue.now() / 1000000);
-            }
             if let Some(Blip::Leader { views, late: true, .. }) = self.setting.blip
                 && self.given_up.len() as u64 >= views
             {

@@ -92,8 +92,8 @@ fn equal_settings_give_equal_traces_and_all_protocols_serve_all() {
 
 /// Requests from before, during and after a fault are ready in the end.
 #[test]
-fn rotating_leaders_recover_from_a_failed_leader_and_from_a_partition() {
-    for order in [Order::Autobahn, Order::BatchedHotStuff, Order::VanillaHotStuff] {
+fn all_protocols_recover_from_a_failed_leader_and_from_a_partition() {
+    for order in [Order::Autobahn, Order::BatchedHotStuff, Order::VanillaHotStuff, Order::Pbft, Order::Sbft] {
         for blip in
             [Blip::Leader { at_ms: 5_000, views: 1, late: false }, Blip::Halves { from_ms: 5_000, until_ms: 10_000 }]
         {
