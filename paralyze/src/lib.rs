@@ -42,6 +42,8 @@ mod template;
 
 mod simulate;
 
+mod ruled;
+
 mod handler;
 
 mod vm;
@@ -49,6 +51,10 @@ mod vm;
 mod mask;
 
 mod hash_instruction;
+
+mod chain_rules;
+
+mod forced;
 
 mod precompile;
 
@@ -65,12 +71,15 @@ mod key;
 pub use analyse::{BATCH_LEN, Brief, DryRuns, Layers, ParaLyze, SenderFilter, may_run_dry};
 pub use authorities::authorities;
 pub use batch::{Batch, Source};
+pub use chain_rules::{ChainRules, ChainRulesError, ExtraFee, Payments, Share, WHOLE};
 pub use erc20::Erc20Layout;
+pub use forced::ForcedTx;
 pub use handler::{DeferredReward, Unsigned};
 pub use key::StateKey;
 pub use mask::{AccountMask, MaskedAccount};
 pub use precompile::{Precompile, PrecompileCall, PrecompileSet, PrecompileState, Refused};
 pub use preimage::{KnownSlots, Preimage, Preimages};
+pub use ruled::{run_paid, run_unpaid};
 pub use simulate::{Simulator, observed};
 pub use snapshot::Snapshot;
 pub use template::TemplateLimits;

@@ -1,8 +1,10 @@
 //! L4: a dry run on the snapshot, of which only the keys are kept.
 
 use crate::{
-    handler::DeferredReward,
+    chain_rules::ChainRules,
+    forced::ForcedTx,
     key::StateKey,
+    ruled::run_unpaid,
     snapshot::Snapshot,
     vm::{Vm, VmConfig},
 };
@@ -13,10 +15,12 @@ use revm::{
     primitives::{Address, B256, U256},
     state::{Account, AccountInfo, Bytecode, EvmState},
 };
+use std::sync::Arc;
 
 /// Runs transactions dry, one after the other.
 pub struct Simulator<'a, S: Snapshot> {
     evm: Vm<Turn<'a, S>>,
+    rules: Option<Arc<ChainRules>>,
 }
 
 /// A snapshot at a transaction's turn: its sender's nonce is the transaction's own, whatever runs before it. Created accounts
@@ -24,7 +28,8 @@ pub struct Simulator<'a, S: Snapshot> {
 struct Turn<'a, S> {
     snapshot: &'a S,
     sender: Address,
-    nonce: u64,
+    /// `None` for a forced transaction, which has none.
+    nonce: Option<u64>,
 }
 
 impl<S: Snapshot> Database for Turn<'_, S> {
@@ -32,10 +37,11 @@ impl<S: Snapshot> Database for Turn<'_, S> {
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, S::Error> {
         let account = self.snapshot.basic_ref(address)?;
-        if address != self.sender || (account.is_none() && self.nonce == 0) {
+        let Some(nonce) = self.nonce.filter(|nonce| address == self.sender && (account.is_some() || *nonce != 0))
+        else {
             return Ok(account);
-        }
-        Ok(Some(AccountInfo { nonce: self.nonce, ..account.unwrap_or_default() }))
+        };
+        Ok(Some(AccountInfo { nonce, ..account.unwrap_or_default() }))
     }
 
     fn code_by_hash(&mut self, hash: B256) -> Result<Bytecode, S::Error> {
@@ -60,9 +66,9 @@ impl<S: Snapshot> core::fmt::Debug for Simulator<'_, S> {
 impl<'a, S: Snapshot> Simulator<'a, S> {
     /// Creates a simulator on `snapshot` in the environment of the next block.
     pub fn new(snapshot: &'a S, cfg: &VmConfig, env: &BlockEnv) -> Self {
-        let mut evm = cfg.build(Turn { snapshot, sender: Address::ZERO, nonce: 0 });
+        let mut evm = cfg.build(Turn { snapshot, sender: Address::ZERO, nonce: Some(0) });
         evm.ctx.block = env.clone();
-        Self { evm }
+        Self { evm, rules: cfg.shared_rules() }
     }
 
     /// Returns the accesses of `tx` on the snapshot, or [`None`] if it is invalid there, or the snapshot could not be read.
@@ -71,9 +77,9 @@ impl<'a, S: Snapshot> Simulator<'a, S> {
     /// before its nonce is right.
     pub fn simulate(&mut self, tx: &TxEnv) -> Option<AccessSet<StateKey>> {
         let turn = self.evm.ctx.db_mut();
-        (turn.sender, turn.nonce) = (tx.caller, tx.nonce);
+        (turn.sender, turn.nonce) = (tx.caller, (!ForcedTx::is(tx)).then_some(tx.nonce));
         self.evm.ctx.tx.clone_from(tx);
-        let outcome = DeferredReward::run(&mut self.evm);
+        let outcome = run_unpaid(self.rules.as_deref(), &mut self.evm);
         let state = self.evm.finalize();
         outcome.ok()?;
         Some(observed(&state))

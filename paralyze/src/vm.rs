@@ -1,6 +1,7 @@
 //! The EVM of all executions: revm's, with a chain's own precompiles. It is built only here, so another EVM would go here.
 
 use crate::{
+    chain_rules::ChainRules,
     hash_instruction,
     mask::{self, AccountMask},
     precompile::{Precompile, PrecompileSet},
@@ -25,17 +26,19 @@ pub type Vm<D, I = ()> = Evm<
     EthFrame<EthInterpreter>,
 >;
 
-/// Rules of execution: revm's configuration and the chain's own precompiles.
+/// Rules of execution: revm's configuration, the chain's own precompiles, and its rules of fees.
 #[derive(Clone, Debug, Default)]
 pub struct VmConfig {
     /// Spec, chain id, limits.
     pub cfg: CfgEnv,
     precompiles: Arc<[Arc<dyn Precompile>]>,
+    /// `None` if they are mainnet's.
+    rules: Option<Arc<ChainRules>>,
 }
 
 impl From<CfgEnv> for VmConfig {
     fn from(cfg: CfgEnv) -> Self {
-        Self { cfg, precompiles: Arc::default() }
+        Self { cfg, precompiles: Arc::default(), rules: None }
     }
 }
 
@@ -56,10 +59,28 @@ impl VmConfig {
         self
     }
 
-    /// Returns the same precompiles under another configuration.
+    /// Sets the chain's own rules.
+    #[must_use]
+    pub fn with_rules(mut self, rules: ChainRules) -> Self {
+        self.rules = (!rules.is_mainnet()).then(|| Arc::new(rules));
+        self
+    }
+
+    /// Returns the same precompiles and chain rules under another configuration.
     #[must_use]
     pub fn with_cfg(&self, cfg: CfgEnv) -> Self {
-        Self { cfg, precompiles: Arc::clone(&self.precompiles) }
+        Self { cfg, precompiles: Arc::clone(&self.precompiles), rules: self.rules.clone() }
+    }
+
+    /// Returns the chain's own rules; `None` if they are mainnet's.
+    #[inline]
+    pub fn rules(&self) -> Option<&ChainRules> {
+        self.rules.as_deref()
+    }
+
+    /// Returns [`Self::rules`] for an owner.
+    pub fn shared_rules(&self) -> Option<Arc<ChainRules>> {
+        self.rules.clone()
     }
 
     /// Returns the chain's own precompile at `address`.

@@ -110,6 +110,9 @@ impl<F: Fn(&Address) -> Result<Value, StateError>> Builder<F> {
                 credit(traces, index, beneficiary, reward, &self.before)?;
             }
         }
+        for (to, amount) in &footprint.shares {
+            credit(self.accounts.entry(*to).or_default(), index, to, *amount, &self.before)?;
+        }
         Ok(())
     }
 

@@ -96,6 +96,9 @@ fn unlisted(first: &mut First, list: &List, index: u64, footprint: &Footprint, b
     if footprint.reward.is_some() {
         account(beneficiary);
     }
+    for (to, _) in &footprint.shares {
+        account(to);
+    }
     let (mut named, mut missing) = ((Address::ZERO, None), Vec::new());
     for event in &footprint.events {
         match event {

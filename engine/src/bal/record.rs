@@ -28,10 +28,12 @@ pub(crate) struct Footprint {
     pub(crate) events: Vec<Event>,
     /// Reward that the beneficiary is still to receive: it was accessed then, named or not.
     pub(crate) reward: Option<U256>,
+    /// Shares that other accounts are still to receive by the chain's rules; none is zero.
+    pub(crate) shares: Vec<(Address, U256)>,
 }
 
 impl Footprint {
-    /// Footprint of a transaction whose beneficiary revm has paid.
+    /// Footprint of a transaction of which revm has made the payments.
     pub(crate) fn paid(state: &EvmState, rules: AccountRules) -> Self {
         let mut footprint = Self::default();
         tell(state, rules, |_| false, &mut footprint);
@@ -48,9 +50,14 @@ impl Footprint {
     ) -> Self {
         // revm pays an account that the transaction has destroyed, and the reward goes with it.
         let destroyed = state.get(beneficiary).is_some_and(Account::is_selfdestructed);
-        let mut footprint = Self { events: Vec::new(), reward: (!destroyed).then_some(reward) };
+        let mut footprint = Self { reward: (!destroyed).then_some(reward), ..Self::default() };
         tell(state, rules, is_blind, &mut footprint);
         footprint
+    }
+
+    /// Sets the shares that other accounts are still to receive.
+    pub(crate) fn with_shares(self, shares: Vec<(Address, U256)>) -> Self {
+        Self { shares, ..self }
     }
 
     /// Adds the effects of a system call.

@@ -11,7 +11,7 @@ use crate::{
 use alloy_primitives::B256;
 use phalanx_access::{Interner, Salt};
 use phalanx_merkle::{Store, StoreConfig};
-use phalanx_paralyze::{ParaLyze, Precompile, VmConfig};
+use phalanx_paralyze::{ChainRules, ParaLyze, Precompile, VmConfig};
 use phalanx_parascheduler::Workers;
 use revm::context::CfgEnv;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub struct EngineBuilder {
     store: StoreConfig,
     /// Precompiles of the chain.
     vm: VmConfig,
+    /// Rules of the chain's own.
+    rules: ChainRules,
     cfg: Option<CfgEnv>,
     threads: usize,
     salt: u64,
@@ -68,6 +70,13 @@ impl EngineBuilder {
     #[must_use]
     pub fn with_precompile(mut self, precompile: Arc<dyn Precompile>) -> Self {
         self.vm = self.vm.with_precompile(precompile);
+        self
+    }
+
+    /// Sets the chain's own rules: recipients of fees, an extra fee, forced transactions. Default: mainnet's.
+    #[must_use]
+    pub fn with_rules(mut self, rules: ChainRules) -> Self {
+        self.rules = rules;
         self
     }
 
@@ -201,7 +210,8 @@ impl EngineBuilder {
     /// supported, or the system cannot start the threads.
     pub fn build(self) -> Result<Engine, Error> {
         let rules = Rules::new(self.chain, self.cfg)?;
-        let cfg = self.vm.with_cfg(rules.first());
+        self.rules.validate().map_err(|error| Error::Configuration { what: error.to_string() })?;
+        let cfg = self.vm.with_rules(self.rules).with_cfg(rules.first());
         if !is_supported(&cfg) {
             return Err(Error::UnsupportedSpec { spec: cfg.spec });
         }
@@ -274,6 +284,7 @@ impl Engine {
         EngineBuilder {
             store: StoreConfig::new(phalanx_merkle::Backend::Mem),
             vm: VmConfig::default(),
+            rules: ChainRules::new(),
             cfg: None,
             threads: 1,
             salt: 0x7068_616c_616e_7800,

@@ -52,7 +52,9 @@ impl Engine {
             && !state.bare_storage
             && (cfg.spec.is_enabled_in(SpecId::CANCUN) || !list.takes_code_away())
             && (cfg.spec.is_enabled_in(SpecId::PRAGUE) || !list.has_delegation());
-        if resources.executor != Executor::Dag || !in_words {
+        // A check of a step knows one payee.
+        let has_shares = cfg.rules().is_some();
+        if resources.executor != Executor::Dag || !in_words || has_shares {
             return Ok(Listed::Unsuited(Box::new(list)));
         }
         let (base, first) = observe(observer, Stage::Execute, || before(resources, env, payload))?;

@@ -8,12 +8,12 @@ use crate::{
         dag::view::{Change, View},
         overlay::Overlay,
     },
-    model::{Fault, Outcome, reward},
+    model::{Fault, Outcome, payments, reward},
     state::{StateError, Value},
 };
 use alloy_primitives::{Address, Bytes, U256};
 use phalanx_access::Access;
-use phalanx_paralyze::{StateKey, VmConfig};
+use phalanx_paralyze::{Payments, StateKey, VmConfig};
 use revm::{
     context::{BlockEnv, CfgEnv, TxEnv},
     context_interface::{
@@ -62,8 +62,8 @@ pub(crate) struct FastPath {
 }
 
 impl FastPath {
-    /// `None` if it is not `wanted`, or where transfers differ from mainnet's: before empty accounts were cleared, or
-    /// with some rule of revm switched off.
+    /// `None` if it is not `wanted`, or where transfers differ from mainnet's: before empty accounts were cleared, with
+    /// some rule of revm switched off, or with an extra fee of the chain.
     pub(crate) fn new(cfg: &VmConfig, wanted: bool) -> Option<Self> {
         // Settings that a chain may change and this path knows, or does not meet.
         let mut usual = CfgEnv::new_with_spec(cfg.spec);
@@ -74,7 +74,8 @@ impl FastPath {
         usual.limit_contract_initcode_size = cfg.limit_contract_initcode_size;
         usual.max_blobs_per_tx = cfg.max_blobs_per_tx;
         usual.blob_base_fee_update_fraction = cfg.blob_base_fee_update_fraction;
-        if !wanted || cfg.cfg != usual || !cfg.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON) {
+        let charged_otherwise = cfg.rules().is_some_and(|rules| !rules.charges_as_mainnet());
+        if !wanted || charged_otherwise || cfg.cfg != usual || !cfg.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON) {
             return None;
         }
         let of =
@@ -160,7 +161,7 @@ impl FastPath {
         Some(Self::success(gas))
     }
 
-    /// Runs a transfer while no other thread runs: applies its changes to the state, and pays the beneficiary.
+    /// Runs a transfer while no other thread runs: applies its changes to the state, and makes its payments.
     ///
     /// # Errors
     /// The store is corrupt.
@@ -178,7 +179,13 @@ impl FastPath {
         state.set_codeless(tx.caller, &charged);
         state.set_codeless(to, &Value { number, ..receiver });
         let outcome = Outcome::Executed(Self::success(gas));
-        state.pay(env.beneficiary, reward(tx, env, &outcome))?;
+        let mut reward = reward(tx, env, &outcome);
+        let mut shares = Vec::new();
+        if let Some(rules) = self.cfg.rules() {
+            Payments { reward, shares } = payments(rules, tx, env, &outcome, reward);
+        }
+        state.pay(env.beneficiary, reward)?;
+        shares.into_iter().try_for_each(|(to, amount)| state.pay(to, amount))?;
         Ok(Some(outcome))
     }
 

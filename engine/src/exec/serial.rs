@@ -3,11 +3,11 @@
 use crate::{
     bal::Footprint,
     exec::{block_gas::BlockGas, context::ExecContext, fast_path::FastPath, overlay::Overlay},
-    model::{Error, Outcome, reward},
+    model::{Error, Outcome, payments, reward},
     state::StateError,
 };
 use alloy_primitives::{Address, Bytes};
-use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
+use phalanx_paralyze::{ChainRules, Payments, Vm, VmConfig, run_paid, run_unpaid};
 use revm::{
     ExecuteEvm,
     context::{BlockEnv, ContextSetters as _, TxEnv},
@@ -15,6 +15,7 @@ use revm::{
     handler::{Handler as _, MainnetHandler, SYSTEM_ADDRESS, SystemCallTx as _},
     state::{Account, EvmState},
 };
+use std::sync::Arc;
 
 /// Gas of a system call (EIP-4788 and later).
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
@@ -22,13 +23,15 @@ const SYSTEM_CALL_GAS: u64 = 30_000_000;
 /// Stock revm on an overlay.
 pub(crate) struct Sequential<'o, 's> {
     evm: Vm<&'o mut Overlay<'s>>,
+    /// Rules of the chain's own.
+    rules: Option<Arc<ChainRules>>,
 }
 
 impl<'o, 's> Sequential<'o, 's> {
     pub(crate) fn new(overlay: &'o mut Overlay<'s>, cfg: &VmConfig, env: &BlockEnv) -> Self {
         let mut evm = cfg.build(overlay);
         evm.ctx.block = env.clone();
-        Self { evm }
+        Self { evm, rules: cfg.shared_rules() }
     }
 
     /// Present state.
@@ -43,10 +46,11 @@ impl<'o, 's> Sequential<'o, 's> {
         path.run_alone(ctx.journaled_state.database, tx, &ctx.block)
     }
 
-    /// Runs transaction `index` of the block; revm pays the beneficiary. Its changes are returned and not committed
+    /// Runs transaction `index` of the block; revm makes all payments. Its changes are returned and not committed
     /// yet; an invalid transaction changes nothing.
     pub(crate) fn run(&mut self, index: usize, tx: &TxEnv) -> Result<(Outcome, EvmState), Error> {
-        let result = self.evm.transact_one(tx.clone());
+        self.evm.ctx.set_tx(tx.clone());
+        let result = run_paid(self.rules.as_deref(), &mut self.evm);
         let state = self.evm.finalize();
         match outcome(index, result)? {
             skipped @ Outcome::Skipped(_) => Ok((skipped, EvmState::default())),
@@ -54,15 +58,15 @@ impl<'o, 's> Sequential<'o, 's> {
         }
     }
 
-    /// Runs like [`Self::run`], without the payment of the beneficiary.
+    /// Runs like [`Self::run`], without payments.
     pub(crate) fn run_unpaid(&mut self, index: usize, tx: &TxEnv) -> Result<(Outcome, EvmState), Error> {
         self.evm.ctx.set_tx(tx.clone());
-        let result = DeferredReward::run(&mut self.evm);
+        let result = run_unpaid(self.rules.as_deref(), &mut self.evm);
         let state = self.evm.finalize();
         Ok((outcome(index, result)?, state))
     }
 
-    /// Commits the changes of [`Self::run_unpaid`], and pays the beneficiary.
+    /// Commits the changes of [`Self::run_unpaid`], and makes its payments.
     pub(crate) fn commit_unpaid(
         &mut self,
         tx: &TxEnv,
@@ -72,9 +76,16 @@ impl<'o, 's> Sequential<'o, 's> {
     ) -> Result<(), Error> {
         if outcome.result().is_some() {
             self.overlay().commit(state);
-            // revm pays an account that the transaction has destroyed, and the reward goes with it.
-            if !state.get(&env.beneficiary).is_some_and(Account::is_selfdestructed) {
-                self.overlay().pay(env.beneficiary, reward(tx, env, outcome))?;
+            let mut reward = reward(tx, env, outcome);
+            let mut shares = Vec::new();
+            if let Some(rules) = self.rules.as_deref() {
+                Payments { reward, shares } = payments(rules, tx, env, outcome, reward);
+            }
+            for (to, amount) in core::iter::once((env.beneficiary, reward)).chain(shares) {
+                // revm pays an account that the transaction has destroyed, and the payment goes with it.
+                if !state.get(&to).is_some_and(Account::is_selfdestructed) {
+                    self.overlay().pay(to, amount)?;
+                }
             }
         }
         Ok(())

@@ -23,7 +23,7 @@ pub use error::Error;
 pub use faults::Fault;
 #[cfg(not(feature = "seeded-faults"))]
 pub(crate) use faults::Fault;
-pub(crate) use fees::{paid, reward};
+pub(crate) use fees::{paid, payments, reward};
 pub use foreign::{ForeignError, ForeignItem};
 pub use observer::{Observer, Stage, Unobserved};
 pub(crate) use observer::{StoreStage, observe, observe_fork};

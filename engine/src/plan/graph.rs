@@ -57,6 +57,22 @@ impl GraphBuilder {
     }
 }
 
+/// Sets of a wave in which every transaction credits `payees` as well. O(accesses + transactions × payees).
+pub(crate) fn with_shares(sets: &AccessSets<KeyId>, payees: &[KeyId]) -> AccessSets<KeyId> {
+    let mut charged = AccessSets::with_capacity(sets.entries().len() + sets.len() * payees.len(), sets.len());
+    for set in sets.iter() {
+        for (key, access) in set {
+            let access = if payees.contains(key) { access.join(Access::Credit) } else { *access };
+            charged.add(*key, access);
+        }
+        for payee in payees.iter().filter(|payee| set.iter().all(|(key, _)| key != *payee)) {
+            charged.add(*payee, Access::Credit);
+        }
+        charged.close();
+    }
+    charged
+}
+
 /// True if a transaction with this set reads the balance `id`.
 pub(crate) fn looks(set: &[(KeyId, Access)], id: KeyId) -> bool {
     set.iter().any(|(key, access)| *key == id && *access != Access::Credit)
@@ -93,6 +109,21 @@ pub(crate) fn in_order(sets: &AccessSets<KeyId>, n_keys: usize, id: KeyId) -> Op
 mod tests {
     use super::*;
     use phalanx_parascheduler::TxIndex;
+
+    #[test]
+    fn shares_are_credits_of_all_and_a_reader_of_one_writes_it() {
+        let (payee, other, second) = (KeyId(0), KeyId(1), KeyId(2));
+        let mut sets = AccessSets::new();
+        sets.push([(other, Access::Write)]);
+        sets.push([(payee, Access::Read)]);
+        sets.push([(payee, Access::Credit), (other, Access::Read)]);
+        let charged = with_shares(&sets, &[payee, second]);
+        let (credit, write) = (Access::Credit, Access::Write);
+        assert_eq!(charged.get(0), [(other, write), (payee, credit), (second, credit)]);
+        assert_eq!(charged.get(1), [(payee, write), (second, credit)]);
+        assert_eq!(charged.get(2), [(payee, credit), (other, Access::Read), (second, credit)]);
+        assert_eq!(with_shares(&sets, &[]), sets);
+    }
 
     #[test]
     fn a_read_of_rewards_waits_for_all_before_and_delays_none_behind() {

@@ -16,6 +16,7 @@ mod fast_path;
 mod traces;
 mod credits;
 mod precompile;
+mod chain_rules;
 mod learning;
 mod threads;
 

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 use phalanx_access::AccessSets;
-use phalanx_paralyze::{Preimages, Source};
+use phalanx_paralyze::{ChainRules, Preimages, Source, StateKey};
 use revm::{context::TxEnv, context_interface::result::InvalidTransaction};
 
 /// Minimum size of a batch: smaller ones do not pay for their graph.
@@ -107,6 +107,10 @@ impl BuildJob<'_> {
         if known == 0 {
             // The cells were folded into the base state.
             self.interner.clear();
+            // The session needs cells of them, and takes its ids from here.
+            for to in self.resources.cfg.rules().map(ChainRules::recipients).unwrap_or_default() {
+                self.interner.intern(&StateKey::Basic(to));
+            }
         }
         let intake = &self.intake;
         let serial_tail = self.requeue.defer_to_serial(&mut order, |index| intake.tx(index).caller);

@@ -42,6 +42,9 @@ pub(crate) struct Shared {
     pub(crate) rules: AccountRules,
     /// Rewards of the transactions, if one of them reads the beneficiary.
     pub(crate) rewards: Option<Rewards>,
+    /// Recipients of shares by the chain's rules, with the ids of their balances. The DAG orders a credit of each by each
+    /// transaction; the view of a transaction remains its prediction.
+    pub(crate) payees: Vec<(Address, KeyId)>,
     /// True once a credit has passed 2^256: its effect depends on the order of credits, so the block has to run
     /// serially.
     pub(crate) overflowed: AtomicBool,
@@ -265,6 +268,16 @@ impl View {
         Ok(())
     }
 
+    /// Adds shares to the changes that wait to be published. The recipient must not be destroyed by the transaction.
+    pub(crate) fn share(&mut self, shares: impl IntoIterator<Item = (Address, U256)>) {
+        let block = self.block.as_deref().expect("a view is shown inside a block");
+        for (to, amount) in shares {
+            let id = block.payees.iter().find(|(payee, _)| *payee == to).map(|(_, id)| *id);
+            let id = id.expect("the rules name their recipients");
+            self.changes.push(Change::Credit(id, amount));
+        }
+    }
+
     /// Writes the collected changes of `state` into the cells.
     pub(crate) fn publish(&mut self, state: &EvmState, reward: U256) {
         // revm pays an account that the transaction has destroyed, and the reward goes with it.
@@ -289,7 +302,7 @@ impl View {
                 // SAFETY: the set of the running transaction, which the DAG released, has a write of the id: `check` found it, or
                 // the caller of `prepare` asked `access`.
                 Change::Store(id, value) => unsafe { block.cells.store(id, value) },
-                // SAFETY: `check` found a credit of the id, likewise.
+                // SAFETY: `check` found a credit of the id, likewise; or it is a payee's, of which the DAG orders a credit.
                 Change::Credit(id, amount) => unsafe { block.credit(id, amount) },
             }
         }

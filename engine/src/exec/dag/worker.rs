@@ -8,14 +8,14 @@ use crate::{
         journal::clear,
         trace::{Function, Plan, Recorder, Rehearsal, Tracer},
     },
-    model::{Outcome, Traces, reward},
+    model::{Outcome, Traces, payments, reward},
 };
 use alloy_primitives::{Address, U256};
-use phalanx_paralyze::{DeferredReward, Vm, VmConfig};
+use phalanx_paralyze::{ChainRules, DeferredReward, Payments, Vm, VmConfig, run_unpaid};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::result::{EVMError, ExecutionResult, InvalidTransaction},
-    state::TransactionId,
+    state::{Account, TransactionId},
 };
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub(crate) struct Worker {
     /// `None` if it is switched off, or the rules do not permit it.
     fast_path: Option<FastPath>,
     tracer: Option<Tracer>,
+    /// Rules of the chain's own.
+    rules: Option<Arc<ChainRules>>,
     /// Footprint of the last transaction, if footprints are wanted.
     footprint: Option<Footprint>,
     takes_footprints: bool,
@@ -60,7 +62,8 @@ impl Worker {
     pub(crate) fn new(cfg: &VmConfig, fast_path: bool, traces: Traces) -> Self {
         let fast_path = FastPath::new(cfg, fast_path);
         let evm = cfg.build_with_known_slots(View::default()).with_inspector(Recorder::default());
-        Self { evm, fast_path, tracer: Tracer::new(cfg, traces), footprint: None, takes_footprints: false, replayed: 0 }
+        let (tracer, rules) = (Tracer::new(cfg, traces), cfg.shared_rules());
+        Self { evm, fast_path, tracer, rules, footprint: None, takes_footprints: false, replayed: 0 }
     }
 
     /// Drops the recorded traces.
@@ -126,7 +129,12 @@ impl Worker {
                     return Ran::Final(Outcome::Skipped(reason), U256::ZERO);
                 }
                 let outcome = Outcome::Executed(result);
-                let reward = reward(tx, env, &outcome);
+                let mut reward = reward(tx, env, &outcome);
+                if let Some(rules) = self.rules.as_deref() {
+                    let paid = payments(rules, tx, env, &outcome, reward);
+                    view.share(paid.shares);
+                    reward = paid.reward;
+                }
                 view.publish_prepared(reward, |_| false);
                 Ran::Final(outcome, reward)
             }
@@ -149,7 +157,7 @@ impl Worker {
                 Tracer::watch(function, &mut self.evm.inspector);
                 DeferredReward::inspect(&mut self.evm)
             }
-            _ => DeferredReward::run(&mut self.evm),
+            _ => run_unpaid(self.rules.as_deref(), &mut self.evm),
         };
         let ran = match result {
             Ok(result) => self.finish(tx, result, lesson, refuses),
@@ -192,12 +200,19 @@ impl Worker {
             return Ran::Final(Outcome::Skipped(reason), U256::ZERO);
         }
         let outcome = Outcome::Executed(result);
-        let reward = reward(tx, env, &outcome);
+        let mut reward = reward(tx, env, &outcome);
+        let mut shares = Vec::new();
+        if let Some(rules) = self.rules.as_deref() {
+            Payments { reward, shares } = payments(rules, tx, env, &outcome, reward);
+            // A payment of an account that the transaction has destroyed goes with it.
+            shares.retain(|(to, _)| !state.get(to).is_some_and(Account::is_selfdestructed));
+            view.share(shares.iter().copied());
+        }
         view.publish(state, reward);
         if self.takes_footprints {
             let is_blind = |address: &Address| view.credits(address);
             let footprint = Footprint::unpaid(state, view.rules(), is_blind, &env.beneficiary, reward);
-            self.footprint = Some(footprint);
+            self.footprint = Some(footprint.with_shares(shares));
         }
         Ran::Final(outcome, reward)
     }

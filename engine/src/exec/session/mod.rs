@@ -26,13 +26,16 @@ use crate::{
         run::RunStats,
     },
     model::{Error, Order, Outcome, Stage, observe, observe_fork},
-    plan::{Block, graph::Graph},
+    plan::{
+        Block,
+        graph::{Graph, with_shares},
+    },
     state::{StateError, StateRef},
 };
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256, map::AddressMap};
 use phalanx_access::{AccessSets, KeyId};
 use phalanx_memory::Pooled;
-use phalanx_paralyze::{Preimages, StateKey};
+use phalanx_paralyze::{ChainRules, Preimages, StateKey};
 use phalanx_parascheduler::{Report, TxIndex};
 use settle::Settled;
 use std::sync::{Arc, atomic::AtomicBool};
@@ -48,6 +51,8 @@ pub(crate) struct BlockSession<'s> {
     cells: Cells,
     /// Id of the beneficiary's balance, if some transaction has named it.
     beneficiary: Option<KeyId>,
+    /// Recipients of shares, with the ids of their balances, while there are cells.
+    payees: Vec<(Address, KeyId)>,
     /// Reward that the beneficiary has earned and was not paid yet. It fits into its balance. `None` if there is
     /// nothing to pay, which differs from a reward of zero before EIP-161.
     owed: Option<U256>,
@@ -103,6 +108,7 @@ impl<'s> BlockSession<'s> {
             keys: Pooled::default(),
             cells,
             beneficiary: None,
+            payees: Vec::new(),
             owed: None,
             order: Vec::new(),
             outcomes: Outcomes::default(),
@@ -179,6 +185,8 @@ impl<'s> BlockSession<'s> {
         }
         let Block { mut order, sets, keys, preimages, graph, serial_tail, .. } = block;
         let tail = order.split_off(order.len() - serial_tail);
+        // A planner knows no shares.
+        let graph = graph.filter(|_| ctx.cfg.rules().is_none());
         let graph = graph.and_then(|ahead| ahead.into_graph(ctx.env.beneficiary));
         let (shared, graph) =
             observe(ctx.observer, Stage::Schedule, || self.schedule(dag, ctx, sets, keys, preimages, graph))?;
@@ -211,12 +219,15 @@ impl<'s> BlockSession<'s> {
         dag: &mut DagExecutor,
         ctx: &ExecContext<'_>,
         sets: Pooled<AccessSets<KeyId>>,
-        keys: Pooled<Vec<StateKey>>,
+        mut keys: Pooled<Vec<StateKey>>,
         preimages: Pooled<Preimages<KeyId>>,
         ahead: Option<Graph>,
     ) -> Result<(Shared, Graph), Error> {
         let state = self.state;
         let start = self.keys.len();
+        if let Some(rules) = ctx.cfg.rules() {
+            self.find_payees(rules, &mut keys);
+        }
         if !keys.is_empty() {
             observe_fork(ctx.observer, Stage::Schedule, keys.len().div_ceil(LOAD_PIECE), || {
                 ctx.workers.install(|| self.cells.load_more(state, &keys))
@@ -243,7 +254,13 @@ impl<'s> BlockSession<'s> {
         } else {
             self.keys.extend_from_slice(&keys);
         }
-        let graph = ahead.unwrap_or_else(|| dag.order(&sets, self.keys.len(), self.beneficiary));
+        let graph = ahead.unwrap_or_else(|| {
+            if self.payees.is_empty() {
+                return dag.order(&sets, self.keys.len(), self.beneficiary);
+            }
+            let payees: Vec<KeyId> = self.payees.iter().map(|(_, id)| *id).collect();
+            dag.order(&with_shares(&sets, &payees), self.keys.len(), self.beneficiary)
+        });
         let rewards = self.beneficiary.filter(|_| graph.observed).map(|id| {
             self.pay(ctx, id);
             Rewards::new(id, sets.len())
@@ -257,9 +274,37 @@ impl<'s> BlockSession<'s> {
             hashes: state.hashes(),
             rules: ctx.rules(),
             rewards,
+            payees: self.payees.clone(),
             overflowed: AtomicBool::new(false),
         };
         Ok((shared, graph))
+    }
+
+    /// Finds the ids of the recipients of shares, and appends the missing ones to the new `keys`. O(keys), the first time.
+    fn find_payees(&mut self, rules: &ChainRules, keys: &mut Vec<StateKey>) {
+        let recipients = rules.recipients();
+        if self.payees.len() == recipients.len() {
+            return;
+        }
+        let mut ids: AddressMap<KeyId> = AddressMap::default();
+        for (id, key) in (0..).zip(self.keys.iter().chain(keys.iter())) {
+            if let StateKey::Basic(address) = key
+                && recipients.binary_search(address).is_ok()
+            {
+                ids.insert(*address, KeyId(id));
+            }
+        }
+        let known = self.keys.len();
+        self.payees = recipients
+            .into_iter()
+            .map(|to| {
+                let id = *ids.entry(to).or_insert_with(|| {
+                    keys.push(StateKey::Basic(to));
+                    KeyId((known + keys.len() - 1) as u32)
+                });
+                (to, id)
+            })
+            .collect();
     }
 
     /// Pays the owed reward into the beneficiary's cell, before a transaction reads it.
@@ -370,6 +415,7 @@ impl<'s> BlockSession<'s> {
         self.keys.clear();
         self.cells.clear();
         (self.beneficiary, self.owed) = (None, None);
+        self.payees.clear();
         self.since = self.order.len();
     }
 }

@@ -14,7 +14,7 @@ use crate::{
         overlay::Overlay,
         serial::Sequential,
     },
-    model::{Error, Fault, Outcome, reward},
+    model::{Error, Fault, Outcome, payments, reward},
     state::{StateError, Value},
 };
 use alloy_primitives::{Address, U256, map::HashSet};
@@ -152,10 +152,15 @@ impl<'m, 's> Settlement<'m, 's> {
                 }
             }
         }
-        let ExecContext { env, txs, .. } = *self.ctx;
+        let ExecContext { cfg, env, txs, .. } = *self.ctx;
         let earned = match &self.shared.rewards {
             Some(noted) => noted.of(index),
-            None => settled.outcome.result().map(|_| reward(&txs[self.order[index] as usize], env, &settled.outcome)),
+            None => settled.outcome.result().map(|_| {
+                let (tx, outcome) = (&txs[self.order[index] as usize], &settled.outcome);
+                let reward = reward(tx, env, outcome);
+                // Shares are among the changes.
+                cfg.rules().map_or(reward, |rules| payments(rules, tx, env, outcome, reward).reward)
+            }),
         };
         if let Some(earned) = earned {
             // No transaction in the wave reads the beneficiary behind the first escaped one, for which the read would

@@ -21,13 +21,13 @@ use crate::{
         run::{After, Run, RunStats},
         serial,
     },
-    model::{self, Error, Outcome, reward},
+    model::{self, Error, Outcome, payments, reward},
     state::{AccountRules, AccountTransition, CodeId, StateError, Value},
 };
 use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
 use parking_lot::Mutex;
 use phalanx_access::Salt;
-use phalanx_paralyze::{AccountMask as _, DeferredReward, StateKey, Vm, VmConfig};
+use phalanx_paralyze::{AccountMask as _, ChainRules, Payments, StateKey, Vm, VmConfig, run_unpaid};
 use phalanx_parascheduler::{
     Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, TxIndex, View, Write,
 };
@@ -37,6 +37,7 @@ use revm::{
     primitives::TxKind,
     state::{Account, EvmState, TransactionId},
 };
+use std::sync::Arc;
 use window::{Closed, Seen, Unseen, Window};
 
 /// Number of transactions that run ahead of each other; then the next part of the block begins.
@@ -59,6 +60,8 @@ pub(crate) struct StmExecutor {
 #[derive(Debug)]
 pub(crate) struct Local {
     evm: Vm<Window>,
+    /// Rules of the chain's own.
+    rules: Option<Arc<ChainRules>>,
 }
 
 #[expect(unsafe_code, reason = "revm counts references to its memory buffer without atomics")]
@@ -68,7 +71,7 @@ unsafe impl Send for Local {}
 
 impl StmExecutor {
     pub(crate) fn new(cfg: &VmConfig, threads: usize, fast_path: bool, salt: Salt) -> Self {
-        let local = || Local { evm: cfg.build_with_account_mask(Window::default()) };
+        let local = || Local { evm: cfg.build_with_account_mask(Window::default()), rules: cfg.shared_rules() };
         let fast_path = FastPath::new(cfg, fast_path);
         let locals = (0..threads).map(|_| local()).collect();
         Self { locals, fast_path, memory: StmMemory::default(), salt }
@@ -262,7 +265,7 @@ impl Program for Block<'_, '_, '_, '_> {
             }
             Err(other) => Some((Err(other.to_string()), Vec::new())),
             Ok(outcome) => {
-                let paid = reward(tx, self.ctx.env, &outcome);
+                let mut paid = self.payments(tx, &outcome);
                 let journal = &local.evm.ctx.journaled_state;
                 let state = &journal.inner.state;
                 let mut writes = Vec::new();
@@ -270,11 +273,13 @@ impl Program for Block<'_, '_, '_, '_> {
                     Some(met) => Some(met),
                     None => view.read(&StateKey::Code(*address)).ok(),
                 };
-                // revm pays an account that the transaction has destroyed, and the reward goes with it.
-                let is_lost = state.get(&self.ctx.env.beneficiary).is_some_and(Account::is_selfdestructed);
+                // revm pays an account that the transaction has destroyed, and the payment goes with it.
+                let destroys = |address: &Address| state.get(address).is_some_and(Account::is_selfdestructed);
+                paid.shares.retain(|(to, _)| !destroys(to));
+                let is_lost = destroys(&self.ctx.env.beneficiary);
                 let is_masked = |address: &Address| journal.database.is_masked(address);
-                self.collect(state, blind, is_masked, paid, &mut code, &mut writes)
-                    .and_then(|()| if is_lost { Some(()) } else { self.pay(paid, view, &mut writes).ok() })
+                self.collect(state, blind, is_masked, &paid, &mut code, &mut writes)
+                    .and_then(|()| self.pay_all(&paid, is_lost, view, &mut writes).ok())
                     .map(|()| (Ok(Executed { footprint: self.footprint(state, blind, paid), outcome }), writes))
             }
         };
@@ -314,11 +319,12 @@ impl Block<'_, '_, '_, '_> {
     }
 
     /// Footprint of a finished transaction, if it is wanted.
-    fn footprint(&self, state: &EvmState, blind: Option<Address>, paid: U256) -> Option<Box<Footprint>> {
+    fn footprint(&self, state: &EvmState, blind: Option<Address>, paid: Payments) -> Option<Box<Footprint>> {
         self.ctx.record.map(|_| {
             let beneficiary = &self.ctx.env.beneficiary;
             let is_blind = |address: &Address| Some(*address) == blind;
-            Box::new(Footprint::unpaid(state, self.rules, is_blind, beneficiary, paid))
+            let Payments { reward, shares } = paid;
+            Box::new(Footprint::unpaid(state, self.rules, is_blind, beneficiary, reward).with_shares(shares))
         })
     }
 
@@ -329,7 +335,7 @@ impl Block<'_, '_, '_, '_> {
         state: &EvmState,
         blind: Option<Address>,
         is_masked: impl Fn(&Address) -> bool,
-        paid: U256,
+        paid: &Payments,
         code: &mut dyn FnMut(&Address) -> Option<Value>,
         writes: &mut Writes,
     ) -> Option<()> {
@@ -346,11 +352,10 @@ impl Block<'_, '_, '_, '_> {
                 continue;
             }
             let before = code(address)?;
-            // The reward, which is still to come, saves an empty account and its storage.
-            let is_saved = *address == self.ctx.env.beneficiary
-                && !paid.is_zero()
-                && !account.is_selfdestructed()
-                && !account.is_created();
+            // A payment, which is still to come, saves an empty account and its storage.
+            let is_paid = *address == self.ctx.env.beneficiary && !paid.reward.is_zero()
+                || paid.shares.iter().any(|(to, _)| to == address);
+            let is_saved = is_paid && !account.is_selfdestructed() && !account.is_created();
             let incarnation = before.incarnation + u32::from(!is_saved && self.rules.resets_storage(account));
             let existed = !account.is_loaded_as_not_existing();
             let gone = self.rules.transition(account) == AccountTransition::Gone;
@@ -398,10 +403,33 @@ impl Block<'_, '_, '_, '_> {
         }
     }
 
-    /// Pays the beneficiary.
-    fn pay(&self, paid: U256, view: &mut View<'_, Self>, writes: &mut Writes) -> Result<(), Interrupt> {
-        let beneficiary = self.ctx.env.beneficiary;
-        let key = StateKey::Basic(beneficiary);
+    /// Payments of an executed transaction.
+    fn payments(&self, tx: &TxEnv, outcome: &Outcome) -> Payments {
+        let env = self.ctx.env;
+        let reward = reward(tx, env, outcome);
+        match self.ctx.cfg.rules() {
+            None => Payments { reward, shares: Vec::new() },
+            Some(rules) => payments(rules, tx, env, outcome, reward),
+        }
+    }
+
+    /// Makes all payments; that of the beneficiary unless it `is_lost`.
+    fn pay_all(
+        &self,
+        paid: &Payments,
+        is_lost: bool,
+        view: &mut View<'_, Self>,
+        writes: &mut Writes,
+    ) -> Result<(), Interrupt> {
+        if !is_lost {
+            self.pay(self.ctx.env.beneficiary, paid.reward, view, writes)?;
+        }
+        paid.shares.iter().try_for_each(|(to, amount)| self.pay(*to, *amount, view, writes))
+    }
+
+    /// Pays an account. A payment of zero is the beneficiary's.
+    fn pay(&self, to: Address, paid: U256, view: &mut View<'_, Self>, writes: &mut Writes) -> Result<(), Interrupt> {
+        let key = StateKey::Basic(to);
         if let Some((_, write)) = writes.iter_mut().find(|(written, _)| *written == key) {
             match write {
                 Write::Value(value) => {
@@ -424,7 +452,7 @@ impl Block<'_, '_, '_, '_> {
                 let incarnation = value.incarnation + u32::from(self.rules.bare_storage);
                 value = Value { incarnation, ..Value::default() };
                 if self.rules.bare_storage {
-                    writes.push((StateKey::Code(beneficiary), Write::Value(value)));
+                    writes.push((StateKey::Code(to), Write::Value(value)));
                 }
             }
             writes.push((key, Write::Value(value)));
@@ -449,7 +477,7 @@ impl Block<'_, '_, '_, '_> {
         let outcome = Outcome::Executed(FastPath::success(gas));
         let mut writes =
             vec![(StateKey::Basic(tx.caller), Write::Value(charged)), (StateKey::Basic(to), Write::Credit(tx.value))];
-        self.pay(reward(tx, env, &outcome), view, &mut writes)?;
+        self.pay_all(&self.payments(tx, &outcome), false, view, &mut writes)?;
         Ok(Some(Execution { output: Ok(Executed { outcome, footprint: None }), writes }))
     }
 }
@@ -458,6 +486,7 @@ impl Local {
     /// Runs a transaction; its changes stay in the journal, to be cleared by the caller. Returns also the account that
     /// was shown as empty, if any was.
     fn run(&mut self, tx: &TxEnv, unseen: Unseen, seen: Seen<'_>) -> (Result<Outcome, Failure>, Option<Address>) {
+        let rules = self.rules.as_deref();
         self.evm.ctx.tx.clone_from(tx);
         Window::with_open(
             &mut self.evm,
@@ -470,7 +499,7 @@ impl Local {
                 {
                     evm.ctx.journaled_state.database.pays(to, tx.value);
                 }
-                let result = DeferredReward::run(evm).map(Outcome::Executed).and_then(|outcome| {
+                let result = run_unpaid(rules, evm).map(Outcome::Executed).and_then(|outcome| {
                     let journal = &mut evm.ctx.journaled_state;
                     let state = &journal.inner.state;
                     let gained =

@@ -1,0 +1,151 @@
+//! revm's mainnet handler with the rules of a chain: the extra fee, forced transactions, and all payments.
+
+use crate::{
+    chain_rules::{ChainRules, Payments},
+    forced::ForcedTx,
+    handler::DeferredReward,
+    vm::Vm,
+};
+use alloy_primitives::U256;
+use revm::{
+    context_interface::{
+        Block as _, ContextTr as _, Database, JournalTr as _, LocalContextTr as _, Transaction as _,
+        journaled_state::account::JournaledAccountTr as _,
+        result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction, OutOfGasError, ResultGas},
+    },
+    handler::{
+        FrameResult, Handler, MainnetHandler,
+        pre_execution::{calculate_caller_fee, validate_account_nonce_and_code_with_components},
+    },
+    interpreter::InitialAndFloorGas,
+    primitives::hardfork::SpecId,
+};
+
+type Ran<D> = Result<ExecutionResult, EVMError<<D as Database>::Error, InvalidTransaction>>;
+
+/// Runs the transaction that is set in `evm` by the rules of its chain; `None` is mainnet's. Neither the beneficiary nor the
+/// recipients of shares are paid: the caller pays them, by [`ChainRules::split`]. The journal then holds the state.
+///
+/// # Errors
+/// As [`DeferredReward::run`].
+#[inline]
+pub fn run_unpaid<D: Database, I>(rules: Option<&ChainRules>, evm: &mut Vm<D, I>) -> Ran<D> {
+    match rules {
+        None => DeferredReward::run(evm),
+        Some(rules) => Ruled::new(rules, false).run(evm),
+    }
+}
+
+/// Runs like [`run_unpaid`], and pays the beneficiary and all recipients.
+///
+/// # Errors
+/// As [`DeferredReward::run`].
+pub fn run_paid<D: Database, I>(rules: Option<&ChainRules>, evm: &mut Vm<D, I>) -> Ran<D> {
+    match rules {
+        None => MainnetHandler::default().run(evm),
+        Some(rules) => Ruled::new(rules, true).run(evm),
+    }
+}
+
+/// Handler of a chain with rules of its own.
+struct Ruled<'r, D, I> {
+    rules: &'r ChainRules,
+    pays: bool,
+    of: core::marker::PhantomData<fn() -> (D, I)>,
+}
+
+impl<'r, D: Database, I> Ruled<'r, D, I> {
+    const fn new(rules: &'r ChainRules, pays: bool) -> Self {
+        Self { rules, pays, of: core::marker::PhantomData }
+    }
+
+    /// Mints for the sender of a forced transaction. With `bumps` its nonce grows too.
+    fn mint(evm: &mut Vm<D, I>, bumps: bool) -> Result<(), EVMError<D::Error, InvalidTransaction>> {
+        let (_, tx, _, journal, _, _) = evm.ctx.all_mut();
+        let mint = U256::from(ForcedTx::minted(tx));
+        let mut sender = journal.load_account_with_code_mut(tx.caller())?.data;
+        sender.incr_balance(mint);
+        if bumps {
+            sender.bump_nonce();
+        }
+        Ok(())
+    }
+}
+
+impl<D: Database, I> Handler for Ruled<'_, D, I> {
+    type Evm = Vm<D, I>;
+    type Error = EVMError<D::Error, InvalidTransaction>;
+    type HaltReason = HaltReason;
+
+    fn validate_env(&self, evm: &mut Self::Evm) -> Result<(), Self::Error> {
+        if ForcedTx::is(&evm.ctx.tx) && !self.rules.permits_forced() {
+            return Err(EVMError::Transaction(InvalidTransaction::Str("this chain has no forced transactions".into())));
+        }
+        revm::handler::validation::validate_env(&mut evm.ctx)
+    }
+
+    fn validate_against_state_and_deduct_caller(
+        &self,
+        evm: &mut Self::Evm,
+        _: &mut InitialAndFloorGas,
+    ) -> Result<(), Self::Error> {
+        if ForcedTx::is(&evm.ctx.tx) {
+            let calls = evm.ctx.tx.kind.is_call();
+            return Self::mint(evm, calls);
+        }
+        let (block, tx, cfg, journal, _, _) = evm.ctx.all_mut();
+        let extra = self.rules.extra_fee(tx, block);
+        let mut caller = journal.load_account_with_code_mut(tx.caller())?.data;
+        validate_account_nonce_and_code_with_components(&caller.account().info, tx, cfg)?;
+        let balance = *caller.balance();
+        let lacks = || {
+            let fee = tx.max_balance_spending().unwrap_or(U256::MAX).saturating_add(extra);
+            InvalidTransaction::LackOfFundForMaxFee { fee: Box::new(fee), balance: Box::new(balance) }
+        };
+        let rest = balance.checked_sub(extra).ok_or_else(lacks)?;
+        let rest = calculate_caller_fee(rest, tx, block, cfg).map_err(|error| match error {
+            InvalidTransaction::LackOfFundForMaxFee { .. } => lacks(),
+            other => other,
+        })?;
+        caller.set_balance(rest);
+        if tx.kind().is_call() {
+            caller.bump_nonce();
+        }
+        Ok(())
+    }
+
+    fn reward_beneficiary(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), Self::Error> {
+        if !self.pays {
+            return Ok(());
+        }
+        let gas = result.gas();
+        let used = gas.used().saturating_sub(gas.reservoir());
+        let (block, tx, cfg, journal, _, _) = evm.ctx.all_mut();
+        let basefee = u128::from(block.basefee());
+        let price = tx.effective_gas_price(basefee);
+        let tip = if cfg.spec().is_enabled_in(SpecId::LONDON) { price.saturating_sub(basefee) } else { price };
+        let tip = U256::from(tip.wrapping_mul(u128::from(used)));
+        let Payments { reward, shares } = self.rules.split(tx, block, used, tip);
+        for (to, amount) in core::iter::once((block.beneficiary(), reward)).chain(shares) {
+            journal.load_account_mut(to)?.incr_balance(amount);
+        }
+        Ok(())
+    }
+
+    fn catch_error(&self, evm: &mut Self::Evm, error: Self::Error) -> Ran<D> {
+        evm.ctx.local.clear();
+        evm.ctx.journaled_state.discard_tx();
+        evm.frame_stack.clear();
+        let is_forced = ForcedTx::is(&evm.ctx.tx) && self.rules.permits_forced();
+        match error {
+            EVMError::Transaction(_) if is_forced => {
+                Self::mint(evm, true)?;
+                evm.ctx.journaled_state.commit_tx();
+                let gas = ResultGas::default().with_total_gas_spent(evm.ctx.tx.gas_limit);
+                let reason = HaltReason::OutOfGas(OutOfGasError::Basic);
+                Ok(ExecutionResult::Halt { reason, gas, logs: Vec::new() })
+            }
+            error => Err(error),
+        }
+    }
+}
