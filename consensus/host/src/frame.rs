@@ -102,7 +102,7 @@ impl Filled {
 impl<M: Message> Encodable for Frame<M> {
     fn encode(&self, out: &mut dyn BufMut) {
         let (kind, body): (u8, &dyn Encodable) = match self {
-            Self::Protocol(message) => (1, message),
+            Self::Protocol(message) => (Self::PROTOCOL, message),
             Self::StateVote(vote) => (2, vote),
             Self::Certificate(votes) => (3, votes),
             Self::WantBlocks(want) => (4, want),
@@ -119,7 +119,7 @@ impl<M: Message> Decodable for Frame<M> {
         let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
         *bytes = rest;
         Ok(match kind {
-            1 => Self::Protocol(Decodable::decode(bytes)?),
+            kind if *kind == Self::PROTOCOL => Self::Protocol(Decodable::decode(bytes)?),
             2 => Self::StateVote(Decodable::decode(bytes)?),
             3 => Self::Certificate(Decodable::decode(bytes)?),
             4 => Self::WantBlocks(Decodable::decode(bytes)?),
@@ -131,6 +131,9 @@ impl<M: Message> Decodable for Frame<M> {
 }
 
 impl<M: Message> Frame<M> {
+    /// First byte of a message of the protocol.
+    pub const PROTOCOL: u8 = 1;
+
     /// Appends every signature in the frame.
     pub fn claims(&self, domain: Domain, claims: &mut Vec<Claim>) {
         match self {

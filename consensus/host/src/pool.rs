@@ -1,7 +1,7 @@
 //! Clients' transactions that wait for their place in the order, and the memory of those that have one.
 
 use alloy_primitives::{B256, Bytes, keccak256};
-use phalanx_bft::{Slot, View};
+use phalanx_bft::{Index, Slot, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Transactions that wait, at most.
@@ -25,6 +25,8 @@ struct Entry {
     tx: Bytes,
     /// View of the newest proposal with the transaction.
     proposed: Option<View>,
+    /// Replica that forwarded the transaction, `None` for a client's own.
+    from: Option<Index>,
 }
 
 /// A first-in-first-out pool. A transaction stays until it has its place in the decided prefix, so that a lost proposal loses
@@ -39,22 +41,41 @@ pub(crate) struct Pool {
     proposed: BTreeMap<View, BTreeSet<u64>>,
     ordered: BTreeMap<Slot, Vec<B256>>,
     bytes: usize,
+    /// Number and bytes of the transactions that each peer has forwarded and that wait.
+    forwarded: BTreeMap<Index, (usize, usize)>,
 }
 
 impl Pool {
     /// Adds a transaction. Returns false if it is known, or the pool is full.
     pub(crate) fn add(&mut self, tx: Bytes) -> bool {
+        self.add_from(tx, None)
+    }
+
+    /// Adds a transaction that one of `n` replicas forwards. Returns false as [`Pool::add`] does, or if that replica has its share
+    /// of the pool: all peers together have half of it.
+    pub(crate) fn add_forwarded(&mut self, tx: Bytes, from: Index, n: usize) -> bool {
+        let (waiting, bytes) = self.forwarded.get(&from).copied().unwrap_or_default();
+        let shares = 2 * n.max(1);
+        let full = waiting >= MOST_WAITING / shares || bytes + tx.len() > MOST_BYTES / shares;
+        !full && self.add_from(tx, Some(from))
+    }
+
+    fn add_from(&mut self, tx: Bytes, from: Option<Index>) -> bool {
         let hash = keccak256(&tx);
         let full = self.entries.len() >= MOST_WAITING || self.bytes + tx.len() > MOST_BYTES;
         if full || self.known.contains_key(&hash) {
             return false;
+        }
+        if let Some(from) = from {
+            let (waiting, bytes) = self.forwarded.entry(from).or_default();
+            (*waiting, *bytes) = (*waiting + 1, *bytes + tx.len());
         }
         let number = self.arrived;
         self.arrived += 1;
         self.bytes += tx.len();
         self.known.insert(hash, Known::Waiting(number));
         self.free.insert(number);
-        self.entries.insert(number, Entry { hash, tx, proposed: None });
+        self.entries.insert(number, Entry { hash, tx, proposed: None, from });
         true
     }
 
@@ -156,6 +177,9 @@ impl Pool {
                     if let Some(entry) = self.entries.remove(&number) {
                         debug_assert_eq!(entry.hash, hash);
                         self.bytes -= entry.tx.len();
+                        if let Some((waiting, bytes)) = entry.from.and_then(|from| self.forwarded.get_mut(&from)) {
+                            (*waiting, *bytes) = (*waiting - 1, *bytes - entry.tx.len());
+                        }
                         self.unlist(number, entry.proposed);
                     }
                     hashes.push(hash);
@@ -204,5 +228,17 @@ mod tests {
         pool.order(2, &(0..10).map(tx).collect::<Vec<_>>());
         assert_eq!((pool.oldest(), pool.oldest_txs(9)), (Some(10), vec![tx(77)]));
         assert!(pool.proposed.is_empty());
+    }
+
+    /// A replica that floods others fills its own share: clients and other replicas keep theirs.
+    #[test]
+    fn a_peer_has_a_share_of_the_pool() {
+        let (mut pool, long) = (Pool::default(), MOST_BYTES / 8);
+        let filler = |number: u8, bytes: usize| Bytes::from([vec![number], vec![0; bytes - 1]].concat());
+        assert!(pool.add_forwarded(filler(0, long - 1), Index(2), 4));
+        assert!(!pool.add_forwarded(tx(1), Index(2), 4), "its share is full");
+        assert!(pool.add_forwarded(tx(1), Index(3), 4) && pool.add(tx(2)), "another peer, and a client");
+        pool.order(1, &[filler(0, long - 1)]);
+        assert!(pool.add_forwarded(tx(3), Index(2), 4), "what is ordered waits no longer");
     }
 }

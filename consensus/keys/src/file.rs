@@ -137,6 +137,12 @@ impl KeyFile {
         self.public_keys.len()
     }
 
+    /// Public key of each replica, by index.
+    #[must_use]
+    pub fn public_keys(&self) -> &[B256] {
+        &self.public_keys
+    }
+
     pub(crate) fn signing_key(&self) -> SigningKey {
         SigningKey::from(self.signing_seed.0)
     }

@@ -135,6 +135,8 @@ impl Protocol for Autobahn {
     type Record = Record;
     type Timer = Timer;
 
+    const OWN_REQUESTS: bool = true;
+
     fn check(config: &Config) -> Result<(), ConfigError> {
         config.check()
     }
@@ -244,6 +246,19 @@ impl Autobahn {
     #[must_use]
     pub const fn lanes(&self) -> &Lanes {
         &self.lanes
+    }
+
+    /// Leader of the next slot, as far as this replica knows.
+    #[must_use]
+    pub fn next_leader(&self) -> Index {
+        let slot = self.top.max(self.done) + 1;
+        self.config.leader(slot, self.view_of(slot))
+    }
+
+    /// Highest view of the slots in memory.
+    #[must_use]
+    pub fn highest_view(&self) -> View {
+        self.slots.values().map(|state| state.instance.view()).max().unwrap_or(0)
     }
 
     /// View of a slot.

@@ -79,13 +79,16 @@ impl Autobahn {
     /// Answers with a car and as much of its history as is asked for and fits.
     pub(super) fn on_sync(&mut self, now: Micros, from: Index, sync: Sync, out: &mut Outs<Self>) {
         let mut cars = Vec::new();
-        let (mut next, mut bytes) = (sync.tip, 0);
+        let (mut next, mut bytes, mut weight) = (sync.tip, 0, 0);
         while next.position > sync.above && cars.len() < MOST_CARS {
             let Some(car) = self.lanes.car(next.digest).filter(|car| car.header.body.lane == sync.lane) else { break };
-            bytes += car.batch.bytes() + SMALL;
-            if !cars.is_empty() && bytes > self.config.sync_bytes {
+            let length = car.batch.bytes() + SMALL;
+            // A transaction of one byte takes more where it arrives.
+            weight += length + 8 * car.batch.transactions().len();
+            if !cars.is_empty() && weight > self.config.sync_bytes {
                 break;
             }
+            bytes += length;
             next = car.header.body.before();
             cars.push(car.clone());
         }

@@ -34,6 +34,9 @@ pub trait Protocol: Sized {
     /// Names of timers.
     type Timer: Copy + Ord + Debug;
 
+    /// True if each replica proposes what its own clients ask for: a request that is forwarded would be ordered twice.
+    const OWN_REQUESTS: bool = false;
+
     /// Checks the constants of a run.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ mod restart;
 #[cfg(feature = "mutations")]
 mod inspect;
 mod slots;
+mod record;
 mod message;
 mod config;
 

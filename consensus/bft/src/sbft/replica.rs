@@ -290,6 +290,12 @@ impl Sbft {
         self.slots.get(&slot).and_then(|state| state.decided.as_ref()).map(|decision| decision.vote.digest)
     }
 
+    /// The group whose signature decided a slot of the window: all or σ on the fast path, τ on the slow one.
+    #[must_use]
+    pub fn decided_by(&self, slot: Slot) -> Option<Group> {
+        self.slots.get(&slot).and_then(|state| state.decided.as_ref()).map(|decision| decision.group)
+    }
+
     /// Returns true if the current view has the batch in a slot, or a slot of the window is decided with it.
     #[must_use]
     pub fn is_in_flight(&self, digest: B256) -> bool {

@@ -68,12 +68,15 @@ impl<P: Protocol> Host<P> {
             return;
         }
         let most = want.to.min(self.chain.decided()).min(want.from.saturating_add(MOST_BLOCKS as u64 - 1));
-        let (mut batches, mut bytes) = (Vec::new(), 0);
+        let (mut batches, mut bytes, mut weight) = (Vec::new(), 0, 0);
         for (_, block) in self.chain.from(want.from).take_while(|(slot, _)| **slot <= most) {
-            bytes += block.batch.as_ref().map_or(1, Batch::bytes);
-            if bytes > MOST_BYTES && !batches.is_empty() {
+            let length = block.batch.as_ref().map_or(1, Batch::bytes);
+            // A transaction of one byte takes more where it arrives.
+            weight += length + block.batch.as_ref().map_or(0, |batch| 8 * batch.transactions().len());
+            if weight > MOST_BYTES && !batches.is_empty() {
                 break;
             }
+            bytes += length;
             batches.push(Filled::new(block.batch.clone()));
         }
         if !self.budgets.spend(to, self.now, self.config.resend, bytes) {

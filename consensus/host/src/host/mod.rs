@@ -211,7 +211,7 @@ impl<P: Protocol> Host<P> {
             Frame::WantBlocks(want) => self.serve(from, want),
             Frame::Blocks(blocks) if from.0 == self.asked => self.on_blocks(blocks),
             Frame::Blocks(_) => {}
-            Frame::Request(tx) => self.submit(now, tx),
+            Frame::Request(tx) => self.submit_forwarded(from, tx),
         }
         self.perform();
     }

@@ -6,7 +6,7 @@ use crate::{
     frame::Frame,
 };
 use alloy_primitives::Bytes;
-use phalanx_bft::{Batch, Input, Micros, Protocol, To, View};
+use phalanx_bft::{Batch, Index, Input, Micros, Protocol, To, View};
 
 /// Requests that are forwarded at a time.
 const MOST_FORWARDED: usize = 64;
@@ -15,9 +15,20 @@ impl<P: Protocol> Host<P> {
     /// Takes a client's transaction. A full host drops it, and one that fits into no batch.
     pub fn submit(&mut self, now: Micros, tx: Bytes) {
         self.now = now;
-        if tx.len() + 8 > self.config.batch_bytes || !self.pool.add(tx.clone()) {
-            return;
+        if tx.len() + 8 <= self.config.batch_bytes && self.pool.add(tx.clone()) {
+            self.added(tx);
         }
+    }
+
+    /// Takes a transaction that a replica forwards. One replica fills no more than its share of the pool.
+    pub(super) fn submit_forwarded(&mut self, from: Index, tx: Bytes) {
+        let n = self.config.quorums.n();
+        if tx.len() + 8 <= self.config.batch_bytes && self.pool.add_forwarded(tx.clone(), from, n) {
+            self.added(tx);
+        }
+    }
+
+    fn added(&mut self, tx: Bytes) {
         if let Some(protocol) = &self.protocol
             && protocol.leader() != self.me
         {
@@ -42,7 +53,7 @@ impl<P: Protocol> Host<P> {
     /// a leader that ignores them has to lose the patience of all.
     pub(super) fn repeat_requests(&mut self) {
         self.requests_run = false;
-        if self.pool.oldest().is_some() && self.pool.oldest() == self.stuck {
+        if !P::OWN_REQUESTS && self.pool.oldest().is_some() && self.pool.oldest() == self.stuck {
             self.forward(To::All);
         }
         self.tell_pending();
