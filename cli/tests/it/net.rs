@@ -72,6 +72,55 @@ fn every_number_of_threads_and_authentication_agrees() {
     net("--seconds 1 --tps 0 --clients 50 --execution worker --batch-threads 1 --authentication ed25519 --batch 1");
 }
 
+/// Lanes under distances: a leader is killed, and half of the network is cut off from the other.
+#[test]
+fn autobahn_orders_under_distances_kills_and_cuts() {
+    let faults = "--kill primary@2+1 --partition 0,1@4+1:loses";
+    let result = net(&format!("--protocol autobahn --seconds 7 --tps 100 --clients 200 --rtt autobahn4 {faults}"));
+    let hangovers = result["hangovers"].as_array().expect("one per fault");
+    assert_eq!(hangovers.len(), 2, "{result:#}");
+    println!("{hangovers:?}, median {}", result["latency_ms"]["p50"]);
+}
+
+/// The fast path, the slow one while a replica is suspended, and the fast one again; a kill of the primary, and of a collector.
+#[test]
+fn sbft_changes_paths_and_proves_transactions_in_one_message() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ack.json");
+    let result = net(&format!(
+        "--protocol sbft --seconds 7 --tps 100 --clients 200 --stop 3@2+2 --acknowledgement {}",
+        path.display()
+    ));
+    let of = |seconds: &[usize], path: &str| -> u64 {
+        seconds.iter().filter_map(|second| result["by_second"][*second][path].as_u64()).sum()
+    };
+    assert!(of(&[0, 1], "fast_blocks") > 0 && of(&[2, 3], "slow_blocks") > 0, "{result:#}");
+    let later: Vec<usize> = (4..result["by_second"].as_array().expect("seconds").len()).collect();
+    assert!(of(&later, "fast_blocks") > 0, "the fast path comes back: {result:#}");
+    assert!(result["acknowledgements"]["verified"].as_u64() > Some(0), "{result:#}");
+    let message: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
+    let key = message["public_key"].as_str().expect("a key");
+    let verify = |path: &Path, flags: &str| run(&format!("state acknowledged {} {flags}", path.display()));
+    let known = verify(&path, &format!("--public-key {key}"));
+    assert!(known.code == Some(0) && known.stdout.contains("succeeded"), "{known:?}");
+    assert_eq!(verify(&path, &format!("--public-key {key} --chain 2")).code, Some(3));
+    verify(&path, "--public-key 0x12").refused(2, "96 bytes");
+    let mut other = message.clone();
+    other["transaction"] = format!("0x{:064}", 1).into();
+    fs::write(&path, other.to_string()).expect("a file");
+    assert_eq!(verify(&path, &format!("--public-key {key}")).code, Some(3));
+    fs::write(&path, "{}").expect("a file");
+    verify(&path, &format!("--public-key {key}")).refused(2, "no acknowledgement");
+}
+
+/// n = 3f+2c+1 with a replica to spare: kill -9 of the primary, and of a backup, which is a collector of every few slots.
+#[test]
+fn sbft_of_six_survives_kills() {
+    let kills = "--kill primary@1+1 --kill 4@3+1";
+    let result = net(&format!("--protocol sbft --n 6 --seconds 5 --tps 100 --clients 200 --timeout-ms 700 {kills}"));
+    assert!(result["fast_blocks"].as_u64() > Some(0), "{result:#}");
+}
+
 /// A configuration of four replicas in a folder.
 fn dealt(dir: &Path) -> PathBuf {
     let config = dir.join("net");
@@ -161,7 +210,9 @@ fn wrong_flags_are_refused_before_anything_starts() {
         ("--kill 0@99+1", "the load ends"),
         ("--kill 0@1", "length is missing"),
         ("--kill 0@1+1 --durability none", "contradict its votes"),
-        ("--kill 0@1+1 --durability none", "contradict its votes"),
+        ("--stop 4@1+1", "no replica 4"),
+        ("--protocol sbft --n 5", "`replicas` is 5"),
+        ("--acknowledgement ack.json", "--protocol sbft"),
         ("--partition 0@1+1:bends", "none of holds, loses"),
         ("--batch 0", "`batch_txs` is 0"),
         ("--loss 1000", "loss_per_mille"),

@@ -161,6 +161,7 @@ mod tests {
             transactions_root: phalanx_engine_api::transactions_root(&txs, &statuses),
             gas_used: 0,
             leader: 0,
+            path: 0,
             txs,
             statuses: Bytes::from_static(&[0]),
         }

@@ -26,10 +26,10 @@ mod queue;
 mod config;
 
 pub use audit::{Audit, AuditError, Settled};
-pub use client::{Client, ClientSender, Notice, Reply, Request};
+pub use client::{Acknowledgement, Client, ClientSender, Notice, Reply, Request};
 pub use config::{
     Authentication, Cut, Durability, Link, Links, Member, NetConfig, NetConfigError, ProtocolName, VERSION, order_floor,
 };
 pub use phalanx_adapter::WalError;
-pub use replica::{Admit, LogError, Machine, Networked, Replica, ReplicaError, Status};
+pub use replica::{Admit, DecisionPath, LogError, Machine, Networked, Replica, ReplicaError, ReplicaKeys, Status};
 pub use wire::Refused;

@@ -19,6 +19,8 @@ struct State<T> {
     bytes: usize,
     dropped: u64,
     closed: bool,
+    /// Number of the writer that may append with [`Queue::push_of`].
+    writer: u64,
 }
 
 /// Result of waiting for an item.
@@ -44,7 +46,7 @@ impl<T> State<T> {
 
 impl<T> Queue<T> {
     pub(crate) const fn new(most_items: usize, most_bytes: usize) -> Self {
-        let state = State { items: VecDeque::new(), bytes: 0, dropped: 0, closed: false };
+        let state = State { items: VecDeque::new(), bytes: 0, dropped: 0, closed: false, writer: 0 };
         Self { state: Mutex::new(state), filled: Condvar::new(), emptied: Condvar::new(), most_items, most_bytes }
     }
 
@@ -54,11 +56,28 @@ impl<T> Queue<T> {
 
     /// Appends an item once there is room. Returns false if the queue is closed.
     pub(crate) fn push_wait(&self, bytes: usize, item: T) -> bool {
+        self.push_while(bytes, item, |_| true)
+    }
+
+    /// Makes the caller the only writer, and ends the wait of the one before. Returns its number.
+    pub(crate) fn take_over(&self) -> u64 {
         let mut state = self.state.lock();
-        while !state.closed && self.is_full(state.items.len(), state.bytes, bytes) {
+        state.writer += 1;
+        self.emptied.notify_all();
+        state.writer
+    }
+
+    /// Appends an item of a writer once there is room. Returns false if the queue is closed, or has another writer since.
+    pub(crate) fn push_of(&self, writer: u64, bytes: usize, item: T) -> bool {
+        self.push_while(bytes, item, |state| state.writer == writer)
+    }
+
+    fn push_while(&self, bytes: usize, item: T, may: impl Fn(&State<T>) -> bool) -> bool {
+        let mut state = self.state.lock();
+        while !state.closed && may(&state) && self.is_full(state.items.len(), state.bytes, bytes) {
             self.emptied.wait(&mut state);
         }
-        if state.closed {
+        if state.closed || !may(&state) {
             return false;
         }
         state.push(bytes, item);
@@ -224,6 +243,26 @@ mod tests {
         });
         queue.close();
         assert!(!writer.join().expect("no panic"));
+    }
+
+    /// Each connection of a peer takes over from the one before, also from one that waits for room.
+    #[test]
+    fn a_writer_that_was_superseded_waits_no_longer() {
+        let queue = Arc::new(Queue::new(1, 100));
+        let mut writer = queue.take_over();
+        assert!(queue.push_of(writer, 1, 0));
+        let blocked: Vec<_> = (0..100)
+            .map(|number| {
+                let (waits, shared) = (writer, Arc::clone(&queue));
+                let handle = thread::spawn(move || shared.push_of(waits, 1, number));
+                writer = queue.take_over();
+                handle
+            })
+            .collect();
+        // The queue stays full: without the take-over these threads would wait for ever.
+        assert!(blocked.into_iter().all(|handle| !handle.join().expect("no panic")));
+        assert_eq!((queue.try_pop(), queue.try_pop()), (Some(0), None));
+        assert!(queue.push_of(writer, 1, 7) && !queue.push_of(writer - 1, 1, 8));
     }
 
     #[test]

@@ -11,6 +11,10 @@ use std::path::PathBuf;
 pub(crate) enum ProtocolFlag {
     /// PBFT with out-of-order slots
     Pbft,
+    /// SBFT: threshold signatures, a fast path, one message per client; n = 3f+2c+1
+    Sbft,
+    /// Lanes of batches, and agreement on cuts of them
+    Autobahn,
 }
 
 /// Authentication of frames between replicas.
@@ -94,6 +98,9 @@ pub(crate) struct NetArgs {
     /// Kill -9 a replica at a second and restart it: INDEX|primary@AT+DOWN, for example primary@3+2; repeatable
     #[arg(long, value_parser = Fault::parse_kill, value_name = "WHICH@AT+DOWN")]
     pub(crate) kill: Vec<Fault>,
+    /// Stop a replica's process at a second and resume it, as SIGSTOP and SIGCONT do: INDEX|primary@AT+LENGTH; repeatable
+    #[arg(long, value_parser = Fault::parse_stop, value_name = "WHICH@AT+LENGTH")]
+    pub(crate) stop: Vec<Fault>,
     /// Cut replicas off from the others: INDEX[,INDEX]@AT+LENGTH[:holds|:loses], for example 0,1@4+2; repeatable
     #[arg(long, value_parser = Fault::parse_partition, value_name = "GROUP@AT+LENGTH")]
     pub(crate) partition: Vec<Fault>,
@@ -109,6 +116,9 @@ pub(crate) struct NetArgs {
     /// Folder for configuration, keys, logs and states, new or empty [default: a temporary one]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+    /// Write the first message of an SBFT replica that proves a transaction by itself, for `state acknowledged`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) acknowledgement: Option<PathBuf>,
     /// Write the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
@@ -118,6 +128,8 @@ impl NetArgs {
     pub(crate) const fn protocol(&self) -> ProtocolName {
         match self.protocol {
             ProtocolFlag::Pbft => ProtocolName::Pbft,
+            ProtocolFlag::Sbft => ProtocolName::Sbft,
+            ProtocolFlag::Autobahn => ProtocolName::Autobahn,
         }
     }
 
@@ -151,6 +163,16 @@ impl NetArgs {
         rate.saturating_mul(self.seconds)
     }
 
+    /// All faults.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = &Fault> {
+        self.kill.iter().chain(&self.stop).chain(&self.partition)
+    }
+
+    /// True if replicas prove a transaction in a single message.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.protocol == ProtocolFlag::Sbft && self.authentication != AuthenticationFlag::None
+    }
+
     /// Checks what the configuration does not.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         let within = |name: &str, value: u64, least: u64, most: u64| match (least..=most).contains(&value) {
@@ -173,8 +195,13 @@ impl NetArgs {
             let why = "--durability none lets a killed replica contradict its votes: use group or each with --kill";
             return Err(Usage(why.into()));
         }
-        for fault in self.kill.iter().chain(&self.partition) {
+        for fault in self.faults() {
             fault.check(self.n, self.seconds)?;
+        }
+        if self.acknowledgement.is_some() && !self.acknowledges() {
+            let why =
+                "--acknowledgement needs --protocol sbft with signatures: others prove nothing in a single message";
+            return Err(Usage(why.into()));
         }
         Ok(())
     }

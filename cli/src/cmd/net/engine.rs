@@ -7,7 +7,7 @@ use phalanx::{
     merkle::{Backend, Durability, StoreConfig},
 };
 use phalanx_lab::error::Usage;
-use phalanx_net::{Admit, Machine, NetConfig, Replica, ReplicaError};
+use phalanx_net::{Admit, Machine, NetConfig, Replica, ReplicaError, ReplicaKeys};
 use phalanx_workloads::{Native, TransferLoad, Workload as _};
 use std::{path::Path, sync::Arc};
 
@@ -55,10 +55,10 @@ pub(crate) fn open(
 pub(crate) fn start(
     network: &NetConfig,
     section: &EngineSection,
-    keys: phalanx_keys::KeyFile,
+    keys: ReplicaKeys,
     dir: &Path,
 ) -> anyhow::Result<Replica> {
-    let load = section.load(network.chain)?;
+    let (load, genesis) = (section.load(network.chain)?, section.genesis());
     std::fs::create_dir_all(dir)?;
     let durability = match network.durability {
         phalanx_net::Durability::None => Durability::Async,
@@ -71,7 +71,7 @@ pub(crate) fn start(
             let pool = Arc::clone(&service);
             // The pool keeps the recovered sender, so that execution does not recover it again.
             let admit: Admit = Arc::new(move |tx| !matches!(pool.send(tx), Err(phalanx::SendError::Recover(_))));
-            Replica::start(network, keys, dir, Machine { engine: service, admit, step: None })
+            Replica::start(network, keys, dir, Machine { engine: service, genesis, admit, step: None })
         }
         Execution::Worker => {
             let service = Arc::new(SteppedService::open(engine, ServiceConfig::default())?);
@@ -86,7 +86,7 @@ pub(crate) fn start(
                 any
             };
             let admit: Admit = Arc::new(|tx| phalanx::recover(tx).is_ok());
-            Replica::start(network, keys, dir, Machine { engine: service, admit, step: Some(Box::new(step)) })
+            Replica::start(network, keys, dir, Machine { engine: service, genesis, admit, step: Some(Box::new(step)) })
         }
     };
     Ok(started?)

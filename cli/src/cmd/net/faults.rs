@@ -16,6 +16,7 @@ pub(crate) enum Victim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Kill(Victim),
+    Stop(Victim),
     Partition(Vec<usize>, Cut),
 }
 
@@ -40,12 +41,20 @@ pub(crate) enum Step {
 
 impl Fault {
     pub(crate) fn parse_kill(text: &str) -> Result<Self, String> {
+        Self::parse_victim(text, Kind::Kill)
+    }
+
+    pub(crate) fn parse_stop(text: &str) -> Result<Self, String> {
+        Self::parse_victim(text, Kind::Stop)
+    }
+
+    fn parse_victim(text: &str, kind: impl FnOnce(Victim) -> Kind) -> Result<Self, String> {
         let (which, at, length) = split(text)?;
         let victim = match which {
             "primary" => Victim::Primary,
             index => Victim::Index(number(index)?),
         };
-        Ok(Self { at, length, kind: Kind::Kill(victim), text: text.into() })
+        Ok(Self { at, length, kind: kind(victim), text: text.into() })
     }
 
     pub(crate) fn parse_partition(text: &str) -> Result<Self, String> {
@@ -63,8 +72,8 @@ impl Fault {
     /// Checks the fault against a run of `seconds` with `n` replicas.
     pub(crate) fn check(&self, n: usize, seconds: u64) -> Result<(), Usage> {
         let group: &[usize] = match &self.kind {
-            Kind::Kill(Victim::Index(index)) => &[*index],
-            Kind::Kill(Victim::Primary) => &[],
+            Kind::Kill(Victim::Index(index)) | Kind::Stop(Victim::Index(index)) => &[*index],
+            Kind::Kill(Victim::Primary) | Kind::Stop(Victim::Primary) => &[],
             Kind::Partition(group, _) => group,
         };
         if let Some(index) = group.iter().find(|index| **index >= n) {
@@ -113,6 +122,8 @@ mod tests {
     fn faults_are_read_and_wrong_words_are_named() {
         let kill = Fault::parse_kill("primary@3+1.5").expect("a fault");
         assert_eq!((kill.kind, kill.length), (Kind::Kill(Victim::Primary), Duration::from_millis(1_500)));
+        let stop = Fault::parse_stop("2@3+1").expect("a fault");
+        assert_eq!(stop.kind, Kind::Stop(Victim::Index(2)));
         let cut = Fault::parse_partition("0,2@1+2:holds").expect("a fault");
         assert_eq!(cut.kind, Kind::Partition(vec![0, 2], Cut::Holds));
         assert_eq!(Fault::parse_partition("1@1+2").expect("a fault").kind, Kind::Partition(vec![1], Cut::Loses));

@@ -1,9 +1,10 @@
 //! The configuration file of a network: what all replicas share, and how each opens its engine.
 
+use alloy_primitives::{B256, keccak256};
 use anyhow::Context as _;
-use phalanx_keys::KeyFile;
+use phalanx_keys::{BlsFile, KeyFile};
 use phalanx_lab::error::Usage;
-use phalanx_net::NetConfig;
+use phalanx_net::{NetConfig, ProtocolName, ReplicaKeys};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -36,6 +37,14 @@ pub(crate) struct EngineSection {
     pub(crate) execution: Execution,
 }
 
+impl EngineSection {
+    /// Identifies the genesis state.
+    pub(crate) fn genesis(&self) -> B256 {
+        let Self { accounts, txs, seed, .. } = self;
+        keccak256(format!("phalanx-genesis-1 {accounts} {txs} {seed}"))
+    }
+}
+
 /// The configuration file of a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,9 +72,14 @@ impl NetworkFile {
     }
 }
 
-/// Reads and checks the keys of a replica.
-pub(crate) fn keys(path: &Path) -> Result<KeyFile, Usage> {
-    KeyFile::parse(&read(path)?).map_err(|error| Usage(format!("{}: {error}", path.display())))
+/// Reads and checks the keys of a replica: with shares of groups where the protocol needs them.
+pub(crate) fn keys(path: &Path, protocol: ProtocolName) -> Result<ReplicaKeys, Usage> {
+    let bytes = read(path)?;
+    let keys = match protocol {
+        ProtocolName::Sbft => BlsFile::parse(&bytes).map(ReplicaKeys::from),
+        ProtocolName::Pbft | ProtocolName::Autobahn => KeyFile::parse(&bytes).map(ReplicaKeys::from),
+    };
+    keys.map_err(|error| Usage(format!("{}: {error}", path.display())))
 }
 
 /// Reads a small file.

@@ -40,6 +40,8 @@ pub(crate) struct Load {
     /// Number of transactions that were due so far.
     due: u64,
     pub(crate) latencies_us: Vec<u64>,
+    /// Time at which each answered transaction was due, with its latency, in µs.
+    pub(crate) answers: Vec<(u64, u64)>,
     pub(crate) seconds: BTreeMap<u64, Second>,
     pub(crate) skipped: u64,
     pub(crate) repeated: u64,
@@ -62,6 +64,7 @@ impl Load {
             txs: HashMap::new(),
             due: 0,
             latencies_us: Vec::new(),
+            answers: Vec::new(),
             seconds: BTreeMap::new(),
             skipped: 0,
             repeated: 0,
@@ -153,6 +156,7 @@ impl Load {
         self.free.push_back(client);
         let latency = now_us.saturating_sub(due_us);
         self.latencies_us.push(latency);
+        self.answers.push((due_us, latency));
         let second = self.seconds.entry(due_us / 1_000_000).or_default();
         second.confirmed += 1;
         second.latency_us += latency;

@@ -1,7 +1,10 @@
 //! `net` and `replica`: real replicas as processes on this machine, driven and compared; and one of them.
 
 mod run;
+mod deal;
+mod sample;
 mod report;
+mod hangover;
 mod serial;
 mod load;
 mod processes;

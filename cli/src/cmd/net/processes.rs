@@ -105,6 +105,14 @@ impl Process {
         }
     }
 
+    /// Stops or resumes the process, with the signal STOP or CONT. The shell has the call, which would be unsafe code here.
+    pub(crate) fn signal(&self, signal: &str) -> anyhow::Result<()> {
+        let line = format!("kill -{signal} {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &line]).status().with_context(|| format!("running {line}"))?;
+        anyhow::ensure!(status.success(), "{line} ended with {status}");
+        Ok(())
+    }
+
     /// Kill -9.
     pub(crate) fn kill(mut self) {
         let _ = self.child.kill();

@@ -66,10 +66,10 @@ impl ReplicaArgs {
     pub(crate) fn run(&self) -> anyhow::Result<u8> {
         let file = NetworkFile::read(&self.config)?;
         let member = file.network.member(self.index).map_err(|error| phalanx_lab::error::Usage(error.to_string()))?;
-        let keys = file::keys(&file::beside(&self.config, &member.keys))?;
-        if keys.index() != Index(self.index) {
-            let why =
-                format!("{} has the keys of {}, not of replica {}", member.keys.display(), keys.index(), self.index);
+        let keys = file::keys(&file::beside(&self.config, &member.keys), file.network.protocol)?;
+        let index = keys.single().index();
+        if index != Index(self.index) {
+            let why = format!("{} has the keys of {index}, not of replica {}", member.keys.display(), self.index);
             return Err(phalanx_lab::error::Usage(why).into());
         }
         let dir = file::beside(&self.config, &member.dir);

@@ -1,16 +1,22 @@
 //! The result of a run, as JSON and as text.
 
-use super::{args::NetArgs, load::Load};
+use super::{args::NetArgs, load::Load, sample::Sample};
 use crate::flags::word;
 use phalanx_lab::result::SCHEMA;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 /// The result of a run.
 pub(crate) struct Report {
     pub(crate) blocks: u64,
     /// Blocks that sequential revm has executed with the same result.
     pub(crate) executed: u64,
+    /// Blocks of each second that the fast path decided, and the slow one.
+    pub(crate) paths: BTreeMap<u64, [u64; 2]>,
+    /// Faults as they were given, with their hangovers in µs.
+    pub(crate) hangovers: Vec<(String, Option<u64>)>,
+    /// The client that believes a single message, of protocols with such messages.
+    pub(crate) sample: Option<Sample>,
     pub(crate) txs: u64,
     /// Time from the first transaction to the last answer, in µs.
     pub(crate) took_us: u64,
@@ -51,6 +57,11 @@ impl Report {
         self.blocks > 0 && self.executed == self.blocks
     }
 
+    /// Number of blocks that a path decided.
+    fn of_path(&self, path: usize) -> u64 {
+        self.paths.values().map(|of| of[path]).sum()
+    }
+
     pub(crate) fn json(&self, args: &NetArgs, load: &Load) -> Value {
         let mut sorted = load.latencies_us.clone();
         sorted.sort_unstable();
@@ -61,9 +72,15 @@ impl Report {
             .map(|(second, of)| {
                 let mean = of.latency_us / of.confirmed.max(1);
                 let (sent, confirmed) = (of.sent, of.confirmed);
-                json!({ "second": second, "sent": sent, "confirmed": confirmed, "mean_ms": ms(mean), "max_ms": ms(of.most_us) })
+                let [fast, slow] = self.paths.get(second).copied().unwrap_or_default();
+                json!({
+                    "second": second, "sent": sent, "confirmed": confirmed, "mean_ms": ms(mean), "max_ms": ms(of.most_us),
+                    "fast_blocks": fast, "slow_blocks": slow,
+                })
             })
             .collect();
+        let hangovers: Vec<Value> =
+            self.hangovers.iter().map(|(fault, us)| json!({ "fault": fault, "ms": us.map(ms) })).collect();
         json!({
             "schema": SCHEMA,
             "config": {
@@ -86,6 +103,8 @@ impl Report {
             "heights_executed": self.executed, "equals_serial": self.equals_serial(),
             "state_root": self.state_root, "settled": self.settled, "interrupted": self.interrupted,
             "faults": self.faults, "replicas": self.replicas,
+            "fast_blocks": self.of_path(0), "slow_blocks": self.of_path(1),
+            "hangovers": hangovers, "acknowledgements": self.sample.as_ref().map(Sample::json),
         })
     }
 
@@ -109,6 +128,20 @@ impl Report {
             let _ = writeln!(text, "floor of the distances: {:.1} ms", ms(floor));
         }
         let _ = writeln!(text, "longest time without an answer: {:.0} ms", ms(load.longest_gap_us));
+        if self.of_path(0) + self.of_path(1) > 0 {
+            let _ =
+                writeln!(text, "decided on the fast path: {}, on the slow one: {}", self.of_path(0), self.of_path(1));
+        }
+        if let Some(sample) = &self.sample {
+            let (verified, bytes) = (sample.verified(), sample.most_bytes());
+            let _ = writeln!(text, "transactions proven by one message: {verified}, of at most {bytes} bytes each");
+        }
+        for (fault, us) in &self.hangovers {
+            let _ = match us {
+                Some(us) => writeln!(text, "hangover of {fault}: {:.0} ms", ms(*us)),
+                None => writeln!(text, "hangover of {fault}: to the end of the run"),
+            };
+        }
         for fault in &self.faults {
             let _ = writeln!(text, "fault: {fault}");
         }
@@ -149,6 +182,9 @@ mod tests {
         let report = Report {
             blocks,
             executed,
+            paths: BTreeMap::from([(0, [2, 1])]),
+            hangovers: vec![("0@1+1".into(), Some(5_000))],
+            sample: None,
             txs: 1,
             took_us: 1,
             floor_us: None,

@@ -2,30 +2,29 @@
 
 use super::{
     args::NetArgs,
+    deal::{CHAIN, group_key},
     faults::{self, Fault, Kind, Step, Victim},
-    file::{EngineSection, NetworkFile},
+    file::NetworkFile,
+    hangover::hangover,
     load::Load,
     processes::Process,
     report::Report,
-    serial,
+    sample::Sample,
+    serial::{self, Compared},
 };
 use crate::{exit, output, ui};
 use anyhow::Context as _;
 use phalanx_bft::Index;
-use phalanx_keys::deal;
 use phalanx_lab::{error::Different, error::Usage, machine::temporary::Temporary, ui::Ui};
-use phalanx_net::{Audit, Cut, Links, Member, NetConfig, Notice, Reply, Request, VERSION, order_floor};
+use phalanx_net::{Audit, Cut, Notice, ProtocolName, Reply, Request, order_floor};
 use serde_json::Value;
 use std::{
-    fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::mpsc::{Receiver, Sender, channel},
     time::{Duration, Instant},
 };
 
-/// Chain id of the network.
-const CHAIN: u64 = 1;
 /// Longest pause of the driver.
 const TICK: Duration = Duration::from_millis(2);
 
@@ -52,86 +51,10 @@ impl NetArgs {
         run.drive(&ui)?;
         run.finish()
     }
-
-    /// Writes configuration and keys.
-    fn write(&self, dir: &Path) -> anyhow::Result<(PathBuf, NetworkFile)> {
-        let delay_us = self.rtt.delays(self.n)?;
-        let addresses = free_addresses(2 * self.n)?;
-        let member = |index: usize| Member {
-            peers: addresses[2 * index],
-            clients: addresses[2 * index + 1],
-            keys: format!("keys-{index}.json").into(),
-            dir: format!("replica-{index}").into(),
-        };
-        let engine = EngineSection {
-            accounts: self.clients.max(2),
-            txs: self.most_txs().clamp(1, u32::MAX.into()),
-            seed: self.seed,
-            threads: 1,
-            execution: self.execution(),
-        };
-        let (fees, coinbase) = {
-            let load = phalanx_workloads::TransferLoad::default();
-            (load.fees, load.coinbase)
-        };
-        let network = NetConfig {
-            version: VERSION,
-            protocol: self.protocol(),
-            chain: CHAIN,
-            epoch: 0,
-            faults: ((self.n - 1) / 3) as u16,
-            authentication: self.authentication(),
-            durability: self.durability(),
-            batch_threads: self.batch_threads,
-            batch_txs: self.batch,
-            batch_bytes: 1 << 20,
-            batch_delay_us: 2_000,
-            interval: self.interval,
-            timeout_us: self.timeout_ms.saturating_mul(1_000),
-            resend_us: 100_000,
-            retention: 1 << 14,
-            gas_limit: u64::MAX,
-            base_fee: fees.base_fee,
-            beneficiary: coinbase,
-            links: Links {
-                delay_us,
-                bandwidth: self.mbits.map_or(0, |mbits| mbits * 125_000),
-                loss_per_mille: self.loss,
-                seed: self.seed,
-            },
-            replicas: (0..self.n).map(member).collect(),
-        };
-        network.check().map_err(|error| Usage(error.to_string()))?;
-        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-        let mut seed = [0; 32];
-        seed[..8].copy_from_slice(&self.seed.to_be_bytes());
-        let keys = deal(self.n, &seed).map_err(|error| Usage(error.to_string()))?;
-        for (member, keys) in network.replicas.iter().zip(keys) {
-            let path = dir.join(&member.keys);
-            fs::write(&path, keys.to_json()).with_context(|| format!("writing {}", path.display()))?;
-        }
-        let (path, file) = (dir.join("network.json"), NetworkFile { network, engine });
-        file.write(&path)?;
-        Ok((path, file))
-    }
 }
 
 /// Channel of the replies, each with its replica's index.
 type Replies = (Sender<(usize, Reply)>, Receiver<(usize, Reply)>);
-
-/// Free addresses on loopback. Their ports lie below those of outgoing connections, which could take a replica's own while it is
-/// down.
-fn free_addresses(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
-    const PORTS: core::ops::Range<u32> = 11_000..32_000;
-    // Runs that begin at the same time look in different places.
-    let length = PORTS.end - PORTS.start;
-    let first = std::process::id().wrapping_mul(331) % length;
-    let ports = PORTS.map(|at| PORTS.start + (at + first) % length);
-    let addresses = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16)));
-    let free: Vec<SocketAddr> = addresses.filter(|address| TcpListener::bind(address).is_ok()).take(count).collect();
-    anyhow::ensure!(free.len() == count, "there are {} free ports on loopback, and {count} are needed", free.len());
-    Ok(free)
-}
 
 /// A network under load.
 struct Run<'a> {
@@ -147,6 +70,11 @@ struct Run<'a> {
     blocks: Vec<Notice>,
     /// Replica that clients send to.
     leader: usize,
+    /// Number of sends, each to the next replica, where every replica proposes.
+    turns: usize,
+    /// Blocks of each second that the fast path decided, and the slow one.
+    paths: BTreeMap<u64, [u64; 2]>,
+    sample: Option<Sample>,
     faults: Vec<Fault>,
     /// Replica that each kill has hit.
     hit: Vec<Option<usize>>,
@@ -161,7 +89,9 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn start(args: &'a NetArgs, file: NetworkFile, config: PathBuf, dir: PathBuf, load: Load) -> anyhow::Result<Self> {
         let quorums = file.network.quorums().map_err(|error| Usage(error.to_string()))?;
-        let faults: Vec<Fault> = args.kill.iter().chain(&args.partition).cloned().collect();
+        let faults: Vec<Fault> = args.faults().cloned().collect();
+        let sample = args.acknowledges().then(|| group_key(&dir, &file)).transpose()?;
+        let sample = sample.map(|key| Sample::new(CHAIN, key));
         let mut run = Self {
             args,
             file,
@@ -173,6 +103,9 @@ impl<'a> Run<'a> {
             audit: Audit::new(quorums),
             blocks: Vec::new(),
             leader: 0,
+            turns: 0,
+            paths: BTreeMap::new(),
+            sample,
             hit: vec![None; faults.len()],
             faults,
             cuts: Vec::new(),
@@ -261,8 +194,25 @@ impl<'a> Run<'a> {
         if txs.is_empty() {
             return;
         }
+        let now = self.start.elapsed().as_micros() as u64;
+        if let Some(hash) = self.sample.as_mut().and_then(|sample| sample.choose(now, &txs)) {
+            let request = Request::Await(vec![hash]);
+            self.replicas.iter_mut().flatten().for_each(|process| process.send(&request));
+        }
+        if self.file.network.protocol != ProtocolName::Autobahn {
+            return self.send_to(self.leader, txs);
+        }
+        // Every replica proposes for its own clients.
+        for part in txs.chunks(txs.len().div_ceil(self.args.n)) {
+            self.send_to(self.turns % self.args.n, part.to_vec());
+            self.turns += 1;
+        }
+    }
+
+    /// Sends transactions to a replica, or to another one that listens.
+    fn send_to(&mut self, wanted: usize, txs: Vec<alloy_primitives::Bytes>) {
         let up = |index: &usize| self.replicas[*index].as_ref().is_some_and(Process::listens);
-        let to = Some(self.leader).filter(up).or_else(|| (0..self.args.n).find(up));
+        let to = Some(wanted).filter(up).or_else(|| (0..self.args.n).find(up));
         if let Some(process) = to.and_then(|to| self.replicas[to].as_mut()) {
             process.send(&Request::Submit(txs));
         }
@@ -279,8 +229,12 @@ impl<'a> Run<'a> {
     fn listen(&mut self) -> anyhow::Result<()> {
         let mut next = self.replies.1.recv_timeout(TICK).ok();
         while let Some((index, reply)) = next {
-            if let Reply::Block(notice) = reply {
-                self.note(index, notice)?;
+            match (reply, &mut self.sample) {
+                (Reply::Block(notice), _) => self.note(index, notice)?,
+                (Reply::Acknowledged(message), Some(sample)) => {
+                    sample.on_message(self.start.elapsed().as_micros() as u64, &message)?;
+                }
+                _ => {}
             }
             next = self.replies.1.try_recv().ok();
         }
@@ -295,6 +249,9 @@ impl<'a> Run<'a> {
             let statuses = block.statuses.unwrap_or_default();
             for (at, hash) in block.notice.txs.iter().enumerate() {
                 self.load.on_settled(now.as_micros() as u64, hash, statuses.get(at).copied());
+            }
+            if let Some(path) = usize::from(block.notice.path).checked_sub(1).filter(|path| *path < 2) {
+                self.paths.entry(now.as_secs()).or_default()[path] += 1;
             }
             (self.last_answer, self.leader) = (now, leader.min(self.args.n - 1));
             self.blocks.push(block.notice);
@@ -330,6 +287,22 @@ impl<'a> Run<'a> {
                     self.happened.push(format!("{text}: replica {index} started again at {now:.2} s"));
                 }
             }
+            (Step::Begin(_), Kind::Stop(victim)) => {
+                let index = if let Victim::Index(index) = victim { index } else { self.leader };
+                if let Some(process) = &self.replicas[index] {
+                    process.signal("STOP")?;
+                    self.hit[number] = Some(index);
+                    self.happened.push(format!("{text}: replica {index} stopped at {now:.2} s"));
+                }
+            }
+            (Step::End(_), Kind::Stop(_)) => {
+                if let Some((index, process)) =
+                    self.hit[number].take().and_then(|index| Some((index, self.replicas[index].as_ref()?)))
+                {
+                    process.signal("CONT")?;
+                    self.happened.push(format!("{text}: replica {index} resumed at {now:.2} s"));
+                }
+            }
             (Step::Begin(_), Kind::Partition(..)) => {
                 self.cuts.push(number);
                 self.apply_cuts();
@@ -351,7 +324,7 @@ impl<'a> Run<'a> {
             .iter()
             .filter_map(|number| match &self.faults[*number].kind {
                 Kind::Partition(group, cut) => Some((group.as_slice(), *cut)),
-                Kind::Kill(_) => None,
+                Kind::Kill(_) | Kind::Stop(_) => None,
             })
             .collect();
         for (index, process) in self.replicas.iter_mut().enumerate() {
@@ -369,7 +342,7 @@ impl<'a> Run<'a> {
 
     /// Stops the replicas, compares with serial execution, and shows the result.
     fn finish(mut self) -> anyhow::Result<u8> {
-        let settled = self.is_settled() && self.load.skipped == 0;
+        let answered = self.is_settled();
         let mut replicas = Vec::new();
         for (index, process) in self.replicas.drain(..).enumerate() {
             let stopped = process.map(Process::stop).transpose().with_context(|| format!("stopping replica {index}"));
@@ -380,16 +353,38 @@ impl<'a> Run<'a> {
                 Err(error) => return Err(error),
             });
         }
-        let executed = serial::compare(self.load.native(), CHAIN, &self.blocks, &self.load.txs)?;
+        let compared = serial::compare(self.load.native(), CHAIN, &self.blocks, &self.load.txs)?;
+        let Compared { executed, skipped } = compared;
+        // The serial execution decides: statuses in notices are hints.
+        self.load.skipped = skipped;
+        let settled = answered && skipped == 0;
         let quorums = self.file.network.quorums().map_err(|error| Usage(error.to_string()))?;
         let delays = &self.file.network.links.delay_us;
         let root = self.blocks.last().map_or_else(|| "none".into(), |block| block.state_root.to_string());
+        // The fastest of the primaries that there were.
+        let views = replicas.iter().filter_map(|status| status["view"].as_u64()).max().unwrap_or(0);
+        let primaries = (0..self.args.n).take(usize::try_from(views).unwrap_or(usize::MAX).saturating_add(1));
+        let is_known = self.file.network.protocol == ProtocolName::Pbft && !delays.is_empty();
+        let floor_us = primaries.filter(|_| is_known).map(|primary| order_floor(delays, quorums, primary)).min();
+        let times = |fault: &Fault| {
+            let us = |at: Duration| at.as_micros() as u64;
+            (us(fault.at), us(fault.at + fault.length))
+        };
+        let hangovers =
+            self.faults.iter().map(|fault| (fault.text.clone(), hangover(&self.load.answers, times(fault)))).collect();
+        if let Some(path) = &self.args.acknowledgement {
+            let message = self.sample.as_ref().and_then(Sample::first);
+            output::json(path, message.context("no transaction was acknowledged in a single message")?)?;
+        }
         let report = Report {
             blocks: self.blocks.len() as u64,
             executed,
             txs: self.load.latencies_us.len() as u64,
             took_us: self.last_answer.as_micros() as u64,
-            floor_us: (!delays.is_empty()).then(|| order_floor(delays, quorums, 0)),
+            paths: self.paths,
+            hangovers,
+            sample: self.sample,
+            floor_us,
             compared: (0..self.args.n).map(|index| self.audit.compared(Index(index as u16))).collect(),
             state_root: root,
             faults: self.happened,

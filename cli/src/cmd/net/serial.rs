@@ -5,20 +5,37 @@ use alloy_primitives::{B256, Bytes};
 use anyhow::{Context as _, bail};
 use phalanx::{
     Executor, Service, ServiceConfig,
-    api::{Candidate, CommitMeta, Engine as _, EngineEvent, ExecId, Outcome, Payload, Priority, Ticket, TxPolicy},
+    api::{
+        Candidate, CommitMeta, Engine as _, EngineEvent, ExecId, Outcome, Payload, Priority, Ticket, TxPolicy, TxStatus,
+    },
 };
 use phalanx_lab::error::Different;
 use phalanx_net::Notice;
 use phalanx_workloads::Native;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Blocks that are handed in at once, within the limits of an engine.
 const CHUNK: usize = 16;
 
-/// Executes blocks in order on sequential revm over a store in memory, and compares every result. Returns their number.
-pub(crate) fn compare(load: &Native, chain: u64, blocks: &[Notice], txs: &HashMap<B256, Bytes>) -> anyhow::Result<u64> {
+/// Result of a serial execution that agrees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Compared {
+    /// Number of blocks.
+    pub(crate) executed: u64,
+    /// Transactions that no block has executed: each of their places is skipped.
+    pub(crate) skipped: u64,
+}
+
+/// Executes blocks in order on sequential revm over a store in memory, and compares every result.
+pub(crate) fn compare(
+    load: &Native,
+    chain: u64,
+    blocks: &[Notice],
+    txs: &HashMap<B256, Bytes>,
+) -> anyhow::Result<Compared> {
     let service = Service::open(engine::open(load, None, Executor::Sequential, 1)?, ServiceConfig::default())?;
     let (mut parent, mut executed) = (ExecId::GENESIS, 0);
+    let (mut done, mut skipped) = (HashSet::new(), HashSet::new());
     for (first, chunk) in (1u64..).step_by(CHUNK).zip(blocks.chunks(CHUNK)) {
         let mut candidates = Vec::with_capacity(chunk.len());
         for (height, block) in (first..).zip(chunk) {
@@ -43,9 +60,15 @@ pub(crate) fn compare(load: &Native, chain: u64, blocks: &[Notice], txs: &HashMa
                 return Err(Different(why).into());
             }
             executed += 1;
+            for (hash, status) in block.txs.iter().zip(outcome.txs.iter()) {
+                let place = if *status == TxStatus::Skipped { &mut skipped } else { &mut done };
+                place.insert(*hash);
+            }
         }
     }
-    Ok(executed)
+    // A transaction that two replicas proposed has two places, and the second one is skipped.
+    let skipped = skipped.difference(&done).count() as u64;
+    Ok(Compared { executed, skipped })
 }
 
 /// Executes and commits consecutive blocks.
@@ -100,6 +123,7 @@ mod tests {
             transactions_root: B256::ZERO,
             gas_used: 0,
             leader: 0,
+            path: 0,
             txs: signed.iter().map(|tx| transaction_hash(tx)).collect(),
             statuses: Bytes::new(),
         };
@@ -124,8 +148,11 @@ mod tests {
         let load = Native::new(load).expect("a load");
         let (whole, txs) = block(&load);
         assert!(whole.gas_used == 8 * Native::GAS, "all succeed");
-        assert_eq!(compare(&load, 1, core::slice::from_ref(&whole), &txs).expect("equal"), 1);
-        assert_eq!(compare(&load, 1, &[], &txs).expect("nothing differs"), 0);
+        assert_eq!(
+            compare(&load, 1, core::slice::from_ref(&whole), &txs).expect("equal"),
+            Compared { executed: 1, skipped: 0 }
+        );
+        assert_eq!(compare(&load, 1, &[], &txs).expect("nothing differs").executed, 0);
         let differs = |change: fn(&mut Notice)| {
             let mut notice = whole.clone();
             change(&mut notice);

@@ -3,6 +3,7 @@
 //! Commands that look open the store for reading: beside a running node, on a read-only mount, without writing a byte.
 
 mod copies;
+mod acknowledged;
 mod proofs;
 mod look;
 mod db;
@@ -50,6 +51,21 @@ pub(crate) enum StateCommand {
         /// Hash of the commitment [default: the proof's]
         #[arg(long, value_parser = choice::<HashFn>())]
         hasher: Option<HashFn>,
+    },
+    /// Verify the single message of an SBFT network about a transaction, without a store
+    Acknowledged {
+        /// Message, as `net --acknowledgement` writes it, `-` for stdin
+        #[arg(value_name = "FILE|-")]
+        message: PathBuf,
+        /// Trusted public key of any f+1 replicas, 96 bytes in hex
+        #[arg(long, value_name = "HEX")]
+        public_key: String,
+        /// Trusted chain id
+        #[arg(long, default_value_t = 1)]
+        chain: u64,
+        /// Trusted number of the replica set
+        #[arg(long, default_value_t = 0)]
+        epoch: u64,
     },
     /// Read the whole store, with its contract code, and compare it with its root
     Check {
@@ -139,6 +155,9 @@ impl StateCommand {
             Self::Get { db, key } => look::get(db, key),
             Self::Prove { db, key } => proofs::prove(db, key),
             Self::Verify { proof, root, hasher } => proofs::verify(proof, root, *hasher),
+            Self::Acknowledged { message, public_key, chain, epoch } => {
+                acknowledged::verify(message, public_key, *chain, *epoch)
+            }
             Self::Check { db } => look::check(db),
             Self::Prune { db } => look::prune(db),
             Self::Backup { db, to } => copies::backup(db, to),

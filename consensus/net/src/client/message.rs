@@ -17,6 +17,8 @@ pub enum Request {
     Submit(Vec<Bytes>),
     /// Send a notice for every committed block from this height on.
     Follow(u64),
+    /// Acknowledge the transactions with these hashes in a single message each, of protocols that form certificates of states.
+    Await(Vec<B256>),
 }
 
 /// A message of a replica.
@@ -27,6 +29,17 @@ pub enum Reply {
     Block(Notice),
     /// Blocks below this height are not retained: notices go on there.
     Pruned(u64),
+    /// A transaction that was awaited, with a proof that needs no other message.
+    Acknowledged(Acknowledgement),
+}
+
+/// A single message that a client believes: see `verify_acknowledgement` of `phalanx-merkle-proof`.
+#[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Acknowledgement {
+    /// Hash of the transaction.
+    pub tx: B256,
+    /// The message.
+    pub bytes: Bytes,
 }
 
 /// Notice of a committed block: f+1 equal ones prove it.
@@ -58,6 +71,8 @@ pub struct Notice {
     pub gas_used: u64,
     /// Replica that leads at the time of the notice. A hint: nothing proves it.
     pub leader: u16,
+    /// Way to the decision: 1 for the fast path, 2 for the slow one, 0 if it is unknown or the protocol has one way. A hint as well.
+    pub path: u8,
     /// Keccak-256 of each transaction, in order.
     pub txs: Vec<B256>,
     /// A status per transaction, as [`TxStatus`] numbers them. Empty for a block from before the replica's start.
@@ -66,7 +81,7 @@ pub struct Notice {
 
 impl Notice {
     /// The notice of a retained block.
-    pub(crate) fn new(block: &Retained, statuses: &[TxStatus], leader: u16) -> Self {
+    pub(crate) fn new(block: &Retained, statuses: &[TxStatus], leader: u16, path: u8) -> Self {
         let BlockResult { execution, state_root, receipts_root, transactions_root, gas_used } = block.result;
         Self {
             height: block.meta.height,
@@ -82,6 +97,7 @@ impl Notice {
             transactions_root: B256::new(transactions_root),
             gas_used,
             leader,
+            path,
             txs: block.payload.txs().iter().map(|tx| phalanx_engine_api::transaction_hash(tx)).collect(),
             statuses: statuses.iter().map(|status| *status as u8).collect(),
         }
@@ -90,14 +106,18 @@ impl Notice {
     /// Digest that replicas vote on.
     #[must_use]
     pub fn digest(&self) -> B256 {
-        let result = BlockResult {
+        B256::new(self.result().digest())
+    }
+
+    /// Result of the block.
+    pub(crate) const fn result(&self) -> BlockResult {
+        BlockResult {
             execution: self.execution.0,
             state_root: self.state_root.0,
             receipts_root: self.receipts_root.0,
             transactions_root: self.transactions_root.0,
             gas_used: self.gas_used,
-        };
-        B256::new(result.digest())
+        }
     }
 
     /// Environment of the block.
@@ -134,6 +154,7 @@ impl Encodable for Request {
         let (kind, body): (u8, &dyn Encodable) = match self {
             Self::Submit(txs) => (1, txs),
             Self::Follow(from) => (2, from),
+            Self::Await(txs) => (3, txs),
         };
         out.put_u8(kind);
         body.encode(out);
@@ -147,6 +168,7 @@ impl Decodable for Request {
         Ok(match kind {
             1 => Self::Submit(Decodable::decode(bytes)?),
             2 => Self::Follow(Decodable::decode(bytes)?),
+            3 => Self::Await(Decodable::decode(bytes)?),
             _ => return Err(Error::Custom("unknown kind of request")),
         })
     }
@@ -157,6 +179,7 @@ impl Encodable for Reply {
         let (kind, body): (u8, &dyn Encodable) = match self {
             Self::Block(notice) => (1, notice),
             Self::Pruned(from) => (2, from),
+            Self::Acknowledged(of) => (3, of),
         };
         out.put_u8(kind);
         body.encode(out);
@@ -170,6 +193,7 @@ impl Decodable for Reply {
         Ok(match kind {
             1 => Self::Block(Decodable::decode(bytes)?),
             2 => Self::Pruned(Decodable::decode(bytes)?),
+            3 => Self::Acknowledged(Decodable::decode(bytes)?),
             _ => return Err(Error::Custom("unknown kind of reply")),
         })
     }

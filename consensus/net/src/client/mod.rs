@@ -2,8 +2,9 @@
 
 mod connection;
 mod server;
+mod awaited;
 mod message;
 
 pub use connection::{Client, ClientSender};
-pub use message::{Notice, Reply, Request};
+pub use message::{Acknowledgement, Notice, Reply, Request};
 pub(crate) use server::{Clients, Follower, serve};

@@ -1,16 +1,19 @@
 //! Clients of a replica: a thread accepts them, one per client reads, one writes.
 
-use super::message::{MOST_REQUEST, Request};
+use super::{
+    awaited::Awaited,
+    message::{MOST_REQUEST, Request},
+};
 use crate::{
     queue::{Bell, Popped, Queue},
-    wire::{Refusals, Refused, Seal, read_frame, write_frame},
+    wire::{ITEM, Refusals, Refused, Seal, read_frame, weigh, write_frame},
 };
 use alloy_primitives::Bytes;
 use alloy_rlp::Decodable as _;
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
-    io::{BufReader, BufWriter, Write as _},
+    io::{BufReader, BufWriter, Read, Write as _},
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
         Arc,
@@ -24,10 +27,14 @@ use std::{
 const MOST_CLIENTS: usize = 64;
 /// Requests of all clients that wait to be checked, at most. Then clients are read no further.
 const MOST_WAITING: usize = 1 << 14;
-/// Length of the transactions that wait to be checked or to be submitted, in bytes.
+/// Items of a request, at most: decoded, they take no more memory than the longest request has bytes.
+const MOST_PARTS: usize = MOST_REQUEST / ITEM;
+/// Memory of the transactions that wait to be checked or to be submitted, in bytes.
 const MOST_BYTES: usize = 64 << 20;
 /// Length of the replies that wait for one client, in bytes.
 const MOST_REPLIES: usize = 8 << 20;
+/// Patience with a client that neither follows nor submits.
+const IDLE: Duration = Duration::from_secs(60);
 /// Patience with a client that does not read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -39,8 +46,30 @@ pub(crate) struct Follower {
     pub(crate) next: u64,
 }
 
-/// Socket of a client and the replies that wait for it.
-type Connection = (TcpStream, Arc<Queue<Bytes>>);
+impl Follower {
+    /// Adds followers, of which each takes the place of an older one of the same client, and drops what has ended.
+    pub(crate) fn merge(followers: &mut Vec<Self>, new: &mut Vec<Self>) {
+        followers.retain(|old| !old.queue.is_closed() && !new.iter().any(|new| Arc::ptr_eq(&new.queue, &old.queue)));
+        followers.append(new);
+    }
+}
+
+/// A connection with a client.
+#[derive(Debug)]
+struct Open {
+    stream: TcpStream,
+    replies: Arc<Queue<Bytes>>,
+    /// True once a whole request has come.
+    asked: bool,
+}
+
+impl Open {
+    fn close(&self) {
+        self.replies.close();
+        // A connection that is closed already is as good.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
 
 /// Requests of clients.
 #[derive(Debug)]
@@ -51,11 +80,13 @@ pub(crate) struct Clients {
     pub(crate) checked: Queue<Bytes>,
     /// Clients that have begun to follow, for the worker.
     pub(crate) follow: Mutex<Vec<Follower>>,
+    /// Transactions whose acknowledgements clients wait for.
+    pub(crate) awaited: Awaited,
     pub(crate) bell: Arc<Bell>,
     pub(crate) refused_txs: AtomicU64,
     refusals: Arc<Refusals>,
     stopped: AtomicBool,
-    open: Mutex<BTreeMap<u64, Connection>>,
+    open: Mutex<BTreeMap<u64, Open>>,
 }
 
 impl Clients {
@@ -65,6 +96,7 @@ impl Clients {
             raw: queue(),
             checked: queue(),
             follow: Mutex::default(),
+            awaited: Awaited::default(),
             bell,
             refused_txs: AtomicU64::new(0),
             refusals,
@@ -78,10 +110,7 @@ impl Clients {
         self.stopped.store(true, Relaxed);
         self.raw.close();
         self.checked.close();
-        for (stream, replies) in self.open.lock().values() {
-            replies.close();
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        self.open.lock().values().for_each(Open::close);
     }
 
     /// Checks transactions until the clients are stopped: the work of a batch thread.
@@ -89,25 +118,38 @@ impl Clients {
         while let Popped::Item(tx) = self.raw.pop(None) {
             if !admit(&tx) {
                 self.refused_txs.fetch_add(1, Relaxed);
-            } else if self.checked.push_wait(tx.len(), tx) {
+            } else if self.checked.push_wait(tx.len() + ITEM, tx) {
                 self.bell.ring();
             }
         }
     }
 
-    fn read(&self, stream: TcpStream, replies: &Arc<Queue<Bytes>>) -> Result<(), Refused> {
+    fn read(&self, id: u64, stream: impl Read, replies: &Arc<Queue<Bytes>>) -> Result<(), Refused> {
         let mut input = BufReader::with_capacity(1 << 16, stream);
         loop {
             let body = read_frame(&mut input, &mut Seal::None, MOST_REQUEST)?;
+            weigh(&body, MOST_PARTS)?;
             let mut rest = body.as_slice();
-            match Request::decode(&mut rest).map_err(Refused::Malformed)? {
+            let request = Request::decode(&mut rest).map_err(Refused::Malformed)?;
+            if !rest.is_empty() {
+                return Err(Refused::Malformed(alloy_rlp::Error::UnexpectedLength));
+            }
+            if let Some(open) = self.open.lock().get_mut(&id) {
+                open.asked = true;
+                if matches!(request, Request::Follow(_) | Request::Await(_)) {
+                    // From now on it is expected to read.
+                    open.stream.set_read_timeout(None)?;
+                }
+            }
+            match request {
                 Request::Submit(txs) => {
-                    if !txs.into_iter().all(|tx| self.raw.push_wait(tx.len(), tx)) {
+                    if !txs.into_iter().all(|tx| self.raw.push_wait(tx.len() + ITEM, tx)) {
                         return Ok(());
                     }
                     // Without batch threads the worker takes them.
                     self.bell.ring();
                 }
+                Request::Await(txs) => self.awaited.add(replies, txs),
                 Request::Follow(from) => {
                     let mut follow = self.follow.lock();
                     // The newest request of a client counts; others would let a client fill the list.
@@ -134,9 +176,8 @@ impl Clients {
     }
 
     fn end(&self, id: u64) {
-        if let Some((stream, replies)) = self.open.lock().remove(&id) {
-            replies.close();
-            let _ = stream.shutdown(Shutdown::Both);
+        if let Some(open) = self.open.lock().remove(&id) {
+            open.close();
         }
     }
 
@@ -144,17 +185,29 @@ impl Clients {
     fn begin(self: &Arc<Self>, id: u64, stream: TcpStream) -> Result<(), Refused> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(IDLE))?;
         let (reader, writer) = (stream.try_clone()?, stream.try_clone()?);
         let replies = Arc::new(Queue::new(usize::MAX, MOST_REPLIES));
         {
             let mut open = self.open.lock();
-            if open.len() >= MOST_CLIENTS || self.stopped.load(Relaxed) {
+            if self.stopped.load(Relaxed) {
                 return Err(Refused::Full);
             }
-            open.insert(id, (stream, Arc::clone(&replies)));
+            if open.len() >= MOST_CLIENTS {
+                // The oldest client that has not asked for anything leaves for the next. The thread of one that has may wait for
+                // room, so that its place is not free before it ends.
+                let idle = open.iter().find(|(_, client)| !client.asked).map(|(id, _)| *id);
+                let Some(idle) = idle.and_then(|id| open.remove(&id)) else { return Err(Refused::Full) };
+                idle.close();
+                self.refusals.note(&Refused::Full);
+            }
+            let replies = Arc::clone(&replies);
+            open.insert(id, Open { stream, replies, asked: false });
         }
         let spawned = [
-            self.spawn("client-input", id, Arc::clone(&replies), move |clients, replies| clients.read(reader, replies)),
+            self.spawn("client-input", id, Arc::clone(&replies), move |clients, replies| {
+                clients.read(id, reader, replies)
+            }),
             self.spawn("client-output", id, replies, move |clients, replies| clients.write(writer, replies)),
         ];
         for result in spawned {
@@ -200,5 +253,53 @@ pub(crate) fn serve(listener: &TcpListener, clients: &Arc<Clients>) {
             // No descriptors are left, or the connection is gone: others may come.
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(requests: &[Request]) -> Vec<u8> {
+        let mut wire = Vec::new();
+        for request in requests {
+            write_frame(&mut wire, &mut Seal::None, &alloy_rlp::encode(request)).expect("memory");
+        }
+        wire
+    }
+
+    /// A client that asks to follow again and again takes one place, also with a worker that looks in between.
+    #[test]
+    fn a_client_follows_once_however_often_it_asks() {
+        let clients = Clients::new(Arc::default(), Arc::default());
+        let replies = [Arc::new(Queue::new(usize::MAX, MOST_REPLIES)), Arc::new(Queue::new(usize::MAX, MOST_REPLIES))];
+        let mut followers = Vec::new();
+        for round in 1..=1_000_u64 {
+            let wire = requests(&(0..100).map(|at| Request::Follow(round + at)).collect::<Vec<_>>());
+            for replies in &replies {
+                // The wire ends behind the last frame.
+                let ended = clients.read(0, wire.as_slice(), replies);
+                assert!(matches!(ended, Err(Refused::Io(_))), "{ended:?}");
+            }
+            Follower::merge(&mut followers, &mut clients.follow.lock());
+            assert_eq!(followers.len(), 2, "round {round}");
+        }
+        assert!(followers.iter().all(|follower| follower.next == 1_099), "the newest request counts");
+        replies[0].close();
+        Follower::merge(&mut followers, &mut Vec::new());
+        assert_eq!(followers.len(), 1);
+    }
+
+    #[test]
+    fn a_flood_of_empty_transactions_is_refused_before_it_is_decoded() {
+        let clients = Clients::new(Arc::default(), Arc::default());
+        let replies = Arc::new(Queue::new(usize::MAX, MOST_REPLIES));
+        let flood = requests(&[Request::Submit(vec![Bytes::new(); 4_000_000])]);
+        let ended = clients.read(0, flood.as_slice(), &replies);
+        assert!(matches!(ended, Err(Refused::Malformed(_))) && clients.raw.is_empty(), "{ended:?}");
+        let longer = [alloy_rlp::encode(Request::Follow(1)), vec![0]].concat();
+        let mut wire = Vec::new();
+        write_frame(&mut wire, &mut Seal::None, &longer).expect("memory");
+        assert!(matches!(clients.read(0, wire.as_slice(), &replies), Err(Refused::Malformed(_))));
     }
 }

@@ -9,7 +9,7 @@ use phalanx_adapter::{Sync, Wal, WalError};
 use phalanx_host::HostRecord;
 use std::{
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -98,11 +98,14 @@ impl<R: Encodable + Decodable + Send + 'static> Log<R> {
         let most_records = if durability == Durability::Each { 1 } else { MOST_RECORDS };
         let run = {
             let shared = Arc::clone(&shared);
+            let path = path.to_path_buf();
             move || {
+                let guard = Panicked { shared: &shared, bell: &bell, path };
                 if let Err(error) = write(wal, &inbox, &shared, &bell, most_records) {
                     *shared.failure.lock() = Some(error);
                     bell.ring();
                 }
+                drop(guard);
             }
         };
         let thread = thread::Builder::new().name("log".into()).spawn(run)?;
@@ -158,6 +161,22 @@ impl<R> Drop for Log<R> {
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been printed; the worker ends anyway.
             let _ = thread.join();
+        }
+    }
+}
+
+/// Tells the worker of a panic of the log's thread: nothing becomes durable any more.
+struct Panicked<'a> {
+    shared: &'a Shared,
+    bell: &'a Bell,
+    path: PathBuf,
+}
+
+impl Drop for Panicked<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            *self.shared.failure.lock() = Some(WalError::Broken { path: self.path.clone() });
+            self.bell.ring();
         }
     }
 }

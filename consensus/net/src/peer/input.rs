@@ -2,7 +2,7 @@
 
 use crate::{
     queue::{Bell, Queue},
-    wire::{Identity, Refusals, Refused, Seal, accept, read_frame},
+    wire::{Identity, Refusals, Refused, Seal, Timed, accept, read_frame, weigh},
 };
 use alloy_rlp::Decodable as _;
 use parking_lot::Mutex;
@@ -14,98 +14,136 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
     time::Duration,
 };
 
+/// Items of a proposal that another frame with the same batch has beside it, at most.
+const SPARE_ITEMS: usize = 1 << 10;
 /// Frames of one peer that wait for the worker, at most. Then its connection is read no further.
 const MOST_FRAMES: usize = 4_096;
 /// Length of the frames of one peer that wait for the worker, in bytes.
 const MOST_BYTES: usize = 64 << 20;
-/// Connections whose greeting is not complete, at most: others have to wait outside.
+/// Connections whose greeting is not complete, at most: the oldest has to leave for the next.
 const MOST_GREETING: usize = 64;
-/// Patience with a greeting.
+/// Patience with a greeting as a whole.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Returns true if a transaction that a peer forwards may be submitted.
+pub(crate) type Check = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
+/// Maximum length of a frame, in bytes, and maximum number of its items.
+pub(crate) type Most = (usize, usize);
+
 /// Frames from peers, and the connections that they come on.
-#[derive(Debug)]
 pub(crate) struct Inputs<M> {
     pub(crate) queues: Vec<Queue<Frame<M>>>,
     pub(crate) bell: Arc<Bell>,
     pub(crate) refusals: Arc<Refusals>,
     stopped: AtomicBool,
-    greeting: AtomicUsize,
-    /// Number of connections that were let in.
-    entered: AtomicU64,
-    /// The newest connection of each peer, with its number.
+    /// Connections whose greeting is not complete, by age.
+    greeting: Mutex<BTreeMap<u64, TcpStream>>,
+    /// Check of transactions that a peer forwards.
+    admit: Check,
+    /// The newest connection of each peer, with its number as a writer of the peer's queue.
     open: Mutex<BTreeMap<Index, (u64, TcpStream)>>,
 }
 
+impl<M> core::fmt::Debug for Inputs<M> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Inputs").field("open", &self.open.lock().len()).finish_non_exhaustive()
+    }
+}
+
 impl<M: Message + Send + 'static> Inputs<M> {
-    pub(crate) fn new(n: usize, bell: Arc<Bell>, refusals: Arc<Refusals>) -> Self {
+    pub(crate) fn new(n: usize, bell: Arc<Bell>, refusals: Arc<Refusals>, admit: Check) -> Self {
         let queues = (0..n).map(|_| Queue::new(MOST_FRAMES, MOST_BYTES)).collect();
-        let (stopped, greeting, entered) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicU64::new(0));
-        Self { queues, bell, refusals, stopped, greeting, entered, open: Mutex::default() }
+        let (stopped, greeting, open) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        Self { queues, bell, refusals, stopped, greeting, admit, open }
     }
 
     /// Ends all threads: the accepting one needs a last connection.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Relaxed);
         self.queues.iter().for_each(Queue::close);
-        for (_, stream) in self.open.lock().values() {
-            // A connection that is closed already is as good.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        // Connections that are closed already are as good.
+        self.open.lock().values().for_each(|(_, stream)| drop(stream.shutdown(Shutdown::Both)));
+        self.greeting.lock().values().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 
-    /// Makes the connection the peer's only one, and returns its number. `None` if the replica has stopped.
+    /// Makes the connection the peer's only one, and returns its number as a writer of the peer's queue. `None` if the replica has
+    /// stopped.
     fn enter(&self, peer: Index, stream: &TcpStream) -> Option<u64> {
         let stream = stream.try_clone().ok()?;
-        let number = self.entered.fetch_add(1, Relaxed);
-        if let Some((_, before)) = self.open.lock().insert(peer, (number, stream)) {
+        let mut open = self.open.lock();
+        // The thread of the connection before may read, or wait for room in the queue: both end.
+        let writer = self.queues.get(usize::from(peer.0))?.take_over();
+        if let Some((_, before)) = open.insert(peer, (writer, stream)) {
             let _ = before.shutdown(Shutdown::Both);
         }
-        (!self.stopped.load(Relaxed)).then_some(number)
+        (!self.stopped.load(Relaxed)).then_some(writer)
     }
 
     /// Closes a connection for both ends, so that the peer dials again.
-    fn leave(&self, peer: Index, number: u64) {
+    fn leave(&self, peer: Index, writer: u64) {
         let mut open = self.open.lock();
-        if open.get(&peer).is_some_and(|(newest, _)| *newest == number)
+        if open.get(&peer).is_some_and(|(newest, _)| *newest == writer)
             && let Some((_, stream)) = open.remove(&peer)
         {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    fn greet(
-        &self,
-        stream: &mut TcpStream,
-        identity: &Identity,
-        instance: &[u8; 32],
-    ) -> Result<(Index, Seal), Refused> {
+    /// Admits a connection to greet, and lets the oldest one go if there are too many.
+    fn begin(&self, id: u64, stream: &TcpStream) -> Result<(), Refused> {
+        let stream = stream.try_clone()?;
+        let mut greeting = self.greeting.lock();
+        greeting.insert(id, stream);
+        if greeting.len() > MOST_GREETING
+            && let Some((_, oldest)) = greeting.pop_first()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
+            self.refusals.note(&Refused::Full);
+        }
+        Ok(())
+    }
+
+    fn greet(&self, stream: &TcpStream, identity: &Identity, instance: &[u8; 32]) -> Result<(Index, Seal), Refused> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let greeted = accept(stream, identity, instance)?;
+        let greeted = accept(&mut Timed::new(stream, PATIENCE), identity, instance)?;
         stream.set_read_timeout(None)?;
         Ok(greeted)
     }
 
     /// Reads frames until the connection ends or one is refused.
-    fn read(&self, peer: Index, stream: TcpStream, mut seal: Seal, most: usize) -> Result<(), Refused> {
+    fn read(
+        &self,
+        (peer, writer): (Index, u64),
+        stream: TcpStream,
+        mut seal: Seal,
+        (most_bytes, most_items): Most,
+    ) -> Result<(), Refused> {
         let Some(queue) = self.queues.get(usize::from(peer.0)) else { return Ok(()) };
         let mut input = BufReader::with_capacity(1 << 16, stream);
         loop {
-            let body = read_frame(&mut input, &mut seal, most)?;
+            let body = read_frame(&mut input, &mut seal, most_bytes)?;
+            // What a proposal may have, an answer with that batch has room for.
+            let proposed = body.first() == Some(&Frame::<M>::PROTOCOL);
+            let weight = weigh(&body, most_items - if proposed { SPARE_ITEMS } else { 0 })?;
             let mut rest = body.as_slice();
             let frame = Frame::<M>::decode(&mut rest).map_err(Refused::Malformed)?;
             if !rest.is_empty() {
                 return Err(Refused::Malformed(alloy_rlp::Error::UnexpectedLength));
             }
-            if !queue.push_wait(body.len(), frame) {
+            if let Frame::Request(tx) = &frame
+                && !(self.admit)(tx)
+            {
+                continue;
+            }
+            if !queue.push_of(writer, weight, frame) {
                 return Ok(());
             }
             self.bell.ring();
@@ -119,31 +157,29 @@ pub(crate) fn listen<M: Message + Send + 'static>(
     inputs: &Arc<Inputs<M>>,
     identity: &Identity,
     instance: [u8; 32],
-    most: usize,
+    most: Most,
 ) {
-    loop {
+    for id in 0.. {
         let accepted = listener.accept();
         if inputs.stopped.load(Relaxed) {
             return;
         }
-        let Ok((mut stream, _)) = accepted else {
+        let Ok((stream, _)) = accepted else {
             // No descriptors are left, or the connection is gone: others may come.
             thread::sleep(Duration::from_millis(10));
             continue;
         };
-        if inputs.greeting.fetch_add(1, Relaxed) >= MOST_GREETING {
-            inputs.greeting.fetch_sub(1, Relaxed);
-            inputs.refusals.note(&Refused::Full);
+        if inputs.begin(id, &stream).is_err() {
             continue;
         }
         let (shared, identity) = (Arc::clone(inputs), identity.clone());
         let read = move || {
-            let greeted = shared.greet(&mut stream, &identity, &instance);
-            shared.greeting.fetch_sub(1, Relaxed);
+            let greeted = shared.greet(&stream, &identity, &instance);
+            shared.greeting.lock().remove(&id);
             let ended = greeted.and_then(|(peer, seal)| {
-                let Some(number) = shared.enter(peer, &stream) else { return Ok(()) };
-                let read = shared.read(peer, stream, seal, most);
-                shared.leave(peer, number);
+                let Some(writer) = shared.enter(peer, &stream) else { return Ok(()) };
+                let read = shared.read((peer, writer), stream, seal, most);
+                shared.leave(peer, writer);
                 read
             });
             if let Err(refused) = ended {
@@ -151,7 +187,7 @@ pub(crate) fn listen<M: Message + Send + 'static>(
             }
         };
         if thread::Builder::new().name("replica-input".into()).spawn(read).is_err() {
-            inputs.greeting.fetch_sub(1, Relaxed);
+            inputs.greeting.lock().remove(&id);
         }
     }
 }

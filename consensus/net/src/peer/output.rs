@@ -3,7 +3,7 @@
 use super::link::{LinkControl, Pacer};
 use crate::{
     queue::{Popped, Queue},
-    wire::{Identity, Refusals, Refused, Seal, dial, write_frame},
+    wire::{Identity, Refusals, Refused, Seal, Timed, dial, write_frame},
 };
 use alloy_primitives::Bytes;
 use phalanx_bft::Index;
@@ -57,11 +57,10 @@ struct Connection {
 
 impl Connection {
     fn open(address: SocketAddr, identity: &Identity, instance: &[u8; 32], peer: Index) -> Result<Self, Refused> {
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let seal = dial(&mut stream, identity, instance, peer)?;
+        let seal = dial(&mut Timed::new(&stream, PATIENCE), identity, instance, peer)?;
         Ok(Self { stream: BufWriter::with_capacity(1 << 16, stream), seal })
     }
 

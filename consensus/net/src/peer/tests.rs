@@ -25,6 +25,8 @@ use std::{
 
 const INSTANCE: [u8; 32] = [7; 32];
 const MOST: usize = 1 << 20;
+/// Items of a frame, at most.
+const ITEMS: usize = 4_096;
 
 fn identity(index: usize) -> Identity {
     Identity::new(deal(4, &[3; 32]).expect("keys").swap_remove(index), Authentication::Mac).expect("keys")
@@ -32,11 +34,12 @@ fn identity(index: usize) -> Identity {
 
 /// Replica 0 that listens, and its address.
 fn listening() -> (Arc<Inputs<Msg>>, SocketAddr) {
-    let inputs = Arc::new(Inputs::new(4, Arc::new(Bell::default()), Arc::new(Refusals::default())));
+    let admit = Arc::new(|tx: &[u8]| tx != b"forged");
+    let inputs = Arc::new(Inputs::new(4, Arc::new(Bell::default()), Arc::new(Refusals::default()), admit));
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     let shared = Arc::clone(&inputs);
-    thread::spawn(move || listen(&listener, &shared, &identity(0), INSTANCE, MOST));
+    thread::spawn(move || listen(&listener, &shared, &identity(0), INSTANCE, (MOST, ITEMS)));
     (inputs, address)
 }
 
@@ -146,5 +149,98 @@ fn a_stranger_with_other_keys_is_not_let_in() {
     }
     let kinds: Vec<&str> = inputs.refusals.counts().into_iter().map(|(kind, _)| kind).collect();
     assert!(kinds.contains(&"other_instance") && kinds.contains(&"wrong_index"), "{kinds:?}");
+    inputs.stop();
+}
+
+/// A connection of replica 3 with replica 0.
+fn connected(address: SocketAddr) -> (TcpStream, crate::wire::Seal) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let seal = dial(&mut stream, &identity(3), &INSTANCE, Index(0)).expect("the keys are right");
+    (stream, seal)
+}
+
+#[track_caller]
+fn soon(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn count(inputs: &Inputs<Msg>, kind: &str) -> u64 {
+    inputs.refusals.counts().into_iter().find(|(name, _)| *name == kind).map_or(0, |(_, count)| count)
+}
+
+/// A frame that was recorded on the wire is refused when it comes again, on its connection and on the next one.
+#[test]
+fn replayed_frames_close_the_connection() {
+    let (inputs, address) = listening();
+    let body = alloy_rlp::encode(Frame::<Msg>::Request(Bytes::from_static(b"a transaction")));
+    let (mut stream, mut seal) = connected(address);
+    let mut recorded = Vec::new();
+    write_frame(&mut recorded, &mut seal, &body).expect("memory");
+    for _ in 0..2 {
+        std::io::Write::write_all(&mut stream, &recorded).expect("it is open");
+    }
+    soon("the second is refused", || count(&inputs, "not_authentic") == 1);
+    let (mut stream, _) = connected(address);
+    std::io::Write::write_all(&mut stream, &recorded).expect("it is open");
+    soon("it belongs to another session", || count(&inputs, "not_authentic") == 2);
+    assert!(inputs.queues[3].try_pop().is_some() && inputs.queues[3].try_pop().is_none(), "it came once");
+    inputs.stop();
+}
+
+/// A peer that dials again and again while its frames wait for the worker has one reader, and memory for one.
+#[test]
+fn a_peer_has_one_reader_however_often_it_dials() {
+    let (inputs, address) = listening();
+    let body = alloy_rlp::encode(Frame::<Msg>::Request(vec![7; 4_000].into()));
+    let mut connections = Vec::new();
+    for _ in 0..30 {
+        let (mut stream, mut seal) = connected(address);
+        // More than the queue takes: the reader waits for room.
+        let mut wire = Vec::new();
+        (0..2_000).for_each(|_| write_frame(&mut wire, &mut seal, &body).expect("memory"));
+        stream.set_write_timeout(Some(Duration::from_millis(50))).expect("a socket");
+        // What has no room stays here, and an older connection is closed.
+        let _ = std::io::Write::write_all(&mut stream, &wire);
+        connections.push(stream);
+    }
+    // Readers share the inputs: those of superseded connections end though nothing makes room.
+    soon("superseded readers end", || Arc::strong_count(&inputs) <= 3);
+    inputs.stop();
+}
+
+/// Bytes that come one at a time end a greeting at its deadline, and the oldest greeting makes room for the newest.
+#[test]
+fn slow_greetings_keep_no_peer_out() {
+    let (inputs, address) = listening();
+    let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+    soon("the oldest make room", || count(&inputs, "too_many_connections") >= 100);
+    let (mut stream, mut seal) = connected(address);
+    let body = alloy_rlp::encode(Frame::<Msg>::Request(Bytes::from_static(b"a transaction")));
+    write_frame(&mut stream, &mut seal, &body).expect("it is open");
+    soon("a frame comes through", || inputs.queues[3].try_pop().is_some());
+    drop(silent);
+    inputs.stop();
+}
+
+/// What a peer forwards is checked like a client's own, and frames of many items cost no more memory than they have bytes.
+#[test]
+fn forged_transactions_and_frames_of_many_items_are_refused() {
+    let (inputs, address) = listening();
+    let (mut stream, mut seal) = connected(address);
+    for tx in [&b"forged"[..], b"true"] {
+        let body = alloy_rlp::encode(Frame::<Msg>::Request(Bytes::copy_from_slice(tx)));
+        write_frame(&mut stream, &mut seal, &body).expect("it is open");
+    }
+    let first = inputs.queues[3].pop(Some(Instant::now() + Duration::from_secs(60)));
+    assert_eq!(first, Popped::Item(Frame::Request(Bytes::from_static(b"true"))));
+    let many = Batch::new(1, Default::default(), vec![Bytes::new(); ITEMS]);
+    let flood = alloy_rlp::encode(Frame::Protocol(Msg::Fetched(many)));
+    write_frame(&mut stream, &mut seal, &flood).expect("it is open");
+    soon("too many items", || count(&inputs, "malformed") == 1);
+    assert!(inputs.queues[3].try_pop().is_none());
     inputs.stop();
 }

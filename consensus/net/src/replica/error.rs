@@ -26,6 +26,17 @@ pub enum ReplicaError {
         /// Replicas of the configuration.
         replicas: usize,
     },
+    /// The keys are for another number of faulty replicas.
+    #[error("the keys are for {keys} faulty replicas, and the configuration has {faults}: deal the keys again")]
+    Faults {
+        /// Faulty replicas of the key file.
+        keys: usize,
+        /// Faulty replicas of the configuration.
+        faults: usize,
+    },
+    /// The protocol needs shares of groups.
+    #[error("the keys have no shares of groups, which SBFT needs: deal the keys again")]
+    Shares,
     /// The log cannot be used.
     #[error(transparent)]
     Log(#[from] LogError),

@@ -3,6 +3,7 @@
 use super::error::ReplicaError;
 use alloy_primitives::Bytes;
 use phalanx_bft::Index;
+use phalanx_engine_api::FatalCause;
 use phalanx_pipeline::Incident;
 use std::{
     fs::{self, File},
@@ -36,6 +37,16 @@ impl Folder {
         write(&self.incident(), format!("{}\n\n{incident:#?}\n", incident.cause).as_bytes())
     }
 
+    /// Keeps a cause that no restart mends, unless an incident tells more. Failures of disks and processes are none.
+    pub(crate) fn keep_cause(&self, cause: &FatalCause) -> Result<(), ReplicaError> {
+        let path = self.incident();
+        match cause {
+            FatalCause::Io(_) | FatalCause::Stopped(_) => Ok(()),
+            _ if path.exists() => Ok(()),
+            cause => write(&path, format!("{cause}\n\n{cause:#?}\n").as_bytes()),
+        }
+    }
+
     /// Keeps a proof against a replica: the first of each.
     pub(crate) fn keep_evidence(&self, against: Index, proof: &Bytes) -> Result<(), ReplicaError> {
         let path = self.0.join(format!("evidence-{}", against.0));
@@ -43,10 +54,38 @@ impl Folder {
     }
 }
 
+/// Writes a file that is whole under its name, also after a crash.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), ReplicaError> {
-    let written = File::create(path).and_then(|mut file| {
+    let beside = path.with_extension("new");
+    let written = File::create(&beside).and_then(|mut file| {
         file.write_all(bytes)?;
-        file.sync_all()
+        file.sync_all()?;
+        fs::rename(&beside, path)?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
     });
     written.map_err(|source| ReplicaError::Io { path: path.to_path_buf(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_keeps_the_replica_down_and_a_full_disk_does_not() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = Folder::open(dir.path()).expect("a folder");
+        for passing in [FatalCause::Io("full".into()), FatalCause::Stopped("killed".into())] {
+            folder.keep_cause(&passing).expect("nothing to write");
+            Folder::open(dir.path()).expect("no incident");
+        }
+        folder.keep_cause(&FatalCause::Contradiction { height: 7 }).expect("room");
+        assert!(matches!(Folder::open(dir.path()), Err(ReplicaError::Incident { .. })));
+        let told = fs::read_to_string(folder.incident()).expect("a file");
+        folder.keep_cause(&FatalCause::Fork { height: 8 }).expect("kept already");
+        assert_eq!(fs::read_to_string(folder.incident()).expect("a file"), told, "the first cause stays");
+        folder.keep_evidence(Index(2), &Bytes::from_static(b"proof")).expect("room");
+        let names: Vec<_> =
+            fs::read_dir(dir.path()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(names.len(), 2, "no half-written file stays: {names:?}");
+    }
 }

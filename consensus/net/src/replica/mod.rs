@@ -4,25 +4,26 @@ mod open;
 mod worker;
 mod keep;
 mod timers;
+mod keys;
 mod error;
 mod machine;
 mod status;
 
 pub use error::{LogError, ReplicaError};
-pub use machine::{Admit, Machine, Networked};
+pub use keys::ReplicaKeys;
+pub use machine::{Admit, Machine, Networked, Path as DecisionPath};
 pub use status::Status;
 
 use crate::{
     client::Clients,
-    config::{Cut, NetConfig},
+    config::{Cut, NetConfig, NetConfigError, ProtocolName},
     peer::Output,
     queue::Bell,
     wire::Refusals,
 };
 use parking_lot::Mutex;
-use phalanx_bft::{Index, pbft::Pbft};
+use phalanx_bft::{Index, autobahn::Autobahn, pbft::Pbft, sbft::Sbft};
 use phalanx_engine_api::Engine;
-use phalanx_keys::KeyFile;
 use std::{
     collections::BTreeMap,
     net::{SocketAddr, TcpStream},
@@ -91,22 +92,31 @@ impl Clock {
 }
 
 impl Replica {
-    /// Opens replica `keys.index()` of a network on the log in `dir`, and starts it.
+    /// Opens the replica of a network whose keys these are, on the log in `dir`, and starts it.
     ///
     /// # Errors
     /// Configuration, keys, files or addresses cannot be used, or log and engine do not belong together.
     pub fn start<E: Engine + 'static>(
         config: &NetConfig,
-        keys: KeyFile,
+        keys: impl Into<ReplicaKeys>,
         dir: &Path,
         machine: Machine<E>,
     ) -> Result<Self, ReplicaError> {
         config.check()?;
         let clock = Clock::start();
+        let (keys, now) = (keys.into(), clock.epoch_ms);
         match config.protocol {
-            crate::config::ProtocolName::Pbft => {
-                let protocol = config.pbft(clock.epoch_ms).map_err(crate::config::NetConfigError::from)?;
-                open::start::<Pbft, E>(config, protocol, keys, dir, machine, clock)
+            ProtocolName::Pbft => {
+                let protocol = config.pbft(now).map_err(NetConfigError::from)?;
+                open::start::<Pbft, E>(config, protocol, &keys, dir, machine, clock)
+            }
+            ProtocolName::Sbft => {
+                let protocol = config.sbft(now).map_err(NetConfigError::from)?;
+                open::start::<Sbft, E>(config, protocol, &keys, dir, machine, clock)
+            }
+            ProtocolName::Autobahn => {
+                let protocol = config.autobahn(now).map_err(NetConfigError::from)?;
+                open::start::<Autobahn, E>(config, protocol, &keys, dir, machine, clock)
             }
         }
     }

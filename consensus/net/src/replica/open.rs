@@ -4,13 +4,14 @@ use super::{
     Clock, Replica, Shared, Stop,
     error::ReplicaError,
     keep::Folder,
+    keys::ReplicaKeys,
     machine::{Machine, Networked},
     status::Status,
     worker::Worker,
 };
 use crate::{
     client::{self, Clients},
-    config::{Authentication, NetConfig, NetConfigError},
+    config::{MOST_ITEMS, NetConfig, NetConfigError},
     log::Log,
     peer::{self, Inputs, LinkControl, Output},
     queue::Bell,
@@ -21,11 +22,13 @@ use phalanx_adapter::{Handshake, Node, OpenError};
 use phalanx_bft::Index;
 use phalanx_engine_api::{Engine, Waker};
 use phalanx_host::Host;
-use phalanx_keys::{KeyFile, Scheme, Simulated};
 use std::{
     net::{SocketAddr, TcpListener},
     path::Path,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -37,24 +40,19 @@ const ATTEMPTS: usize = 50;
 pub(super) fn start<P: Networked, E: Engine + 'static>(
     config: &NetConfig,
     protocol: P::Config,
-    keys: KeyFile,
+    keys: &ReplicaKeys,
     dir: &Path,
     machine: Machine<E>,
     clock: Clock,
 ) -> Result<Replica, ReplicaError> {
-    let (me, n) = (keys.index(), config.replicas.len());
-    if keys.replicas() != n {
-        return Err(ReplicaError::Count { keys: keys.replicas(), replicas: n });
-    }
+    let (me, n) = (keys.single().index(), config.replicas.len());
+    keys.check(config)?;
     let member = config.member(me.0)?;
-    let identity = Identity::new(keys, config.authentication)?;
+    let identity = Identity::new(keys.single().clone(), config.authentication)?;
     let folder = Folder::open(dir)?;
     let bell = Arc::new(Bell::default());
     let (log, records) = Log::<P::Record>::open(&folder.log(), config.durability, Arc::clone(&bell))?;
-    let scheme: Arc<dyn Scheme> = match config.authentication {
-        Authentication::None => Arc::new(Simulated::new(me, 64)),
-        Authentication::Mac | Authentication::Ed25519 => Arc::clone(&identity.signer) as Arc<dyn Scheme>,
-    };
+    let scheme = keys.scheme(&identity)?;
     let host_config = config.host(clock.epoch_ms).map_err(NetConfigError::from)?;
     let protocol = Arc::new(protocol);
     let engine = Arc::clone(&machine.engine);
@@ -93,7 +91,16 @@ pub(super) fn start<P: Networked, E: Engine + 'static>(
         refusals: Arc::clone(&refusals),
         status: Mutex::new(Status::default()),
     });
-    let inputs = Arc::new(Inputs::<P::Msg>::new(n, Arc::clone(&bell), refusals));
+    let (admit, clients) = (Arc::clone(&machine.admit), Arc::clone(&shared.clients));
+    let check = move |tx: &[u8]| {
+        let admitted = admit(tx);
+        if !admitted {
+            clients.refused_txs.fetch_add(1, Relaxed);
+        }
+        admitted
+    };
+    let inputs = Arc::new(Inputs::<P::Msg>::new(n, Arc::clone(&bell), refusals, Arc::new(check)));
+    let genesis = machine.genesis;
     machine.engine.set_waker(Waker::new(move || bell.ring()));
     let admit = Arc::clone(&machine.admit);
     let worker = Worker::new(node, machine, log, clock, (Arc::clone(&shared), Arc::clone(&inputs)), folder, config);
@@ -106,7 +113,7 @@ pub(super) fn start<P: Networked, E: Engine + 'static>(
         stop_inputs: Stop(Box::new(move || stop.stop())),
     };
     replica.worker = Some(spawn("worker", move || worker.run())?);
-    let (name, most) = (instance(config), config.most_frame());
+    let (name, most) = (instance(config, &[keys.public(), genesis]), (config.most_frame(), MOST_ITEMS));
     for (peer, output) in &shared.outputs {
         let (output, identity, shared) = (Arc::clone(output), identity.clone(), Arc::clone(&shared));
         let address = config.member(peer.0)?.peers;

@@ -15,6 +15,12 @@ pub struct Status {
     pub leader: u16,
     /// Blocks that have a certificate of f+1 replicas, of protocols that form them.
     pub certificates: u64,
+    /// Committed blocks that the fast path decided, of protocols with two.
+    pub fast: u64,
+    /// Committed blocks that the slow path decided, of protocols with two.
+    pub slow: u64,
+    /// Acknowledgements that were sent to clients.
+    pub acknowledged: u64,
     /// Proofs of faults, kept in the replica's folder.
     pub evidence: u64,
     /// Times that decided blocks were asked of a peer, because the replica was behind a checkpoint.
@@ -23,7 +29,7 @@ pub struct Status {
     pub compactions: u64,
     /// Refused connections and frames by kind.
     pub refused: Vec<(&'static str, u64)>,
-    /// Clients' transactions that were malformed or badly signed.
+    /// Transactions of clients, or forwarded by replicas, that were malformed or badly signed.
     pub refused_txs: u64,
     /// Frames that were dropped because a peer did not take them.
     pub dropped: u64,

@@ -4,7 +4,7 @@ use super::{
     Clock, Shared,
     error::ReplicaError,
     keep::Folder,
-    machine::{Admit, Machine, Networked},
+    machine::{Admit, Machine, Networked, Path},
     timers::Timers,
 };
 use crate::{
@@ -30,6 +30,8 @@ const BATCH: usize = 64;
 const MOST_BACKLOG: u64 = 8_192;
 /// Newest notices that are kept encoded for the clients that follow.
 const MOST_NOTICES: usize = 512;
+/// Notices that are made anew for clients per turn, at most: each hashes the transactions of its block.
+const MOST_MADE: usize = 16;
 /// Longest sleep, in µs: a bound on the harm of a lost wake-up.
 const MOST_SLEEP: u64 = 50_000;
 
@@ -85,6 +87,15 @@ impl<P: Networked, E: Engine> Worker<P, E> {
 
     /// Works until the replica is stopped or cannot go on.
     pub(super) fn run(mut self) -> Result<(), ReplicaError> {
+        let ended = self.work();
+        // The pipeline describes conflicts that it finds; the host's have the cause alone.
+        if let Err(ReplicaError::Halted(cause)) = &ended {
+            self.folder.keep_cause(cause)?;
+        }
+        ended
+    }
+
+    fn work(&mut self) -> Result<(), ReplicaError> {
         while !self.shared.stopped.load(Relaxed) {
             if self.turn()? {
                 continue;
@@ -187,8 +198,15 @@ impl<P: Networked, E: Engine> Worker<P, E> {
             Action::Timer(timer, after) => self.timers.set(timer, self.clock.now().saturating_add(after)),
             Action::Cancel(timer) => self.timers.cancel(timer),
             Action::Committed(meta, outcome) => self.note_block(meta, &outcome),
-            // Clients of this network believe equal notices of f+1 replicas.
-            Action::Certified { .. } => self.shared.status.lock().certificates += 1,
+            // Other clients believe equal notices of f+1 replicas.
+            Action::Certified { slot, digest, signature, answers } => {
+                let notice = usize::try_from(slot.wrapping_sub(self.first_notice)).ok();
+                let notice = notice.and_then(|at| self.notices.get(at));
+                let sent = self.shared.clients.awaited.answer(slot, digest, &signature, notice, answers);
+                let mut status = self.shared.status.lock();
+                status.certificates += 1;
+                status.acknowledged += sent;
+            }
             Action::Stable(_) => self.compact(),
             Action::Evidence(against, proof) => {
                 self.folder.keep_evidence(against, &proof)?;
@@ -226,11 +244,21 @@ impl<P: Networked, E: Engine> Worker<P, E> {
 
     /// Leader of the protocol, for notices.
     fn leader(&self) -> u16 {
-        self.node.peek().protocol().map_or(0, |protocol| protocol.leader().0)
+        self.node.peek().protocol().map_or(0, |protocol| protocol.proposer().0)
+    }
+
+    /// Way to the decision of a height, as far as the protocol tells.
+    fn path(&self, height: u64) -> Option<Path> {
+        self.node.peek().protocol().and_then(|protocol| protocol.path(height))
     }
 
     fn note_block(&mut self, meta: BlockMeta, outcome: &Outcome) {
         self.committed = meta.height;
+        match self.path(meta.height) {
+            Some(Path::Fast) => self.shared.status.lock().fast += 1,
+            Some(Path::Slow) => self.shared.status.lock().slow += 1,
+            None => {}
+        }
         let Some(bytes) = self.notice(meta.height, &outcome.txs) else { return };
         // Heights come in order; a gap would begin anew.
         if self.first_notice + self.notices.len() as u64 != meta.height {
@@ -247,41 +275,49 @@ impl<P: Networked, E: Engine> Worker<P, E> {
     /// The encoded notice of a retained block.
     fn notice(&self, height: u64, statuses: &[TxStatus]) -> Option<Bytes> {
         let block = self.node.peek().retained(height)?;
-        let notice = Notice::new(&block, statuses, self.leader());
+        let path = match self.path(height) {
+            Some(Path::Fast) => 1,
+            Some(Path::Slow) => 2,
+            None => 0,
+        };
+        let notice = Notice::new(&block, statuses, self.leader(), path);
         Some(alloy_rlp::encode(Reply::Block(notice)).into())
     }
 
     /// Sends followers what they have not got, as far as their queues have room. Returns true if there is more to send.
     fn serve_followers(&mut self) -> bool {
-        let new = core::mem::take(&mut *self.shared.clients.follow.lock());
-        self.followers.retain(|follower| {
-            // A client that follows anew follows once.
-            !follower.queue.is_closed() && !new.iter().any(|other| Arc::ptr_eq(&other.queue, &follower.queue))
-        });
-        self.followers.extend(new);
+        Follower::merge(&mut self.followers, &mut self.shared.clients.follow.lock());
         let mut followers = core::mem::take(&mut self.followers);
-        let mut more = false;
+        let (mut made, mut more) = (0, false);
         for follower in &mut followers {
             let end = self.committed.min(follower.next.saturating_add(BATCH as u64 - 1));
-            more |= end < self.committed;
-            while follower.next <= end {
+            let mut has_room = true;
+            while has_room && follower.next <= end && made < MOST_MADE {
                 let oldest = self.node.peek().base().slot + 1;
                 let at = follower.next.checked_sub(self.first_notice).and_then(|at| usize::try_from(at).ok());
                 let (reply, next) = match at.and_then(|at| self.notices.get(at)) {
                     Some(notice) => (notice.clone(), follower.next + 1),
                     None if follower.next < oldest => (alloy_rlp::encode(Reply::Pruned(oldest)).into(), oldest),
                     None => match self.notice(follower.next, &[]) {
-                        Some(notice) => (notice, follower.next + 1),
+                        Some(notice) => {
+                            made += 1;
+                            (notice, follower.next + 1)
+                        }
                         // Committed before this start, and its outcome is not in the log.
                         None => (alloy_rlp::encode(Reply::Pruned(follower.next + 1)).into(), follower.next + 1),
                     },
                 };
-                if !follower.queue.try_push(reply.len(), reply) {
-                    more = false;
-                    break;
+                has_room = follower.queue.try_push(reply.len(), reply);
+                if has_room {
+                    follower.next = next;
                 }
-                follower.next = next;
             }
+            // A client without room rings the bell when it has read.
+            more |= has_room && follower.next <= self.committed;
+        }
+        // Another one comes first next time: one with a long way to go keeps no other waiting.
+        if !followers.is_empty() {
+            followers.rotate_left(1);
         }
         self.followers = followers;
         more
@@ -292,7 +328,7 @@ impl<P: Networked, E: Engine> Worker<P, E> {
         let mut status = self.shared.status.lock();
         (status.committed, status.decided) = (self.committed, host.decided_slot());
         if let Some(protocol) = host.protocol() {
-            (status.view, status.leader) = (protocol.view(), protocol.leader().0);
+            (status.view, status.leader) = (protocol.highest_view(), protocol.proposer().0);
         }
     }
 }

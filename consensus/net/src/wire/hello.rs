@@ -11,6 +11,7 @@ use super::{
     seal::{Identity, Seal},
 };
 use crate::config::NetConfig;
+use alloy_primitives::B256;
 use phalanx_bft::Index;
 use std::io::{self, Read, Write};
 
@@ -18,13 +19,16 @@ const MAGIC: [u8; 8] = *b"PHXNET_1";
 const HELLO: usize = 76;
 const ANSWER: usize = 40;
 
-/// Hash of everything that all replicas of a network must agree on.
-pub(crate) fn instance(config: &NetConfig) -> [u8; 32] {
+/// Hash of everything that all replicas of a network must agree on: the configuration, and what else has a digest.
+pub(crate) fn instance(config: &NetConfig, digests: &[B256]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("phalanx-net 1 instance");
     let parts = config.agreed();
     for part in &parts {
         hasher.update(&(part.len() as u64).to_be_bytes());
         hasher.update(part.as_bytes());
+    }
+    for digest in digests {
+        hasher.update(digest.as_slice());
     }
     *hasher.finalize().as_bytes()
 }

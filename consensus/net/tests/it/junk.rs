@@ -1,13 +1,17 @@
 //! Junk on every socket: connections are closed and counted, the network goes on.
 
-use crate::kit::{Net, config, folder};
+use crate::kit::{Net, PATIENCE, config, folder};
 use phalanx_net::{Client, Request};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
 };
 
 /// Sends bytes and waits until the other end closes, or for a while.
@@ -60,10 +64,68 @@ fn silent_connections_are_bounded() {
     net.submit(5);
     net.settle();
     let address = net.config.replicas[2].peers;
-    let silent: Vec<TcpStream> = (0..90).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+    let flooded = flood(address);
+    let end = Instant::now() + PATIENCE;
+    let is_full = |net: &Net| net.replica(2).status().refused.iter().any(|(kind, _)| *kind == "too_many_connections");
+    while !is_full(&net) {
+        assert!(Instant::now() < end, "{:?}", net.replica(2).status().refused);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // A replica that comes back during the flood has to greet through it.
+    net.stop(0);
+    net.submit(10);
+    net.settle();
+    net.start(0);
     net.submit(20);
     net.settle();
-    let refused = net.replica(2).status().refused;
-    assert!(refused.iter().any(|(kind, _)| *kind == "too_many_connections"), "{refused:?}");
+    net.check();
+    drop(flooded);
+}
+
+/// Clients that say nothing keep no others out.
+#[test]
+fn silent_clients_make_room() {
+    let folder = folder();
+    let mut net = Net::new(config(4, folder.path()));
+    let address = net.config.replicas[0].clients;
+    let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+    // The client that follows stays connected, and another one is served.
+    let mut client = Client::connect(address, Duration::from_secs(240)).expect("it listens");
+    let mut late = client.sender().expect("a descriptor");
+    late.send(&Request::Follow(1)).expect("it reads");
+    let (sender, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(client.receive().is_ok()));
+    net.submit(20);
+    net.settle();
+    assert_eq!(told.recv_timeout(Duration::from_secs(240)), Ok(true), "a notice comes through");
     drop(silent);
+}
+
+/// Keeps connections to an address that say nothing until it is dropped.
+fn flood(address: SocketAddr) -> Flood {
+    let stopped = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stopped);
+    let thread = std::thread::spawn(move || {
+        let mut silent = std::collections::VecDeque::new();
+        while !flag.load(Relaxed) {
+            silent.extend(TcpStream::connect(address));
+            if silent.len() > 100 {
+                silent.pop_front();
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    Flood { stopped, thread: Some(thread) }
+}
+
+struct Flood {
+    stopped: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.stopped.store(true, Relaxed);
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
 }

@@ -3,10 +3,10 @@
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::Index;
 use phalanx_engine_api::{Engine as _, Limits};
-use phalanx_keys::{KeyFile, deal};
+use phalanx_keys::{deal, deal_bls};
 use phalanx_net::{
     Audit, Authentication, Client, ClientSender, Durability, Links, Machine, Member, NetConfig, ProtocolName, Replica,
-    ReplicaError, Reply, Request, VERSION,
+    ReplicaError, ReplicaKeys, Reply, Request, VERSION,
 };
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::{
@@ -75,8 +75,15 @@ pub(crate) fn config(n: usize, dir: &Path) -> NetConfig {
     }
 }
 
-pub(crate) fn keys(n: usize) -> Vec<KeyFile> {
-    deal(n, &[4; 32]).expect("keys")
+fn keys(config: &NetConfig) -> Vec<ReplicaKeys> {
+    let (n, seed) = (config.replicas.len(), [4; 32]);
+    match config.protocol {
+        ProtocolName::Sbft => {
+            let dealt = deal_bls(n, config.faults.into(), &seed).expect("keys");
+            dealt.into_iter().map(ReplicaKeys::from).collect()
+        }
+        _ => deal(n, &seed).expect("keys").into_iter().map(ReplicaKeys::from).collect(),
+    }
 }
 
 /// A machine on a disk.
@@ -90,8 +97,12 @@ pub(crate) fn machine(disk: Disk) -> (Arc<ModelEngine>, Machine<ModelEngine>) {
         !works.is_empty()
     };
     // A model transaction is any bytes but none.
-    let machine =
-        Machine { engine: Arc::clone(&engine), admit: Arc::new(|tx| !tx.is_empty()), step: Some(Box::new(step)) };
+    let machine = Machine {
+        engine: Arc::clone(&engine),
+        genesis: B256::ZERO,
+        admit: Arc::new(|tx| !tx.is_empty()),
+        step: Some(Box::new(step)),
+    };
     (engine, machine)
 }
 
@@ -100,7 +111,7 @@ type Replies = (mpsc::Sender<(usize, Reply)>, mpsc::Receiver<(usize, Reply)>);
 
 pub(crate) struct Net {
     pub(crate) config: NetConfig,
-    keys: Vec<KeyFile>,
+    pub(crate) keys: Vec<ReplicaKeys>,
     pub(crate) replicas: Vec<Option<(Replica, Arc<ModelEngine>)>>,
     disks: Vec<Option<Disk>>,
     senders: Vec<Option<ClientSender>>,
@@ -115,7 +126,7 @@ impl Net {
     pub(crate) fn new(config: NetConfig) -> Self {
         let n = config.replicas.len();
         let mut net = Self {
-            keys: keys(n),
+            keys: keys(&config),
             replicas: (0..n).map(|_| None).collect(),
             disks: (0..n).map(|_| Some(Disk::default())).collect(),
             senders: (0..n).map(|_| None).collect(),
@@ -170,6 +181,18 @@ impl Net {
             // A connection that has just ended takes nothing.
             let _ = sender.send(&Request::Submit(txs.clone()));
         }
+    }
+
+    /// Hash of the transaction with this number.
+    pub(crate) fn hash(&self, tx: u64) -> B256 {
+        phalanx_engine_api::transaction_hash(&model_tx(1, &tx.to_be_bytes()))
+    }
+
+    /// Public key of any f+1 replicas.
+    pub(crate) fn group_key(&self) -> [u8; 96] {
+        let ReplicaKeys::Groups(keys) = &self.keys[0] else { panic!("keys without groups") };
+        let key = keys.public_key(phalanx_bft::Group::State).expect("a key");
+        key.as_ref().try_into().expect("96 bytes")
     }
 
     /// Sends everything again that is not settled.

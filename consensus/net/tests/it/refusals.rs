@@ -1,16 +1,20 @@
 //! Configurations, keys and files that are wrong: a sentence, and nothing is started or changed.
 
-use crate::kit::{Net, config, folder, keys, machine};
-use phalanx_net::{Links, NetConfig, Replica, ReplicaError};
+use crate::kit::{Net, config, folder, machine};
+use phalanx_net::{Links, NetConfig, Replica, ReplicaError, ReplicaKeys};
 use phalanx_sim::model::Disk;
 use std::{fs, net::TcpListener};
+
+/// Keys of replica 1 of `n`.
+fn dealt(n: usize) -> ReplicaKeys {
+    phalanx_keys::deal(n, &[4; 32]).expect("keys").swap_remove(1).into()
+}
 
 fn refusal(change: impl FnOnce(&mut NetConfig)) -> String {
     let folder = folder();
     let mut config = config(4, folder.path());
     change(&mut config);
-    let replica =
-        Replica::start(&config, keys(4)[1].clone(), &folder.path().join("replica-1"), machine(Disk::default()).1);
+    let replica = Replica::start(&config, dealt(4), &folder.path().join("replica-1"), machine(Disk::default()).1);
     replica.expect_err("a wrong configuration").to_string()
 }
 
@@ -37,10 +41,10 @@ fn wrong_configurations_are_refused_with_a_sentence() {
     }
     let folder = folder();
     let config = config(4, folder.path());
-    let of_seven = Replica::start(&config, keys(7)[1].clone(), folder.path(), machine(Disk::default()).1);
+    let of_seven = Replica::start(&config, dealt(7), folder.path(), machine(Disk::default()).1);
     assert!(matches!(of_seven, Err(ReplicaError::Count { keys: 7, replicas: 4 })));
     let taken = TcpListener::bind(config.replicas[1].peers).expect("free");
-    let in_use = Replica::start(&config, keys(4)[1].clone(), folder.path(), machine(Disk::default()).1);
+    let in_use = Replica::start(&config, dealt(4), folder.path(), machine(Disk::default()).1);
     assert!(matches!(in_use, Err(ReplicaError::Listen { .. })), "{in_use:?}");
     drop(taken);
 }

@@ -1,9 +1,16 @@
 //! The configuration of a network, equal at all replicas.
 
+mod bounds;
+mod protocols;
+mod floor;
+
+pub(crate) use bounds::MOST_ITEMS;
+pub use floor::order_floor;
+
 use alloy_primitives::Address;
-use phalanx_bft::{ConfigError, Domain, Index, Micros, QuorumError, Quorums, pbft};
-use phalanx_host::{BlockRules, HostConfig};
-use phalanx_pipeline::Committee;
+use phalanx_bft::{
+    ConfigError, Domain, Index, Micros, Protocol as _, QuorumError, Quorums, autobahn::Autobahn, pbft::Pbft, sbft::Sbft,
+};
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -38,6 +45,10 @@ pub struct Link {
 pub enum ProtocolName {
     /// PBFT with out-of-order slots.
     Pbft,
+    /// SBFT: collectors, threshold signatures, a fast path.
+    Sbft,
+    /// Autobahn: lanes of batches, and agreement on cuts of them.
+    Autobahn,
 }
 
 /// Authentication of the frames between replicas.
@@ -221,8 +232,12 @@ impl NetConfig {
             }
         }
         self.host(0)?.check()?;
-        self.pbft(0)?.check()?;
-        Ok(())
+        match self.protocol {
+            ProtocolName::Pbft => Pbft::check(&self.pbft(0)?)?,
+            ProtocolName::Sbft => Sbft::check(&self.sbft(0)?)?,
+            ProtocolName::Autobahn => Autobahn::check(&self.autobahn(0)?)?,
+        }
+        Ok(self.check_window()?)
     }
 
     /// The replica with this index.
@@ -257,42 +272,6 @@ impl NetConfig {
         Link { delay_us, bandwidth, loss_per_mille, cut: None }
     }
 
-    /// Maximum length of a frame, in bytes: an answer to a replica that is behind, or a batch.
-    #[must_use]
-    pub const fn most_frame(&self) -> usize {
-        // 4 MiB of blocks, one batch more, and a kilobyte per replica for statements of a view change.
-        (8 << 20) + 2 * self.batch_bytes + self.replicas.len() * (64 << 10)
-    }
-
-    pub(crate) fn host(&self, epoch_ms: u64) -> Result<HostConfig, QuorumError> {
-        let quorums = self.quorums()?;
-        let rules = BlockRules { chain: self.chain, gas_limit: self.gas_limit, base_fee: self.base_fee };
-        let mut host = HostConfig::new(quorums, self.domain());
-        host.pipeline = phalanx_pipeline::Config::validator(Committee::equal(self.replicas.len() as u32));
-        // Consensus may run ahead of execution by its window.
-        host.pipeline.window = phalanx_pipeline::Window { vote: 24, admit: 48 };
-        host.rules = rules;
-        host.beneficiary = self.beneficiary;
-        host.batch_txs = self.batch_txs;
-        host.batch_bytes = self.batch_bytes;
-        host.batch_delay = self.batch_delay_us;
-        host.resend = self.resend_us;
-        host.retention = self.retention;
-        host.epoch_ms = epoch_ms;
-        Ok(host)
-    }
-
-    pub(crate) fn pbft(&self, epoch_ms: u64) -> Result<pbft::Config, QuorumError> {
-        let mut config = pbft::Config::new(self.quorums()?, self.domain());
-        config.interval = self.interval;
-        config.timeout = self.timeout_us;
-        config.resend = self.resend_us;
-        // Beside its transactions, a batch has a length for each and a few fields.
-        config.batch_bytes = self.batch_bytes * 2 + 1_024;
-        config.epoch_ms = epoch_ms;
-        Ok(config)
-    }
-
     /// Everything that replicas must agree on, in words.
     pub(crate) fn agreed(&self) -> Vec<String> {
         let Self { protocol, chain, epoch, faults, authentication, interval, batch_bytes, .. } = self;
@@ -302,47 +281,5 @@ impl NetConfig {
             format!("chain {chain} epoch {epoch} interval {interval} timeout {timeout_us} batch {batch_bytes}"),
             format!("gas {gas_limit} fee {base_fee}"),
         ]
-    }
-}
-
-/// Time in µs from a primary's proposal until f+1 replicas know the order in PBFT, with these one-way delays alone.
-#[must_use]
-pub fn order_floor(delay_us: &[Vec<Micros>], quorums: Quorums, primary: usize) -> Micros {
-    let n = delay_us.len();
-    let nth = |mut times: Vec<Micros>, nth: usize| {
-        times.sort_unstable();
-        times.get(nth.saturating_sub(1)).copied().unwrap_or(0)
-    };
-    let proposed: Vec<Micros> = (0..n).map(|to| if to == primary { 0 } else { delay_us[primary][to] }).collect();
-    let hop = |from: usize, to: usize, at: Micros| if from == to { at } else { at + delay_us[from][to] };
-    let prepared: Vec<Micros> = (0..n)
-        .map(|to| {
-            let votes = (0..n).filter(|from| *from != primary).map(|from| hop(from, to, proposed[from])).collect();
-            nth(votes, quorums.quorum() - 1).max(proposed[to])
-        })
-        .collect();
-    let decided: Vec<Micros> =
-        (0..n).map(|to| nth((0..n).map(|from| hop(from, to, prepared[from])).collect(), quorums.quorum())).collect();
-    nth(decided, quorums.one_correct())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn uniform_delays_give_three_of_them() {
-        for n in [4, 7, 8] {
-            let delays: Vec<Vec<Micros>> =
-                (0..n).map(|from| (0..n).map(|to| if from == to { 0 } else { 10 }).collect()).collect();
-            let quorums = Quorums::new(n, (n - 1) / 3).expect("a legal size");
-            assert!((0..n).all(|primary| order_floor(&delays, quorums, primary) == 30));
-        }
-        // A distant replica is not waited for.
-        let mut delays = vec![vec![10; 4]; 4];
-        (0..4).for_each(|other| (delays[3][other], delays[other][3]) = (500, 500));
-        let quorums = Quorums::new(4, 1).expect("a legal size");
-        assert_eq!(order_floor(&delays, quorums, 0), 30);
-        assert_eq!(order_floor(&delays, quorums, 3), 520);
     }
 }

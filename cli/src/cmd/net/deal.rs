@@ -1,0 +1,112 @@
+//! Configuration and keys of a run's network, in its folder.
+
+use super::{
+    args::NetArgs,
+    file::{EngineSection, NetworkFile},
+};
+use anyhow::Context as _;
+use phalanx_bft::Group;
+use phalanx_keys::{BlsFile, KeyFile, deal, deal_bls};
+use phalanx_lab::error::Usage;
+use phalanx_net::{Links, Member, NetConfig, ProtocolName, VERSION};
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+};
+
+/// Chain id of the network.
+pub(super) const CHAIN: u64 = 1;
+
+impl NetArgs {
+    /// Writes configuration and keys.
+    pub(super) fn write(&self, dir: &Path) -> anyhow::Result<(PathBuf, NetworkFile)> {
+        let delay_us = self.rtt.delays(self.n)?;
+        let addresses = free_addresses(2 * self.n)?;
+        let member = |index: usize| Member {
+            peers: addresses[2 * index],
+            clients: addresses[2 * index + 1],
+            keys: format!("keys-{index}.json").into(),
+            dir: format!("replica-{index}").into(),
+        };
+        let engine = EngineSection {
+            accounts: self.clients.max(2),
+            txs: self.most_txs().clamp(1, u32::MAX.into()),
+            seed: self.seed,
+            threads: 1,
+            execution: self.execution(),
+        };
+        let (fees, coinbase) = {
+            let load = phalanx_workloads::TransferLoad::default();
+            (load.fees, load.coinbase)
+        };
+        let network = NetConfig {
+            version: VERSION,
+            protocol: self.protocol(),
+            chain: CHAIN,
+            epoch: 0,
+            faults: ((self.n - 1) / 3) as u16,
+            authentication: self.authentication(),
+            durability: self.durability(),
+            batch_threads: self.batch_threads,
+            batch_txs: self.batch,
+            batch_bytes: 1 << 20,
+            batch_delay_us: 2_000,
+            interval: self.interval,
+            timeout_us: self.timeout_ms.saturating_mul(1_000),
+            resend_us: 100_000,
+            retention: 1 << 14,
+            gas_limit: u64::MAX,
+            base_fee: fees.base_fee,
+            beneficiary: coinbase,
+            links: Links {
+                delay_us,
+                bandwidth: self.mbits.map_or(0, |mbits| mbits * 125_000),
+                loss_per_mille: self.loss,
+                seed: self.seed,
+            },
+            replicas: (0..self.n).map(member).collect(),
+        };
+        network.check().map_err(|error| Usage(error.to_string()))?;
+        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_be_bytes());
+        let keys: Result<Vec<String>, _> = match network.protocol {
+            ProtocolName::Sbft => {
+                deal_bls(self.n, network.faults.into(), &seed).map(|files| files.iter().map(BlsFile::to_json).collect())
+            }
+            ProtocolName::Pbft | ProtocolName::Autobahn => {
+                deal(self.n, &seed).map(|files| files.iter().map(KeyFile::to_json).collect())
+            }
+        };
+        for (member, keys) in network.replicas.iter().zip(keys.map_err(|error| Usage(error.to_string()))?) {
+            let path = dir.join(&member.keys);
+            fs::write(&path, keys).with_context(|| format!("writing {}", path.display()))?;
+        }
+        let (path, file) = (dir.join("network.json"), NetworkFile { network, engine });
+        file.write(&path)?;
+        Ok((path, file))
+    }
+}
+
+/// Free addresses on loopback. Their ports lie below those of outgoing connections, which could take a replica's own while it is
+/// down.
+fn free_addresses(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
+    const PORTS: core::ops::Range<u32> = 11_000..32_000;
+    // Runs that begin at the same time look in different places.
+    let length = PORTS.end - PORTS.start;
+    let first = std::process::id().wrapping_mul(331) % length;
+    let ports = PORTS.map(|at| PORTS.start + (at + first) % length);
+    let addresses = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16)));
+    let free: Vec<SocketAddr> = addresses.filter(|address| TcpListener::bind(address).is_ok()).take(count).collect();
+    anyhow::ensure!(free.len() == count, "there are {} free ports on loopback, and {count} are needed", free.len());
+    Ok(free)
+}
+
+/// Public key of f+1 replicas, from the first replica's file.
+pub(super) fn group_key(dir: &Path, file: &NetworkFile) -> anyhow::Result<[u8; 96]> {
+    let path = dir.join(&file.network.replicas.first().context("no replica")?.keys);
+    let keys = BlsFile::parse(&fs::read(&path).with_context(|| format!("reading {}", path.display()))?)?;
+    let key = keys.public_key(Group::State).context("no public key of f+1 replicas")?;
+    Ok(key.as_ref().try_into()?)
+}
