@@ -96,7 +96,9 @@ pub use phalanx_merkle as merkle;
 pub use phalanx_paraframer as paraframer;
 pub use phalanx_paraframer::BlockLimits;
 pub use phalanx_paralyze as paralyze;
-pub use phalanx_paralyze::{ChainRules, ChainRulesError, ExtraFee, ForcedTx, Payments, Share};
+pub use phalanx_paralyze::{
+    ChainRules, ChainRulesError, ExtraFee, ForcedTx, ForeignDb, ForeignEvm, ForeignFailure, Payments, Share,
+};
 pub use phalanx_parascheduler as parascheduler;
 pub use revm;
 

@@ -2,7 +2,7 @@
 //!
 //! Shares are paid after a transaction and commute, so they cost no parallelism: the executors add them like rewards.
 
-use crate::forced::ForcedTx;
+use crate::{forced::ForcedTx, foreign_evm::ForeignEvm};
 use alloy_primitives::{Address, U256};
 use revm::{
     context::{BlockEnv, TxEnv},
@@ -43,12 +43,22 @@ pub struct ChainRules {
     base_fee: Vec<Share>,
     extra: Option<Arc<dyn ExtraFee>>,
     forced: bool,
+    /// EVM instead of revm's mainnet handler.
+    evm: Option<Arc<dyn ForeignEvm>>,
 }
 
 /// Reason why rules contradict themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainRulesError {
+    /// A foreign EVM charges senders itself, and says which transactions are valid.
+    #[error("a foreign EVM and {what} exclude each other: {remedy}")]
+    ForeignEvm {
+        /// The other rule.
+        what: &'static str,
+        /// Way out.
+        remedy: &'static str,
+    },
     /// The shares of one fee are more than the fee.
     #[error("the shares of the {fee} are {parts} parts of 10000: lower them to 10000 at most")]
     Shares {
@@ -102,10 +112,17 @@ impl ChainRules {
         self
     }
 
-    /// Checks that no fee is paid out more than once.
+    /// Runs transactions on another EVM or handler than revm's mainnet handler. System calls and simulations stay on revm.
+    #[must_use]
+    pub fn with_evm(mut self, evm: Arc<dyn ForeignEvm>) -> Self {
+        self.evm = Some(evm);
+        self
+    }
+
+    /// Checks that no fee is paid out more than once, and that no rule excludes another.
     ///
     /// # Errors
-    /// The shares of a fee are more than a whole.
+    /// The shares of a fee are more than a whole, or a foreign EVM does what the other rules do.
     pub fn validate(&self) -> Result<(), ChainRulesError> {
         for (fee, shares) in [("tip", &self.tip), ("base fee", &self.base_fee)] {
             let parts = shares.iter().map(|share| u32::from(share.parts)).sum();
@@ -113,17 +130,40 @@ impl ChainRules {
                 return Err(ChainRulesError::Shares { fee, parts });
             }
         }
+        if let Some(evm) = &self.evm {
+            let refuse = |what, remedy| Err(ChainRulesError::ForeignEvm { what, remedy });
+            if self.extra.is_some() || self.forced {
+                return refuse("extra fees and forced transactions", "let the EVM charge and mint");
+            }
+            let has_shares = !self.tip.is_empty() || !self.base_fee.is_empty();
+            if has_shares && !evm.defers_payments() {
+                return refuse("shares", "let the EVM make all payments, or defer them");
+            }
+            if evm.runs_as_mainnet() && !evm.defers_payments() {
+                return refuse("mainnet's rules without deferred payments", "defer them");
+            }
+        }
         Ok(())
     }
 
     /// Returns true if these are mainnet's rules.
     pub const fn is_mainnet(&self) -> bool {
-        self.tip.is_empty() && self.base_fee.is_empty() && self.extra.is_none() && !self.forced
+        self.tip.is_empty() && self.base_fee.is_empty() && self.extra.is_none() && !self.forced && self.evm.is_none()
     }
 
-    /// Returns true if senders pay what mainnet's pay.
-    pub const fn charges_as_mainnet(&self) -> bool {
-        self.extra.is_none()
+    /// Returns true if a transfer or call has mainnet's effects, beside the payments.
+    pub fn runs_as_mainnet(&self) -> bool {
+        self.extra.is_none() && !self.reads_freely()
+    }
+
+    /// Returns true if any transaction may read any account, also the receiver of a transfer.
+    pub fn reads_freely(&self) -> bool {
+        self.evm.as_ref().is_some_and(|evm| !evm.runs_as_mainnet())
+    }
+
+    /// Returns the EVM that runs transactions; `None` if it is revm's.
+    pub fn evm(&self) -> Option<&dyn ForeignEvm> {
+        self.evm.as_deref()
     }
 
     /// Returns true if forced transactions are valid.
@@ -150,6 +190,9 @@ impl ChainRules {
 
     /// Splits the fees of a transaction that used this much gas, of which mainnet's rules pay `tip` to the beneficiary.
     pub fn split(&self, tx: &TxEnv, env: &BlockEnv, gas_used: u64, tip: U256) -> Payments {
+        if self.evm.as_ref().is_some_and(|evm| !evm.defers_payments()) {
+            return Payments { reward: U256::ZERO, shares: Vec::new() };
+        }
         let part = |of: U256, parts: u16| of.saturating_mul(U256::from(parts)) / U256::from(WHOLE);
         let mut shares = Vec::with_capacity(self.tip.len() + self.base_fee.len() + 1);
         let mut reward = tip;

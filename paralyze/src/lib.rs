@@ -54,6 +54,8 @@ mod hash_instruction;
 
 mod chain_rules;
 
+mod foreign_evm;
+
 mod forced;
 
 mod precompile;
@@ -74,6 +76,7 @@ pub use batch::{Batch, Source};
 pub use chain_rules::{ChainRules, ChainRulesError, ExtraFee, Payments, Share, WHOLE};
 pub use erc20::Erc20Layout;
 pub use forced::ForcedTx;
+pub use foreign_evm::{ForeignDb, ForeignEvm, ForeignFailure, Stopped};
 pub use handler::{DeferredReward, Unsigned};
 pub use key::StateKey;
 pub use mask::{AccountMask, MaskedAccount};

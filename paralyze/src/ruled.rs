@@ -3,13 +3,16 @@
 use crate::{
     chain_rules::{ChainRules, Payments},
     forced::ForcedTx,
+    foreign_evm::{ForeignEvm, ForeignFailure, Kept},
     handler::DeferredReward,
     vm::Vm,
 };
 use alloy_primitives::U256;
 use revm::{
+    Journal,
+    context::{BlockEnv, TxEnv},
     context_interface::{
-        Block as _, ContextTr as _, Database, JournalTr as _, LocalContextTr as _, Transaction as _,
+        ContextTr as _, Database, JournalTr as _, LocalContextTr as _, Transaction as _,
         journaled_state::account::JournaledAccountTr as _,
         result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction, OutOfGasError, ResultGas},
     },
@@ -18,7 +21,8 @@ use revm::{
         pre_execution::{calculate_caller_fee, validate_account_nonce_and_code_with_components},
     },
     interpreter::InitialAndFloorGas,
-    primitives::hardfork::SpecId,
+    primitives::{hardfork::SpecId, map::Entry},
+    state::{Account, TransactionId},
 };
 
 type Ran<D> = Result<ExecutionResult, EVMError<<D as Database>::Error, InvalidTransaction>>;
@@ -32,7 +36,10 @@ type Ran<D> = Result<ExecutionResult, EVMError<<D as Database>::Error, InvalidTr
 pub fn run_unpaid<D: Database, I>(rules: Option<&ChainRules>, evm: &mut Vm<D, I>) -> Ran<D> {
     match rules {
         None => DeferredReward::run(evm),
-        Some(rules) => Ruled::new(rules, false).run(evm),
+        Some(rules) => match rules.evm() {
+            Some(foreign) => run_foreign(foreign, evm),
+            None => Ruled::new(rules, false).run(evm),
+        },
     }
 }
 
@@ -43,8 +50,69 @@ pub fn run_unpaid<D: Database, I>(rules: Option<&ChainRules>, evm: &mut Vm<D, I>
 pub fn run_paid<D: Database, I>(rules: Option<&ChainRules>, evm: &mut Vm<D, I>) -> Ran<D> {
     match rules {
         None => MainnetHandler::default().run(evm),
-        Some(rules) => Ruled::new(rules, true).run(evm),
+        Some(rules) => match rules.evm() {
+            Some(foreign) => {
+                let result = run_foreign(foreign, evm)?;
+                if foreign.defers_payments() {
+                    pay(rules, evm, result.tx_gas_used())?;
+                }
+                Ok(result)
+            }
+            None => Ruled::new(rules, true).run(evm),
+        },
     }
+}
+
+/// Runs the transaction that is set in `evm` on another EVM, and leaves its changes in the journal.
+fn run_foreign<D: Database, I>(foreign: &dyn ForeignEvm, evm: &mut Vm<D, I>) -> Ran<D> {
+    let ctx = &mut evm.ctx;
+    let mut db = Kept::new(&mut ctx.journaled_state.database);
+    let ran = foreign.run(db.lend(), &ctx.cfg, &ctx.block, &ctx.tx);
+    if let Some(error) = db.take_error() {
+        // Whatever the EVM made of it.
+        return Err(EVMError::Database(error));
+    }
+    match ran {
+        Ok((result, state)) => {
+            ctx.journaled_state.inner.state = state;
+            Ok(result)
+        }
+        Err(ForeignFailure::Invalid(reason)) => Err(EVMError::Transaction(reason)),
+        Err(ForeignFailure::Failed(reason)) => Err(EVMError::Custom(reason)),
+    }
+}
+
+/// Makes the payments of a transaction whose changes are in the journal.
+fn pay<D: Database, I>(
+    rules: &ChainRules,
+    evm: &mut Vm<D, I>,
+    gas_used: u64,
+) -> Result<(), EVMError<D::Error, InvalidTransaction>> {
+    let ctx = &mut evm.ctx;
+    let tip = tip(&ctx.tx, &ctx.block, ctx.cfg.spec, gas_used);
+    let Payments { reward, shares } = rules.split(&ctx.tx, &ctx.block, gas_used, tip);
+    let Journal { database, inner } = &mut ctx.journaled_state;
+    for (to, amount) in core::iter::once((ctx.block.beneficiary, reward)).chain(shares) {
+        let account = match inner.state.entry(to) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let info = database.basic(to).map_err(EVMError::Database)?;
+                entry.insert(info.map_or_else(|| Account::new_not_existing(TransactionId::ZERO), Account::from))
+            }
+        };
+        account.mark_touch();
+        account.info.balance = account.info.balance.checked_add(amount).unwrap_or(account.info.balance);
+    }
+    Ok(())
+}
+
+/// Tip of a transaction by mainnet's rules.
+fn tip(tx: &TxEnv, env: &BlockEnv, spec: SpecId, gas_used: u64) -> U256 {
+    let base_fee = u128::from(env.basefee);
+    let price = tx.effective_gas_price(base_fee);
+    let tip = if spec.is_enabled_in(SpecId::LONDON) { price.saturating_sub(base_fee) } else { price };
+    // revm multiplies in 128 bits.
+    U256::from(tip.wrapping_mul(u128::from(gas_used)))
 }
 
 /// Handler of a chain with rules of its own.
@@ -121,12 +189,9 @@ impl<D: Database, I> Handler for Ruled<'_, D, I> {
         let gas = result.gas();
         let used = gas.used().saturating_sub(gas.reservoir());
         let (block, tx, cfg, journal, _, _) = evm.ctx.all_mut();
-        let basefee = u128::from(block.basefee());
-        let price = tx.effective_gas_price(basefee);
-        let tip = if cfg.spec().is_enabled_in(SpecId::LONDON) { price.saturating_sub(basefee) } else { price };
-        let tip = U256::from(tip.wrapping_mul(u128::from(used)));
+        let tip = tip(tx, block, cfg.spec, used);
         let Payments { reward, shares } = self.rules.split(tx, block, used, tip);
-        for (to, amount) in core::iter::once((block.beneficiary(), reward)).chain(shares) {
+        for (to, amount) in core::iter::once((block.beneficiary, reward)).chain(shares) {
             journal.load_account_mut(to)?.incr_balance(amount);
         }
         Ok(())

@@ -129,7 +129,13 @@ impl VmConfig {
     /// Returns true if a call of `to`, which has no code, runs nothing, whatever the calldata.
     #[inline]
     pub(crate) fn runs_nothing(&self, tx: &TxEnv, to: &Address) -> bool {
-        tx.authorization_list.is_empty() && !self.may_be_precompile(to)
+        tx.authorization_list.is_empty() && !self.may_be_precompile(to) && !self.reads_freely()
+    }
+
+    /// Returns true if a foreign EVM may read any account.
+    #[inline]
+    fn reads_freely(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.reads_freely())
     }
 
     /// Returns true if a precompile may run at `address`. Ethereum's have small numbers, so every address below 2^16 counts.

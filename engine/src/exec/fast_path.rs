@@ -63,7 +63,7 @@ pub(crate) struct FastPath {
 
 impl FastPath {
     /// `None` if it is not `wanted`, or where transfers differ from mainnet's: before empty accounts were cleared, with
-    /// some rule of revm switched off, or with an extra fee of the chain.
+    /// some rule of revm switched off, with an extra fee of the chain, or on a foreign EVM.
     pub(crate) fn new(cfg: &VmConfig, wanted: bool) -> Option<Self> {
         // Settings that a chain may change and this path knows, or does not meet.
         let mut usual = CfgEnv::new_with_spec(cfg.spec);
@@ -74,7 +74,7 @@ impl FastPath {
         usual.limit_contract_initcode_size = cfg.limit_contract_initcode_size;
         usual.max_blobs_per_tx = cfg.max_blobs_per_tx;
         usual.blob_base_fee_update_fraction = cfg.blob_base_fee_update_fraction;
-        let charged_otherwise = cfg.rules().is_some_and(|rules| !rules.charges_as_mainnet());
+        let charged_otherwise = cfg.rules().is_some_and(|rules| !rules.runs_as_mainnet());
         if !wanted || charged_otherwise || cfg.cfg != usual || !cfg.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON) {
             return None;
         }

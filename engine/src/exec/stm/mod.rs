@@ -313,8 +313,9 @@ impl Block<'_, '_, '_, '_> {
     /// Parts of the state that a transaction need not see.
     fn unseen(&self, tx: &TxEnv) -> Unseen {
         let ExecContext { cfg, record, .. } = *self.ctx;
-        // Footprints contain earlier balances of contracts, and the chain's own precompiles read without notice.
-        let masks = record.is_none() && !cfg.has_precompiles();
+        // Footprints contain earlier balances of contracts; the chain's own precompiles and foreign EVMs read without notice.
+        let has_own_evm = cfg.rules().is_some_and(|rules| rules.evm().is_some());
+        let masks = record.is_none() && !cfg.has_precompiles() && !has_own_evm;
         Unseen { blind: cfg.plain_receiver(tx), but: masks.then_some(tx.caller) }
     }
 

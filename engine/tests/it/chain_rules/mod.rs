@@ -2,6 +2,7 @@
 //! handler of its own: equal on every executor, with the parallelism of a chain without.
 
 mod blocks;
+mod foreign_evm;
 mod stock;
 
 use crate::kit::{COINBASE, ETHER, builder, call, contract, env, eoa};
