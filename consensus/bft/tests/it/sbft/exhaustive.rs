@@ -11,6 +11,8 @@
 //! - Decisions are counted where their shares are sent. A replica that learns one reports its proof, which can only bring the next
 //!   view to the decided batch; so none is delivered.
 //! - View changes reach the primary of their view all at once: a replica that would join a view by them may lose patience instead.
+//! - Correct replicas that lead no view are interchangeable, but for searches with crashes: of states that differ in their names
+//!   alone, one is visited.
 
 use super::lab::{batch, certificate, signed};
 use crate::world::work;
@@ -367,12 +369,18 @@ impl Search {
         }
     }
 
+    /// True if a replica may be any other one of which this is true: a correct one that leads no view and has no batch of its own.
+    fn is_plain(&self, node: usize) -> bool {
+        let leads = (0..=self.views).any(|view| usize::from(self.config.primary(view).0) == node);
+        self.crashes == 0 && !leads && node != usize::from(self.byzantine) && self.lost.is_none()
+    }
+
     /// Hash of all that decides the future: views, reports, and everything sent.
     fn key(&self, state: &State) -> u128 {
         let hash = |salt: u64| {
-            let mut hasher = DefaultHasher::new();
-            salt.hash(&mut hasher);
-            for node in 0..self.n() {
+            let of_node = |node: usize| {
+                let mut hasher = DefaultHasher::new();
+                salt.hash(&mut hasher);
                 if let Some(replica) = &state.replicas[node] {
                     (replica.view(), replica.is_active(), replica.opened()).hash(&mut hasher);
                     (replica.accepted_vote(SLOT), replica.prepared_views(SLOT)).hash(&mut hasher);
@@ -384,8 +392,14 @@ impl Search {
                     state.crashes.hash(&mut hasher);
                 }
                 state.sent[node].hash(&mut hasher);
-                state.changes[node].hash(&mut hasher);
-            }
+                state.changes[node].iter().for_each(|change| change.body.hash(&mut hasher));
+                hasher.finish()
+            };
+            let (mut plain, named): (Vec<usize>, Vec<usize>) = (0..self.n()).partition(|node| self.is_plain(*node));
+            plain.sort_by_cached_key(|node| of_node(*node));
+            let mut hasher = DefaultHasher::new();
+            salt.hash(&mut hasher);
+            named.into_iter().chain(plain).for_each(|node| of_node(node).hash(&mut hasher));
             let openings: BTreeSet<_> =
                 state.openings.iter().map(|o| (o.body.view, Sbft::choices(&self.config, o))).collect();
             openings.hash(&mut hasher);
