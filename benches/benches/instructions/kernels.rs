@@ -12,6 +12,7 @@ use phalanx::{
 };
 use phalanx_benches::{Case, Chain, Kind, Transfers, Truth};
 use phalanx_hash_lanes::keccak256_many;
+use phalanx_recovery::{Signature, recover_batch};
 use std::hint::black_box;
 
 #[global_allocator]
@@ -114,6 +115,22 @@ fn keccak(messages: Vec<[u8; 64]>) -> Vec<B256> {
     hashes
 }
 
+/// Signatures of which about half have a key: lanes do the same work for the others. The generator's table is built.
+fn signatures() -> Vec<(B256, Signature)> {
+    let bytes = |i: u64, at: usize| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7 * at as u32) >> 32) as u8;
+    let signature = |i| core::array::from_fn(|at| if at == 64 { i as u8 & 1 } else { bytes(i, at) });
+    let signatures: Vec<_> =
+        (1..=64).map(|i| (B256::from(core::array::from_fn(|at| bytes(!i, at))), signature(i))).collect();
+    let found = recover_batch(&signatures).into_iter().filter(Result::is_ok).count();
+    assert!((16..=48).contains(&found), "{found} of {} have a key", signatures.len());
+    signatures
+}
+
+#[library_benchmark(setup = signatures)]
+fn recover(signatures: Vec<(B256, Signature)>) -> usize {
+    counted(|| recover_batch(black_box(&signatures))).len()
+}
+
 /// A chain that has run its block once, with its buffers at full size and the root of sequential revm.
 fn chain(kind: Kind) -> Chain<'static> {
     // Leaked: the process counts one kernel and ends.
@@ -193,7 +210,10 @@ fn apply((workers, mut store, prepared): (Workers, Store, Prepared)) -> (Store, 
     (store, pending)
 }
 
-library_benchmark_group!(name = hot, benchmarks = [frame, intern, graph, keccak, plan, execute, prepare, apply]);
+library_benchmark_group!(
+    name = hot,
+    benchmarks = [frame, intern, graph, keccak, recover, plan, execute, prepare, apply]
+);
 
 main!(config = config(), library_benchmark_groups = hot);
 
