@@ -1,6 +1,6 @@
 //! The rules of chains, against Ethereum's own tests, mainnet's history and alloy's constants.
 
-mod blockchain;
+pub(crate) mod blockchain;
 mod headers;
 mod mainnet;
 mod ommers;

@@ -2,5 +2,6 @@
 
 mod blobs;
 mod cached;
+mod published;
 mod rules;
 mod signed;
