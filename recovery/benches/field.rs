@@ -3,7 +3,12 @@
 //! Times the counts of [28](../../docs/explanation/0028-recovery.md), they are the share of a recovery that field arithmetic
 //! takes: `cargo bench -p phalanx-recovery --bench field`.
 #![expect(missing_docs, reason = "criterion's macros generate public functions")]
-#![allow(dead_code, unreachable_pub, unused_imports, reason = "the field as the crate has it, which exports none of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "the field as the crate has it, which exports none of it"
+)]
 
 #[path = "../src/field/mod.rs"]
 mod field;
