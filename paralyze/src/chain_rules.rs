@@ -26,9 +26,6 @@ pub struct Share {
 ///
 /// A transaction whose sender cannot pay its maximum cost and the extra fee is invalid.
 pub trait ExtraFee: core::fmt::Debug + Send + Sync {
-    /// Account that the fee goes to.
-    fn recipient(&self) -> Address;
-
     /// Returns the fee of a transaction, in wei. It must depend on the arguments alone.
     fn fee(&self, tx: &TxEnv, env: &BlockEnv) -> U256;
 }
@@ -41,7 +38,8 @@ pub trait ExtraFee: core::fmt::Debug + Send + Sync {
 pub struct ChainRules {
     tip: Vec<Share>,
     base_fee: Vec<Share>,
-    extra: Option<Arc<dyn ExtraFee>>,
+    /// Recipient of the extra fee, and its function.
+    extra: Option<(Address, Arc<dyn ExtraFee>)>,
     forced: bool,
     /// EVM instead of revm's mainnet handler.
     evm: Option<Arc<dyn ForeignEvm>>,
@@ -98,10 +96,10 @@ impl ChainRules {
         self
     }
 
-    /// Charges an extra fee. Transfers then run on the EVM, and no trace is replayed.
+    /// Charges an extra fee, paid to `to`. Transfers then run on the EVM, and no trace is replayed.
     #[must_use]
-    pub fn with_extra_fee(mut self, extra: Arc<dyn ExtraFee>) -> Self {
-        self.extra = Some(extra);
+    pub fn with_extra_fee(mut self, to: Address, extra: Arc<dyn ExtraFee>) -> Self {
+        self.extra = Some((to, extra));
         self
     }
 
@@ -174,7 +172,7 @@ impl ChainRules {
     /// Accounts that shares go to, each once, ascending.
     pub fn recipients(&self) -> Vec<Address> {
         let shares = self.tip.iter().chain(&self.base_fee).filter(|share| share.parts > 0).map(|share| share.to);
-        let mut all: Vec<_> = shares.chain(self.extra.iter().map(|extra| extra.recipient())).collect();
+        let mut all: Vec<_> = shares.chain(self.extra.iter().map(|(to, _)| *to)).collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -183,7 +181,7 @@ impl ChainRules {
     /// Returns the extra fee of a transaction, in wei.
     pub fn extra_fee(&self, tx: &TxEnv, env: &BlockEnv) -> U256 {
         match &self.extra {
-            Some(extra) if !ForcedTx::is(tx) => extra.fee(tx, env),
+            Some((_, extra)) if !ForcedTx::is(tx) => extra.fee(tx, env),
             _ => U256::ZERO,
         }
     }
@@ -205,8 +203,8 @@ impl ChainRules {
         let price = tx.effective_gas_price(u128::from(env.basefee)).min(u128::from(env.basefee));
         let base_fee = U256::from(price) * U256::from(gas_used);
         shares.extend(self.base_fee.iter().map(|Share { to, parts }| (*to, part(base_fee, *parts))));
-        if let Some(extra) = &self.extra {
-            shares.push((extra.recipient(), self.extra_fee(tx, env)));
+        if let Some((to, _)) = &self.extra {
+            shares.push((*to, self.extra_fee(tx, env)));
         }
         shares.retain(|(_, amount)| !amount.is_zero());
         Payments { reward, shares }

@@ -1,4 +1,4 @@
-//! One multiplication and one square of field elements in eight and in four lanes, the two groups of a kernel side by side.
+//! Multiplications and squares of field elements in eight and in four lanes, the two groups of a kernel side by side.
 //!
 //! Times the counts of [28](../../docs/explanation/0028-recovery.md), they are the share of a recovery that field arithmetic
 //! takes: `cargo bench -p phalanx-recovery --bench field`.

@@ -54,7 +54,7 @@ impl Sample {
     /// Verifies a message.
     ///
     /// # Errors
-    /// It does not prove the transaction.
+    /// The message does not prove the transaction.
     pub(crate) fn on_message(&mut self, now_us: u64, message: &Acknowledgement) -> Result<(), Different> {
         let Acknowledgement { tx, bytes } = message;
         let trust = Trust { chain: self.chain, epoch: 0, public_key: &self.public_key };

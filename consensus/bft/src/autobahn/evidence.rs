@@ -79,7 +79,7 @@ impl Testimony {
     }
 }
 
-/// One direction of [`Testimony::contradicts`]. The signers are equal.
+/// Contradiction of [`Testimony::contradicts`] in one direction. The signers are equal.
 fn clash(one: &Testimony, other: &Testimony) -> bool {
     match (one, other) {
         (Testimony::Car(a), Testimony::Car(b)) => {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Complaints of one signer that are verified between two repetitions, for each slot in flight.
 const MOST: u32 = 16;
 
-/// What complaints each replica has made.
+/// Complaints of each replica.
 #[derive(Clone, Debug)]
 pub(super) struct Quota {
     /// Slots up to the newest one of a signer whose complaints count.

@@ -1,6 +1,6 @@
 //! Comparison of every signed statement that comes with what this replica knows of its signer.
 //!
-//! What is compared with is kept anyway: votes of open slots, certificates, cars, checkpoints. So evidence costs no memory, and a
+//! The known statements are kept anyway: votes of open slots, certificates, cars, checkpoints. So evidence costs no memory, and a
 //! contradiction is found while one of its sides is still retained.
 
 use super::{

@@ -226,7 +226,8 @@ fn slow_greetings_keep_no_peer_out() {
     inputs.stop();
 }
 
-/// What a peer forwards is checked like a client's own, and frames of many items cost no more memory than they have bytes.
+/// Transactions that a peer forwards are checked like a client's own. Frames of many items take no more memory than they have
+/// bytes.
 #[test]
 fn forged_transactions_and_frames_of_many_items_are_refused() {
     let (inputs, address) = listening();

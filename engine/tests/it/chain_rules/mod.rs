@@ -33,13 +33,9 @@ const FEES: Fees = Fees { treasury: TREASURY, vault: VAULT, data: Some(DATA) };
 
 /// Charges each transaction for its calldata.
 #[derive(Debug)]
-struct DataFee(Address);
+struct DataFee;
 
 impl ExtraFee for DataFee {
-    fn recipient(&self) -> Address {
-        self.0
-    }
-
     fn fee(&self, tx: &TxEnv, _: &BlockEnv) -> U256 {
         data_fee(tx)
     }
@@ -49,7 +45,7 @@ fn rules(fees: Fees) -> ChainRules {
     let rules = ChainRules::new().with_tip_share(fees.treasury, 4_000).with_base_fee_share(fees.vault, 7_500);
     let rules = rules.with_forced_transactions();
     match fees.data {
-        Some(to) => rules.with_extra_fee(Arc::new(DataFee(to))),
+        Some(to) => rules.with_extra_fee(to, Arc::new(DataFee)),
         None => rules,
     }
 }
