@@ -36,7 +36,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Returns the frames in which a new access of the key conflicts with a member.
+    /// Returns the frames in which a new access of the key conflicts with a member, by [`Access::conflicts`].
     ///
     /// A read conflicts with changes of the key, a credit with observations, a write with both: the filter to test is the
     /// *other* bit of the two-bit access lattice.

@@ -138,6 +138,8 @@ impl DagBuilder {
     }
 
     /// Enters one access and returns the number of edges to `tx` that it added.
+    ///
+    /// This is where two transactions of a block conflict: [`Access::conflicts`], as a comparison with the key's newest group.
     #[inline]
     fn access(&mut self, tx: u32, key: KeyId, kind: Access, indegree: &mut Vec<u32>) -> u32 {
         let slot = self.slots[key.index()];

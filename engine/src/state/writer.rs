@@ -5,7 +5,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use phalanx_merkle::Pending;
 use std::{sync::Arc, thread::JoinHandle};
 
-/// Maximum number of queued blocks: one being written and one behind it. More would only hide a disk that is too slow.
+/// Maximum number of blocks that wait while another one is written. More would only hide a disk that is too slow.
 const QUEUE: usize = 2;
 
 /// A handle on the durability of a block.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Every write of a block overwrites one slot; the other one keeps what was last synced, so a torn slot loses nothing. The
-//! slot is written once the block is durable, and before that is told. It is synced only with a segment, a checkpoint, a
+//! slot is written once the block is durable, and before the caller is told. It is synced only with a segment, a checkpoint, a
 //! flush, and after [`UNSYNCED`] writes: a power cut may set it back, never ahead.
 
 use std::{

@@ -16,7 +16,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::str::FromStr;
 
-/// FAFO's grid (§5, Figure 4).
+/// FAFO's grid (§3.2, Figure 4).
 const ALPHAS: [f64; 5] = [0.0, 0.1, 0.5, 0.9, 0.99];
 const GAMMAS: [u64; 3] = [100, 1_000, 10_000];
 
@@ -69,7 +69,7 @@ impl Swept {
 pub enum Over {
     /// A single setting.
     Axis(Axis),
-    /// `alpha` by `gamma` (FAFO §5, Figure 4).
+    /// `alpha` by `gamma` (FAFO §3.2, Figure 4).
     Fafo4,
 }
 

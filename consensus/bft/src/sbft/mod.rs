@@ -14,6 +14,9 @@
 //! n = 3f+2c+1. A slot has c+1 collectors, one after the other; the primary is the last one, to which replicas turn where no
 //! collector answers. Both paths run at the same time and either decides; the view change respects both, see `choose.rs`.
 //!
+//! A replica signs σ only near the executed prefix (`normal.rs`, `Sbft::accept`). A collector gives the fast path a head start
+//! (`collect.rs`, `Sbft::collect_step`), whose length follows past delays ([`Sbft::fast_wait`]).
+//!
 //! Corrections to the paper: slots are dropped only below a checkpoint that τ signs, since π may have a single correct signer and
 //! a fast decision names no state. The second τ signs the prepared vote instead of the first τ. The shortened view change of
 //! section V-G.1 is left out.

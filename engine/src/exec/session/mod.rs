@@ -8,6 +8,8 @@
 //!     └── fold ◄─┘   before transactions that run one by one, free to touch anything
 //! ```
 //!
+//! The *ground* is the block's base state with the changes of serial transactions. To *fold* is to apply the cells to it.
+//!
 //! Between two waves no transaction runs, so a wave sees what one DAG of all transactions would show.
 
 mod close;
@@ -318,7 +320,11 @@ impl<'s> BlockSession<'s> {
         }
     }
 
-    /// Takes the results of a wave over, unless its rest is to be executed otherwise.
+    /// Takes the results of a wave over. Transactions that escaped or were withdrawn leave the batch in a free order; a given
+    /// order is settled.
+    ///
+    /// A given order is handed over if more than [`serial::MAX_SETTLED`] transactions are late, and more than a quarter of the
+    /// block. Where serial execution is as fast, it is settled all the same.
     fn follow(
         &mut self,
         ctx: &ExecContext<'_>,

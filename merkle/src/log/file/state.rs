@@ -1,5 +1,15 @@
 //! The state of a file log under its lock: segments, code, and the place of every record; scanned when the log is
 //! opened.
+//!
+//! # Torn or damaged
+//!
+//! A scan reads up to the first bad record. The rest is damage, and the log is refused, where a crash cannot have left it:
+//!
+//! - the promise names it as durable ([`State::scan`], [`State::check_promise`], [`State::check_code`]);
+//! - a later record or segment follows it ([`State::refuse_damage`], [`State::scan`], [`State::scan_code`]);
+//! - it has all its bytes, and only its length is damaged ([`State::refuse_damage`]).
+//!
+//! Otherwise the rest is a torn end. A scan changes nothing: a torn end is kept and cut off when the log is healed.
 
 use std::{
     collections::HashMap,
@@ -22,7 +32,7 @@ use crate::{
     types::{Error, Step},
 };
 
-/// Bytes that [`Durability::None`] buffers before it hands them to the kernel.
+/// Bytes that [`Durability::None`](crate::types::Durability::None) buffers before it hands them to the kernel.
 const BUFFER: usize = 1 << 20;
 
 /// Bits of a place that hold the offset in a segment; the other bits hold the segment's number.
@@ -104,8 +114,11 @@ impl State {
         self.segments.last().expect("a log has a segment")
     }
 
-    /// Indexes a segment between two offsets, up to the last complete record whose code is there, and truncates the last
-    /// segment there.
+    /// Indexes a segment between two offsets, up to the last complete record whose code is there, and ends the last segment
+    /// there. The file is not changed.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if what follows is damaged and not torn; [`Error::Io`].
     pub(super) fn scan(&mut self, index: usize, from: Option<u64>, end: u64) -> Result<(), Error> {
         if self.segments[index].begun {
             return Ok(());
@@ -162,7 +175,10 @@ impl State {
         Ok(())
     }
 
-    /// Refuses a bad row that a crash cannot have left.
+    /// Refuses a bad record that a crash cannot have left.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
     fn refuse_damage(&self, file: &File, path: &Path, offset: u64, end: u64) -> Result<(), Error> {
         // A power cut may tear the last record anywhere, and may leave it without its extents. A record above it was written
         // only after it was complete. Without a power cut all bytes of a file are there up to its end.

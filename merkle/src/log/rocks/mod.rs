@@ -7,7 +7,7 @@
 //! | `meta` | `params`, `tip` | params; tip |
 //! | `code` | code hash | code |
 //!
-//! Marks of `entries` only ascend and are never deleted one by one: files never overlap, so compaction moves files
+//! Keys of `entries` only ascend and are never deleted one by one: files never overlap, so compaction moves files
 //! instead of rewriting them. A tombstone or a second compression type would end that. A large block's extents come as
 //! a table of their own; those of small blocks go through the write-ahead log.
 

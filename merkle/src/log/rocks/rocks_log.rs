@@ -133,7 +133,7 @@ impl RocksLog {
         Error::Corrupt { path: self.path.clone(), what }
     }
 
-    /// Ends a write, before it is told.
+    /// Records how durable a write is, before the caller is told. [`Self::put`] has made it so.
     fn written(&self, state: &mut State, committed: bool) -> Result<(), Error> {
         match self.durability {
             // The write is in memory only.

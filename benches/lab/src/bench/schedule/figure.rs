@@ -1,4 +1,4 @@
-//! `bench schedule --figure fafo-4`: parallelism gained by reordering, by contention (FAFO §5, Figure 4).
+//! `bench schedule --figure fafo-4`: parallelism gained by reordering, by contention (FAFO §3.2, Figure 4).
 
 use super::{Load, Parallelism, frame, given, intern};
 use crate::{config::LoadConfig, machine::host, report::Output, result::SCHEMA, ui::Ui};
