@@ -24,6 +24,15 @@ use revm::{
 use std::sync::{Arc, OnceLock};
 
 /// State within a block. Every loaded value is kept, so that no second load reaches the store.
+///
+/// ```text
+/// accounts, slots     written here, or loaded and kept
+/// listed              values of the block's access list
+/// standing            cells of the block's finished transactions
+/// state               before the block
+/// ```
+///
+/// A read takes the first layer that has the key. [`Self::above`] replaces kept values by the cells' newer ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Overlay<'s> {
     state: StateRef<'s>,
@@ -310,6 +319,8 @@ impl<'s> Overlay<'s> {
         }
     }
 
+    /// Applies the changes of one account, by EIP-161 as [`AccountRules`] says. revm has marked what EIP-6780 destroys. An
+    /// emptied storage begins another incarnation, and no slot is deleted.
     fn commit_account(&mut self, address: Address, account: &Account) {
         let before = self.incarnation(&address);
         let incarnation = before + u32::from(self.rules.resets_storage(account));

@@ -1,4 +1,13 @@
 //! From a delta to a root and log records, without changing the store and without I/O.
+//!
+//! ```text
+//!                             ┌─► switch positions ─► choose moves ─┐
+//! resolve ─► link ─► encode ──┤                                     ├─► encode moves ─► twigs ─► upper levels ─► root
+//!                    entries  └─► grow the twigs that fill up ──────┘
+//! ```
+//!
+//! Entries are hashed when they are encoded, in the order of their positions. Above the twigs every changed node is hashed
+//! once, level by level (`tree/upper.rs`).
 
 use phalanx_memory::prefetch_ahead;
 use phalanx_merkle_proof::{Entry, Hash, HashFn, TWIG_LEAVES};

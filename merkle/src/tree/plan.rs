@@ -79,6 +79,8 @@ const CLEAN: u32 = u32::MAX;
 const DIRTY: u32 = u32::MAX - 1;
 
 /// Block in preparation: its positions are known, their leaves are not.
+///
+/// [`TreeView::plan`] begins it, [`Plan::compact`] appends moved entries at most once, [`Plan::finish`] takes it by value.
 pub(crate) struct Plan<'t, P> {
     view: TreeView<'t, P>,
     before: Shape,

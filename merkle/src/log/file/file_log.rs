@@ -1,5 +1,15 @@
 //! The log as append-only files of frames, the segments.
 //!
+//! ```text
+//! lock           held by the process that writes
+//! store          backend, parameters, secret       (log/identity.rs)
+//! promise        how far the log is durable        (log/promise.rs)
+//! 00000000.seg   head | extents, block | extents, block | tip | ...     and 00000001.seg, ...
+//! code.log       contract code
+//! checkpoint     image of keys and tree, and an index of the segments  (recovery/checkpoint/)
+//! *.torn         torn ends that an opening has cut off
+//! ```
+//!
 //! A block's record is written last and makes its extents count. Opening cuts off a torn tail: what follows the last
 //! complete record.
 //!
@@ -228,7 +238,7 @@ impl FileLog {
         }))
     }
 
-    /// Ends a write, before it is told.
+    /// Makes a write as durable as the store promises, before the caller is told. An fsync only with [`Durability::Block`].
     fn written(&self, state: &mut State, committed: bool) -> Result<(), Error> {
         match self.durability {
             // Nothing is promised about the buffer.
