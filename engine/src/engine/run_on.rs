@@ -33,10 +33,13 @@ impl Engine {
     pub(super) fn run_on(&self, txs: &[TxEnv], hints: &Hints<'_>) -> RunOn {
         let Self { state, paralyze, executor, .. } = self;
         // A block with a list runs on the list's values, on all threads.
-        if matches!(hints, Hints::AccessList { .. }) || *executor == Executor::BlockStm || !is_short(txs) {
+        if matches!(hints, Hints::AccessList { .. }) || !is_short(txs) {
             return RunOn::Worker;
         }
         let policy = self.resources().policy();
+        if *executor == Executor::BlockStm {
+            return if policy.has_nothing_ahead(txs) { RunOn::Caller { teaches: false } } else { RunOn::Worker };
+        }
         if policy.is_brief(txs) {
             return RunOn::Caller { teaches: false };
         }

@@ -5,6 +5,7 @@ use crate::{
     exec::{
         context::{ExecContext, ExecOptions},
         dag::DagExecutor,
+        fast_path::FastPath,
         list::ListExecutor,
         run::{Run, RunStats},
         session::BlockSession,
@@ -48,13 +49,16 @@ impl Executors {
         match executor {
             Executor::Dag if !block.is_unpredicted() => self.on_dag(ctx, block),
             Executor::Dag if ctx.policy().prefers_serial(block.order.iter().map(tx)) => {
-                self.serial(ctx, block.order, true)
+                self.serial(ctx, self.dag.fast_path(ctx), block.order, true)
+            }
+            Executor::BlockStm if ctx.policy().has_nothing_ahead(block.order.iter().map(tx)) => {
+                self.serial(ctx, self.stm.fast_path(ctx), block.order, false)
             }
             Executor::Dag | Executor::BlockStm => {
                 let stats = RunStats { fallback: executor == Executor::Dag, ..RunStats::default() };
                 observe(ctx.observer, Stage::Execute, || self.stm.execute(ctx, block.order, stats))
             }
-            Executor::Sequential => self.serial(ctx, block.order, false),
+            Executor::Sequential => self.serial(ctx, None, block.order, false),
         }
     }
 
@@ -69,9 +73,14 @@ impl Executors {
         session.take(ctx)
     }
 
-    /// Executes a block serially; `falls_back` if its predictions were useless.
-    fn serial<'s>(&self, ctx: &ExecContext<'s>, order: Vec<u32>, falls_back: bool) -> Result<Run<'s>, Error> {
-        let path = if falls_back { self.dag.fast_path(ctx) } else { None };
+    /// Executes a block serially, transfers by `path`; `falls_back` if its predictions were useless.
+    fn serial<'s>(
+        &self,
+        ctx: &ExecContext<'s>,
+        path: Option<&FastPath>,
+        order: Vec<u32>,
+        falls_back: bool,
+    ) -> Result<Run<'s>, Error> {
         let mut session = BlockSession::new(ctx.state, ctx.base.cloned(), Default::default());
         session.extend_serial(ctx, path, order)?;
         let mut run = session.take(ctx)?;

@@ -56,8 +56,8 @@ pub(crate) const fn is_short(txs: &[TxEnv]) -> bool {
 }
 
 /// True if a block is so short, and so light, that its caller executes it. O([`SHORT`]).
-fn is_brief(txs: &[TxEnv], runs_code: impl Fn(&TxEnv) -> bool) -> bool {
-    is_short(txs) && txs.iter().map(|tx| weight_unseen(tx, &runs_code)).sum::<u64>() <= BRIEF_WEIGHT
+fn is_brief<'t>(txs: impl ExactSizeIterator<Item = &'t TxEnv>, runs_code: impl Fn(&TxEnv) -> bool) -> bool {
+    txs.len() <= SHORT && txs.map(|tx| weight_unseen(tx, &runs_code)).sum::<u64>() <= BRIEF_WEIGHT
 }
 
 /// Number of workers that share a wave.
@@ -148,7 +148,17 @@ impl Policy<'_> {
 
     /// True if a whole block is so short that no worker is woken for it. Implies [`Self::prefers_serial`].
     pub(crate) fn is_brief(&self, txs: &[TxEnv]) -> bool {
-        self.schedule_seed.is_none() && !self.force_parallel && is_brief(txs, |tx| self.runs_code(tx))
+        self.schedule_seed.is_none() && !self.force_parallel && is_brief(txs.iter(), |tx| self.runs_code(tx))
+    }
+
+    /// True if Block-STM had nothing to run ahead: a block of one transaction, or one that [`Self::is_brief`].
+    pub(crate) fn has_nothing_ahead<'t>(
+        &self,
+        txs: impl IntoIterator<Item = &'t TxEnv, IntoIter: ExactSizeIterator>,
+    ) -> bool {
+        let txs = txs.into_iter();
+        let is_forced = self.schedule_seed.is_some() || self.force_parallel;
+        !is_forced && (txs.len() <= 1 || is_brief(txs, |tx| self.runs_code(tx)))
     }
 }
 
@@ -205,7 +215,7 @@ mod tests {
             let txs: Vec<_> = gas_limits.iter().map(tx).collect();
             // An odd limit is that of a transfer.
             let runs_code = |tx: &TxEnv| tx.gas_limit.is_multiple_of(2);
-            let brief = is_brief(&txs, runs_code);
+            let brief = is_brief(txs.iter(), runs_code);
             assert!(!brief || Width::of_senders(&txs, runs_code) == Width::One);
             brief
         };

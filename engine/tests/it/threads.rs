@@ -107,17 +107,24 @@ fn short_blocks_and_unknown_serial_ones_are_executed_by_the_caller() {
     // No rule predicts that call.
     let heavy: Vec<_> = transfers(20).chain([watched(20, 2_000_000)]).collect();
     for txs in [&brief, &heavy] {
-        let (_, truth) = ran(2, Executor::BlockStm, false, txs);
+        let (_, truth) = ran(2, Executor::BlockStm, true, txs);
         for executor in [Executor::Dag, Executor::Sequential] {
             assert_eq!(ran(2, executor, false, txs), (vec![here.clone()], truth), "{executor:?}");
         }
+    }
+    // Nothing can run ahead of a lone transaction, and of a brief block before a worker wakes.
+    let lone = [watched(0, 2_000_000)];
+    for txs in [&brief[..], &lone] {
+        let (_, truth) = ran(2, Executor::BlockStm, true, txs);
+        assert_eq!(ran(2, Executor::BlockStm, false, txs), (vec![here.clone()], truth));
     }
     // A predicted block may be worth other threads.
     let told = TxEnv { data: Bytes::from_static(TOLD), ..watched(20, 2_000_000) };
     let known: Vec<_> = transfers(20).chain([told]).collect();
     let long: Vec<_> = transfers(64).chain([watched(64, 60_000)]).collect();
     for (threads, executor, all_workers, txs) in [
-        (2, Executor::BlockStm, false, &brief),
+        (2, Executor::BlockStm, true, &brief),
+        (2, Executor::BlockStm, false, &heavy),
         (2, Executor::Dag, true, &brief),
         (2, Executor::Dag, true, &heavy),
         (1, Executor::Dag, true, &heavy),

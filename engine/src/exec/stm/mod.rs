@@ -77,6 +77,11 @@ impl StmExecutor {
         Self { locals, fast_path, memory: StmMemory::default(), salt }
     }
 
+    /// Executor of plain transfers, unless transactions are recorded.
+    pub(crate) fn fast_path(&self, ctx: &ExecContext<'_>) -> Option<&FastPath> {
+        ctx.permitted(&self.fast_path)
+    }
+
     /// Runs the transactions of `order` on `base`, the state before them, which holds the state after them in the end.
     pub(crate) fn execute<'s>(
         &mut self,
