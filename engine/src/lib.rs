@@ -47,10 +47,13 @@
 //! - `state`: the state after a block, on the store; `recovery`: senders; `chain`: the rules of a chain; `trie`: ordered tries.
 //! - `simulate`: calls that are not part of the chain.
 //! - `model`: the vocabulary of all of them.
+//! - `alloy_evm`: traits of that crate, behind the feature of its name.
 //! - `lab`: decisions that the laboratory models, behind the feature of that name.
 
 #[cfg(feature = "lab")]
 pub mod lab;
+#[cfg(feature = "alloy-evm")]
+pub mod alloy_evm;
 mod service;
 mod builder;
 mod engine;

@@ -17,14 +17,14 @@ use std::collections::{BTreeMap, BTreeSet};
 const EXECUTORS: [Executor; 3] = [Executor::Sequential, Executor::Dag, Executor::BlockStm];
 
 /// All recorded blocks where fixtures are required, as in CI; else some of them.
-fn some_blocks() -> Vec<phalanx_workloads::fixtures::RealBlock> {
+pub(crate) fn some_blocks() -> Vec<phalanx_workloads::fixtures::RealBlock> {
     let blocks = crate::mainnet::blocks();
     let all = std::env::var_os("PHALANX_REQUIRE_FIXTURES").is_some();
     let step = if all { 1 } else { blocks.len().div_ceil(8) };
     blocks.into_iter().step_by(step).collect()
 }
 
-fn body_of(block: &phalanx_workloads::fixtures::RealBlock) -> (Body, World) {
+pub(crate) fn body_of(block: &phalanx_workloads::fixtures::RealBlock) -> (Body, World) {
     let unknown = Header { beneficiary: block.header.beneficiary, ..Header::default() };
     recorded(&ChainSpec::mainnet(), block, vec![unknown; block.uncles])
 }

@@ -4,6 +4,8 @@
 mod transfers;
 mod mainnet;
 mod foreign;
+#[cfg(feature = "alloy-evm")]
+mod alloy_evm;
 mod adversarial;
 mod hostile;
 mod bounds;

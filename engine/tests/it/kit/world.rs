@@ -63,6 +63,12 @@ pub(crate) struct Asked<'w> {
     pub(crate) fails: Box<dyn Fn(ForeignItem) -> Fails + Sync + 'w>,
 }
 
+impl fmt::Debug for Asked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asked").finish_non_exhaustive()
+    }
+}
+
 /// Answer of [`Asked`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fails {
