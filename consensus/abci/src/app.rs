@@ -1,0 +1,283 @@
+//! The application: one call of CometBFT after the other.
+
+use crate::{
+    answers,
+    core::Done,
+    driver::{Driver, Missed},
+    error::{CallError, Halt},
+    header::{self, Header},
+    host::Host,
+    proto::{
+        self, Request, RequestFinalizeBlock, RequestInitChain, RequestPrepareProposal, RequestProcessProposal,
+        RequestVerifyVoteExtension, Response, request::Value as Asked, response::Value as Answer,
+    },
+};
+use alloy_primitives::{Address, B256, Bytes};
+use parking_lot::Mutex;
+use phalanx_engine_api::{Budget, BuildRequest, Candidate, ExecId, Failure, Payload, TxPolicy};
+use prost::bytes;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// Vote for a block in CometBFT's commits; others are absent, or for no block.
+const COMMIT_FLAG: i32 = tendermint_proto::v0_38::types::BlockIdFlag::Commit as i32;
+
+/// Application that answers CometBFT's calls. Clones share one state.
+#[derive(Debug)]
+pub struct App<H: Host>(Arc<Inner<H>>);
+
+impl<H: Host> Clone for App<H> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[derive(Debug)]
+struct Inner<H> {
+    host: H,
+    driver: Mutex<Driver>,
+    chain: u64,
+    stopping: AtomicBool,
+    halted: Mutex<Option<String>>,
+}
+
+impl<H: Host> App<H> {
+    /// Creates an application on the newest committed block of the host's engine, whose events it takes from now on.
+    pub fn new(host: H) -> Self {
+        let driver = Mutex::new(Driver::new(host.engine()));
+        let chain = host.engine().status().chain;
+        let (stopping, halted) = (AtomicBool::new(false), Mutex::default());
+        Self(Arc::new(Inner { host, driver, chain, stopping, halted }))
+    }
+
+    /// Answers a call. An error is an exception for CometBFT, except [`CallError::Halted`] and [`CallError::Stopping`]:
+    /// then there is no answer at all, since CometBFT could save it.
+    ///
+    /// Calls about blocks wait for each other, and Info for them: what it says is true when it is said. Transactions and
+    /// queries wait for nothing.
+    ///
+    /// # Errors
+    /// [`CallError`]: nothing has changed.
+    pub fn call(&self, request: Request) -> Result<Response, CallError> {
+        if let Some(why) = self.0.halted.lock().clone() {
+            return Err(CallError::Halted(why));
+        }
+        let asked = request.value.ok_or(CallError::Unknown)?;
+        let answer = self.0.answer(asked).map_err(|missed| match missed {
+            Missed::Call(error) => error,
+            Missed::Halt(halt) => self.0.halt(&halt),
+        })?;
+        Ok(Response { value: Some(answer) })
+    }
+
+    /// Ends the calls that wait.
+    pub fn stop(&self) {
+        self.0.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// True once the application answers nothing any more.
+    pub fn is_halted(&self) -> bool {
+        self.0.halted.lock().is_some()
+    }
+}
+
+impl<H: Host> Inner<H> {
+    fn halt(&self, halt: &Halt) -> CallError {
+        let why = halt.to_string();
+        tracing::error!(why, "consensus has halted");
+        *self.halted.lock() = Some(why.clone());
+        self.host.halted(halt);
+        CallError::Halted(why)
+    }
+
+    fn answer(&self, asked: Asked) -> Result<Answer, Missed> {
+        Ok(match asked {
+            Asked::Echo(echo) => Answer::Echo(proto::ResponseEcho { message: echo.message }),
+            Asked::Flush(_) => Answer::Flush(proto::ResponseFlush {}),
+            Asked::Info(_) => Answer::Info(self.info()),
+            Asked::CheckTx(check) => Answer::CheckTx(self.check(check.tx, check.r#type)),
+            Asked::Query(query) => Answer::Query(self.query(query)),
+            Asked::InitChain(begin) => Answer::InitChain(self.begin(&begin)?),
+            Asked::PrepareProposal(prepare) => Answer::PrepareProposal(self.prepare(&prepare)?),
+            Asked::ProcessProposal(process) => Answer::ProcessProposal(self.process(process)?),
+            Asked::ExtendVote(extend) => Answer::ExtendVote(self.extend(&extend.hash)?),
+            Asked::VerifyVoteExtension(vote) => Answer::VerifyVoteExtension(self.verify(&vote)?),
+            Asked::FinalizeBlock(block) => Answer::FinalizeBlock(self.finalize(block)?),
+            Asked::Commit(_) => Answer::Commit(self.commit()?),
+            // There are none: a new validator executes the chain from its first block.
+            Asked::ListSnapshots(_) => Answer::ListSnapshots(proto::ResponseListSnapshots::default()),
+            Asked::OfferSnapshot(_) => {
+                let result = proto::response_offer_snapshot::Result::RejectFormat.into();
+                Answer::OfferSnapshot(proto::ResponseOfferSnapshot { result })
+            }
+            Asked::LoadSnapshotChunk(_) => Answer::LoadSnapshotChunk(proto::ResponseLoadSnapshotChunk::default()),
+            Asked::ApplySnapshotChunk(_) => {
+                let result = proto::response_apply_snapshot_chunk::Result::RejectSnapshot.into();
+                Answer::ApplySnapshotChunk(proto::ResponseApplySnapshotChunk { result, ..Default::default() })
+            }
+        })
+    }
+
+    fn info(&self) -> proto::ResponseInfo {
+        // The last calls of a CometBFT that has died may still be under way.
+        let _driver = self.driver.lock();
+        let committed = self.host.engine().status().committed;
+        answers::info(committed.height, &committed.state_root)
+    }
+
+    fn check(&self, tx: bytes::Bytes, kind: i32) -> proto::ResponseCheckTx {
+        let tx = Bytes(tx);
+        let checked = if kind == proto::CheckTxType::Recheck as i32 {
+            self.host.is_waiting(&tx).then_some(()).ok_or_else(|| "the transaction has left the pool".to_owned())
+        } else {
+            self.host.admit(&tx)
+        };
+        answers::check(checked)
+    }
+
+    fn query(&self, query: proto::RequestQuery) -> proto::ResponseQuery {
+        let (key, height) = (query.data.clone(), u64::try_from(query.height).unwrap_or_default());
+        answers::query(key, self.host.read(&query.path, &Bytes(query.data), height, query.prove))
+    }
+
+    fn begin(&self, begin: &RequestInitChain) -> Result<proto::ResponseInitChain, Missed> {
+        const CALL: &str = "InitChain";
+        if header::chain_number(&begin.chain_id) != Some(self.chain) {
+            return Err(CallError::Chain { says: begin.chain_id.clone(), ours: self.chain }.into());
+        }
+        // 0 stands for 1 in requests of older versions.
+        if !(0..=1).contains(&begin.initial_height) {
+            return Err(CallError::FirstHeight { says: begin.initial_height }.into());
+        }
+        let mut driver = self.driver.lock();
+        let committed = self.host.engine().status().committed;
+        if committed.height == 0 {
+            // The first block has this time: if it is too early, every proposal would be rejected.
+            let first = Header::check(CALL, (1, committed.exec), begin.time, Address::ZERO.as_slice())?;
+            self.host.env(&first).map_err(CallError::Environment)?;
+        }
+        driver.core.begin()?;
+        Ok(answers::begun(&committed.state_root))
+    }
+
+    fn prepare(&self, prepare: &RequestPrepareProposal) -> Result<proto::ResponsePrepareProposal, Missed> {
+        const CALL: &str = "PrepareProposal";
+        let driver = &mut *self.driver.lock();
+        driver.settle(self.host.engine(), Vec::new())?;
+        let next = driver.core.next(CALL, prepare.height)?;
+        let votes = prepare.local_last_commit.iter().flat_map(|commit| &commit.votes).map(|vote| {
+            let power = vote.validator.as_ref().map_or(0, |validator| validator.power);
+            let digest = B256::try_from(&vote.vote_extension[..]).ok().filter(|_| vote.block_id_flag == COMMIT_FLAG);
+            (u64::try_from(power).unwrap_or_default(), digest)
+        });
+        let outs = driver.core.last_commit(votes);
+        driver.settle(self.host.engine(), outs)?;
+        let header = Header::check(CALL, next, prepare.time, &prepare.proposer_address)?;
+        let env = self.host.env(&header).map_err(CallError::Environment)?;
+        let room = u64::try_from(prepare.max_tx_bytes).unwrap_or_default();
+        let budget = Budget { bytes: answers::payload(room), ..Budget::UNLIMITED };
+        let request = BuildRequest { parent: next.1, env, budget, forced: Vec::new(), attributes: Bytes::new() };
+        let txs = match self.host.build(request) {
+            Ok(built) => answers::fitting(built.candidate.payload().txs(), room),
+            Err(why @ Failure::Fatal(_)) => return Err(Missed::Halt(Halt::Engine { height: next.0, why })),
+            Err(why) => {
+                // An empty block is better than none.
+                tracing::warn!(%why, height = next.0, "no block is built: an empty one is proposed");
+                Vec::new()
+            }
+        };
+        Ok(proto::ResponsePrepareProposal { txs })
+    }
+
+    fn process(&self, process: RequestProcessProposal) -> Result<proto::ResponseProcessProposal, Missed> {
+        use proto::response_process_proposal::ProposalStatus;
+        const CALL: &str = "ProcessProposal";
+        let driver = &mut *self.driver.lock();
+        driver.settle(self.host.engine(), Vec::new())?;
+        let next = driver.core.next(CALL, process.height)?;
+        let hash = header::hash(CALL, &process.hash)?;
+        let candidate = Header::check(CALL, next, process.time, &process.proposer_address)
+            .and_then(|header| self.candidate(next.1, &header, process.txs));
+        let status = match candidate {
+            Ok(candidate) => {
+                let outs = driver.core.process(hash, candidate)?;
+                driver.settle(self.host.engine(), outs)?;
+                ProposalStatus::Accept
+            }
+            Err(error) => {
+                // Every validator rejects it: the check is a function of the proposal and the committed block.
+                tracing::warn!(%error, height = next.0, "a proposal is rejected");
+                ProposalStatus::Reject
+            }
+        };
+        Ok(proto::ResponseProcessProposal { status: status.into() })
+    }
+
+    fn extend(&self, hash: &[u8]) -> Result<proto::ResponseExtendVote, Missed> {
+        let hash = header::hash("ExtendVote", hash)?;
+        let driver = &mut *self.driver.lock();
+        driver.settle(self.host.engine(), Vec::new())?;
+        // A block that is still executed is voted for without a digest: consensus does not wait for execution here.
+        let vote_extension = driver.core.digest(&hash).as_ref().map(answers::shared).unwrap_or_default();
+        Ok(proto::ResponseExtendVote { vote_extension })
+    }
+
+    fn verify(&self, vote: &RequestVerifyVoteExtension) -> Result<proto::ResponseVerifyVoteExtension, Missed> {
+        use proto::response_verify_vote_extension::VerifyStatus;
+        const CALL: &str = "VerifyVoteExtension";
+        let hash = header::hash(CALL, &vote.hash)?;
+        let field = "validator_address";
+        let voter =
+            Address::try_from(&vote.validator_address[..]).map_err(|_| CallError::Malformed { call: CALL, field })?;
+        let status = match B256::try_from(&vote.vote_extension[..]) {
+            Ok(digest) => {
+                self.driver.lock().core.vote(vote.height, hash, voter, digest);
+                VerifyStatus::Accept
+            }
+            Err(_) if vote.vote_extension.is_empty() => VerifyStatus::Accept,
+            Err(_) => VerifyStatus::Reject,
+        };
+        Ok(proto::ResponseVerifyVoteExtension { status: status.into() })
+    }
+
+    fn finalize(&self, block: RequestFinalizeBlock) -> Result<proto::ResponseFinalizeBlock, Missed> {
+        const CALL: &str = "FinalizeBlock";
+        let driver = &mut *self.driver.lock();
+        driver.settle(self.host.engine(), Vec::new())?;
+        let next = driver.core.next(CALL, block.height)?;
+        let hash = header::hash(CALL, &block.hash)?;
+        let header = Header::check(CALL, next, block.time, &block.proposer_address)?;
+        let candidate = self.candidate(next.1, &header, block.txs)?;
+        let powers = block.decided_last_commit.iter().flat_map(|commit| &commit.votes).filter_map(|vote| {
+            let validator = vote.validator.as_ref()?;
+            Some((Address::try_from(&validator.address[..]).ok()?, u64::try_from(validator.power).ok()?))
+        });
+        let outs = driver.core.finalize(hash, candidate, powers.collect())?;
+        match driver.wait(self.host.engine(), outs, &self.stopping)? {
+            Done::Finalized(outcome) => Ok(answers::finalized(&outcome)),
+            Done::Committed(_) => unreachable!("the core ends FinalizeBlock by its outcome"),
+        }
+    }
+
+    fn commit(&self) -> Result<proto::ResponseCommit, Missed> {
+        let driver = &mut *self.driver.lock();
+        driver.settle(self.host.engine(), Vec::new())?;
+        let outs = driver.core.commit()?;
+        match driver.wait(self.host.engine(), outs, &self.stopping)? {
+            Done::Committed(height) => {
+                let lowest = self.host.committed(height);
+                let lowest = lowest.map_err(|why| Missed::Halt(Halt::Host { height, why }))?;
+                Ok(proto::ResponseCommit { retain_height: lowest.try_into().unwrap_or_default() })
+            }
+            Done::Finalized(_) => unreachable!("the core ends Commit by its height"),
+        }
+    }
+
+    fn candidate(&self, parent: ExecId, header: &Header, txs: Vec<bytes::Bytes>) -> Result<Candidate, CallError> {
+        let env = self.host.env(header).map_err(CallError::Environment)?;
+        let payload = Payload::new(txs.into_iter().map(Bytes).collect());
+        Ok(Candidate::new(self.chain, parent, env, TxPolicy::SkipInvalid, payload.into()))
+    }
+}

@@ -1,0 +1,205 @@
+//! Threads and sockets: a thread per connection, which reads a request, has it answered, and writes the answer.
+
+use crate::{
+    app::App,
+    error::CallError,
+    frame,
+    host::Host,
+    proto::{self, Request, Response, response::Value},
+};
+use parking_lot::Mutex;
+use std::{
+    collections::HashMap,
+    io::{self, BufReader, BufWriter, ErrorKind, Write as _},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+/// Maximum number of connections. CometBFT has four, and those of a CometBFT that was killed may not have ended yet.
+const CONNECTIONS: usize = 16;
+
+/// Interval at which new connections are looked for.
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// A running server. [`Self::stop`] ends it; dropping it does the same.
+#[derive(Debug)]
+pub struct Server<H: Host> {
+    address: SocketAddr,
+    shared: Arc<Shared<H>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared<H: Host> {
+    app: App<H>,
+    stopping: AtomicBool,
+    open: Mutex<HashMap<u64, TcpStream>>,
+}
+
+impl<H: Host> Server<H> {
+    /// Listens on an address; port 0 takes a free one. The protocol has no passwords: the address should be a loopback one.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn start(address: SocketAddr, app: App<H>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        listener.set_nonblocking(true)?;
+        let shared = Arc::new(Shared { app, stopping: AtomicBool::new(false), open: Mutex::default() });
+        let accepting = Arc::clone(&shared);
+        let thread =
+            std::thread::Builder::new().name("phalanx-abci".into()).spawn(move || accept(&listener, &accepting))?;
+        Ok(Self { address, shared, thread: Some(thread) })
+    }
+
+    /// Address that the server listens on.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends all connections, and the calls that wait in them.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        self.shared.app.stop();
+        if let Some(thread) = self.thread.take() {
+            // Its panic was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<H: Host> Drop for Server<H> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn accept<H: Host>(listener: &TcpListener, shared: &Arc<Shared<H>>) {
+    let (mut threads, mut number) = (Vec::<JoinHandle<()>>::new(), 0);
+    while !shared.stopping.load(Ordering::Relaxed) {
+        match listener.accept() {
+            Ok((stream, peer)) => {
+                threads.retain(|thread| !thread.is_finished());
+                number += 1;
+                match open(stream, number, shared) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => tracing::warn!(%error, %peer, "a connection is refused"),
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(INTERVAL),
+            Err(error) => {
+                tracing::warn!(%error, "a connection is not accepted");
+                std::thread::sleep(INTERVAL);
+            }
+        }
+    }
+    for (_, stream) in shared.open.lock().drain() {
+        // It has ended already, or ends now.
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+    for thread in threads {
+        let _ = thread.join();
+    }
+}
+
+fn open<H: Host>(stream: TcpStream, number: u64, shared: &Arc<Shared<H>>) -> io::Result<JoinHandle<()>> {
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    let mut open = shared.open.lock();
+    if open.len() >= CONNECTIONS {
+        return Err(io::Error::other(format!("{CONNECTIONS} connections are open")));
+    }
+    open.insert(number, stream.try_clone()?);
+    drop(open);
+    let served = Arc::clone(shared);
+    let spawned = std::thread::Builder::new().name(format!("phalanx-abci-{number}")).spawn(move || {
+        match serve(&stream, &served.app) {
+            Ok(()) => tracing::debug!(number, "a connection has ended"),
+            Err(error) => tracing::warn!(%error, number, "a connection has failed"),
+        }
+        let _ = stream.shutdown(Shutdown::Both);
+        served.open.lock().remove(&number);
+    });
+    if spawned.is_err() {
+        shared.open.lock().remove(&number);
+    }
+    spawned
+}
+
+/// Answers requests until the stream ends, or a call has no answer.
+fn serve<H: Host>(stream: &TcpStream, app: &App<H>) -> io::Result<()> {
+    let (mut reader, mut writer) = (BufReader::new(stream), BufWriter::new(stream));
+    while let Some(request) = frame::read::<Request>(&mut reader)? {
+        let is_flush = matches!(request.value, Some(proto::request::Value::Flush(_)));
+        if !is_harmless(&request) && is_gone(stream, &reader) {
+            tracing::warn!("a call about a block is left out: the connection has ended since");
+            return Ok(());
+        }
+        match app.call(request) {
+            Ok(answer) => frame::write(&mut writer, &answer)?,
+            Err(error @ (CallError::Halted(_) | CallError::Stopping)) => {
+                // No answer: a wrong one could be saved.
+                writer.flush()?;
+                return Err(io::Error::other(error));
+            }
+            Err(error) => {
+                tracing::error!(%error, "a call is refused");
+                let exception = proto::ResponseException { error: error.to_string() };
+                frame::write(&mut writer, &Response { value: Some(Value::Exception(exception)) })?;
+                return writer.flush();
+            }
+        }
+        if is_flush || reader.buffer().is_empty() {
+            writer.flush()?;
+        }
+    }
+    Ok(())
+}
+
+/// True for calls that change nothing but the pool.
+const fn is_harmless(request: &Request) -> bool {
+    use proto::request::Value as Asked;
+    matches!(request.value, Some(Asked::Echo(_) | Asked::Flush(_) | Asked::CheckTx(_) | Asked::Query(_)))
+}
+
+/// True if the other side has ended the connection: a CometBFT that was killed. Its last call must not run beside the
+/// handshake of the next one, which has asked for the height already.
+fn is_gone(stream: &TcpStream, reader: &BufReader<&TcpStream>) -> bool {
+    if !reader.buffer().is_empty() || stream.set_nonblocking(true).is_err() {
+        return false;
+    }
+    let peeked = stream.peek(&mut [0]);
+    let is_open = stream.set_nonblocking(false).is_ok();
+    !is_open || !matches!(peeked, Ok(1..)) && !matches!(&peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_other_side_is_seen_before_a_call() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let caller = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        let (stream, _) = listener.accept().expect("a connection");
+        let reader = BufReader::new(&stream);
+        assert!(!is_gone(&stream, &reader));
+        (&caller).write_all(&[1, 2]).expect("sent");
+        assert!(!is_gone(&stream, &reader), "a caller that sends ahead");
+        let mut reader = reader;
+        io::Read::read_exact(&mut reader, &mut [0; 2]).expect("two bytes");
+        drop(caller);
+        // The end has arrived when a read sees it.
+        assert_eq!(stream.peek(&mut [0]).expect("the end"), 0);
+        assert!(is_gone(&stream, &reader));
+    }
+}

@@ -1,0 +1,131 @@
+//! The server: the script over TCP, frames that lie, too many connections, and a stop in the middle of a call.
+
+use crate::kit::{Disk, JUNK, NAME, START_MS, open, tx};
+use phalanx_abci::{
+    Server,
+    conformance::{Block, Broken, Comet, Link as _, Proposal, TcpLink, asked},
+    frame,
+    proto::{self, request::Value as Asked, response::Value as Answer},
+};
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+fn echo(link: &mut TcpLink) -> Result<(), Broken> {
+    let answer = link.call(asked(Asked::Echo(proto::RequestEcho { message: "here".into() })))?;
+    assert!(matches!(answer.value, Some(Answer::Echo(echo)) if echo.message == "here"));
+    Ok(())
+}
+
+#[test]
+fn a_chain_goes_over_four_connections_and_over_a_new_server() {
+    let (mut comet, disk) = (Comet::new(NAME, START_MS), Disk::new());
+    for start in 1..=3 {
+        let (app, _) = open(&disk);
+        let server = Server::start(LOOPBACK, app).expect("a free port");
+        let mut links: Vec<_> = (0..4).map(|_| TcpLink::connect(server.address()).expect("a connection")).collect();
+        links.iter_mut().for_each(|link| echo(link).expect("an answer"));
+        let check =
+            |tx: &[u8], kind| asked(Asked::CheckTx(proto::RequestCheckTx { tx: tx.to_vec().into(), r#type: kind }));
+        let code = |link: &mut TcpLink, tx: &[u8], kind| match link.call(check(tx, kind)).expect("an answer").value {
+            Some(Answer::CheckTx(checked)) => checked.code,
+            other => panic!("{other:?}"),
+        };
+        let recheck = proto::CheckTxType::Recheck as i32;
+        assert_eq!(code(&mut links[2], &tx(start), recheck), 1, "not there yet");
+        assert_eq!(code(&mut links[2], &tx(start), 0), 0);
+        assert_eq!(code(&mut links[2], &tx(start), 0), 0, "a known one is admitted");
+        assert_eq!(code(&mut links[2], &tx(start), recheck), 0);
+        assert_eq!(code(&mut links[2], JUNK, 0), 1);
+        comet.handshake(&mut links[3]).expect("sound");
+        comet.height(&mut links[3], &[Proposal::Own]).expect("sound");
+        assert_eq!(comet.blocks().last().expect("a block").txs, [tx(start)]);
+        assert_eq!((comet.blocks().len() as u64, disk.roots().len() as u64), (start, start + 1));
+        server.stop();
+        assert!(matches!(echo(&mut links[0]), Err(Broken::Lost(_))));
+    }
+}
+
+#[test]
+fn requests_may_be_sent_ahead_of_their_answers() {
+    let (app, _) = open(&Disk::new());
+    let server = Server::start(LOOPBACK, app).expect("a free port");
+    let mut stream = TcpStream::connect(server.address()).expect("a connection");
+    let mut requests = Vec::new();
+    for number in 0..2_000 {
+        let check = proto::RequestCheckTx { tx: tx(number).0, ..Default::default() };
+        frame::write(&mut requests, &asked(Asked::CheckTx(check))).expect("written");
+    }
+    frame::write(&mut requests, &asked(Asked::Flush(proto::RequestFlush {}))).expect("written");
+    stream.write_all(&requests).expect("sent");
+    let mut reader = std::io::BufReader::new(stream);
+    for number in 0..2_000 {
+        let answer: proto::Response = frame::read(&mut reader).expect("sound").expect("an answer");
+        assert!(matches!(answer.value, Some(Answer::CheckTx(checked)) if checked.code == 0), "{number}");
+    }
+    let last: proto::Response = frame::read(&mut reader).expect("sound").expect("an answer");
+    assert!(matches!(last.value, Some(Answer::Flush(_))));
+}
+
+#[test]
+fn frames_that_lie_end_their_connection_alone() {
+    let (app, _) = open(&Disk::new());
+    let server = Server::start(LOOPBACK, app).expect("a free port");
+    let mut sound = TcpLink::connect(server.address()).expect("a connection");
+    let junk: [&[u8]; 5] = [
+        // A message of 2^63 bytes, a length without end, bytes that are no message, a field that is cut, HTTP.
+        &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+        &[0xff; 32],
+        &[3, 0xff, 0xff, 0xff],
+        &[2, 0x0a, 0x7f],
+        b"GET / HTTP/1.1\r\n\r\n",
+    ];
+    for bytes in junk {
+        let mut stream = TcpStream::connect(server.address()).expect("a connection");
+        stream.write_all(bytes).expect("sent");
+        stream.shutdown(std::net::Shutdown::Write).expect("open");
+        let mut answer = Vec::new();
+        // A server that closes with unread bytes resets the connection.
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty(), "{bytes:?}: {answer:?}");
+        echo(&mut sound).expect("the others live");
+    }
+    // A request of a later version is answered, by an exception.
+    let mut stream = TcpLink::connect(server.address()).expect("a connection");
+    let unknown = proto::Request { value: None };
+    assert!(matches!(stream.call(unknown), Err(Broken::Refused(why)) if why.contains("unknown kind")));
+}
+
+#[test]
+fn connections_are_bounded_and_come_back() {
+    let (app, _) = open(&Disk::new());
+    let server = Server::start(LOOPBACK, app).expect("a free port");
+    let mut links: Vec<_> = (0..16).map(|_| TcpLink::connect(server.address()).expect("a connection")).collect();
+    links.iter_mut().for_each(|link| echo(link).expect("an answer"));
+    let mut one_more = TcpLink::connect(server.address()).expect("the system's queue");
+    assert!(matches!(echo(&mut one_more), Err(Broken::Lost(_))));
+    drop(links);
+    // The server sees the ends in its own time.
+    let mut tries = 0;
+    while TcpLink::connect(server.address()).is_ok_and(|mut link| echo(&mut link).is_err()) {
+        tries += 1;
+        assert!(tries < 3_000, "no connection is free again");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_stop_in_the_middle_of_a_call_answers_nothing() {
+    let (app, host) = open(&Disk::new());
+    Comet::new(NAME, START_MS).handshake(&mut app.clone()).expect("sound");
+    let server = Server::start(LOOPBACK, app).expect("a free port");
+    host.model().hold(true);
+    let mut link = TcpLink::connect(server.address()).expect("a connection");
+    let waiting = std::thread::spawn(move || link.call(Block::new(1, 0, START_MS, vec![tx(1)]).finalize()));
+    server.stop();
+    assert!(matches!(waiting.join().expect("no panic"), Err(Broken::Lost(_))));
+}
