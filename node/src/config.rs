@@ -1,5 +1,6 @@
 //! Settings of a node. Nothing here reads flags, files or the environment: the command does.
 
+use crate::error::NodeError;
 use phalanx::alloy::{genesis::Genesis, primitives::Address};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -46,6 +47,22 @@ pub enum Production {
     Every(Duration),
     /// Never: the node serves what it has.
     Off,
+}
+
+/// Settings of a chain that CometBFT orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CometConfig {
+    /// Address that the node listens on for CometBFT (`proxy_app`). Port 0 takes a free one.
+    pub abci: SocketAddr,
+    /// Address of CometBFT's own RPC, which gets the transactions that JSON-RPC admits.
+    pub rpc: SocketAddr,
+}
+
+impl Default for CometConfig {
+    /// CometBFT's own defaults, on the loopback address.
+    fn default() -> Self {
+        Self { abci: SocketAddr::from(([127, 0, 0, 1], 26658)), rpc: SocketAddr::from(([127, 0, 0, 1], 26657)) }
+    }
 }
 
 /// Settings of the JSON-RPC server.
@@ -128,6 +145,9 @@ pub struct NodeConfig {
     pub threads: Option<usize>,
     /// When blocks are made.
     pub production: Production,
+    /// CometBFT, if it orders the blocks. Then gas limit and beneficiary are not the node's to choose: the genesis has the
+    /// one, and the proposer of a block is the other.
+    pub comet: Option<CometConfig>,
     /// Gas limit of made blocks; `None` for the genesis's.
     pub gas_limit: Option<u64>,
     /// Account that gets the fees of made blocks.
@@ -152,11 +172,23 @@ impl NodeConfig {
             segment_bytes: 256 << 20,
             threads: None,
             production: Production::Off,
+            comet: None,
             gas_limit: None,
             beneficiary: Address::ZERO,
             min_tip: 0,
             rpc: RpcConfig::default(),
             metrics: None,
         }
+    }
+
+    /// Checks that the settings go together.
+    pub(crate) fn check(&self) -> Result<(), NodeError> {
+        let is_own = self.production != Production::Off || self.gas_limit.is_some() || !self.beneficiary.is_zero();
+        if self.comet.is_some() && is_own {
+            let why = "CometBFT orders the blocks: their times are its own, their gas limit is the genesis's, and their \
+                       proposers get the fees";
+            return Err(NodeError::Setting(why.into()));
+        }
+        Ok(())
     }
 }

@@ -41,6 +41,9 @@ pub enum NodeError {
     /// The engine has ended for good.
     #[error("block production has stopped: {0}")]
     Stopped(Failure),
+    /// Consensus has halted; a report is in the node's folder.
+    #[error("consensus has halted: {0}")]
+    Halted(phalanx_abci::Halt),
     /// Setting that cannot be followed.
     #[error("{0}")]
     Setting(String),

@@ -13,7 +13,11 @@
 //! Rooms, from the top of the house to its bottom; a room imports only rooms below it:
 //!
 //! - `node`: start, stop, and what fails meanwhile.
+//! - `source`: the source of blocks of a running node, a producer or CometBFT.
 //! - `rpc`: the methods, their arguments and errors, and the server.
+//! - `exit`: way of an admitted transaction out of the pool: to the producer, or to CometBFT.
+//! - `relay`: transactions for the pools of other validators.
+//! - `validator`: blocks of a chain that CometBFT orders.
 //! - `producer`: blocks of a chain with one producer.
 //! - `chain`: one view of committed blocks and their states, and the sink that feeds the store.
 //! - `metrics`: counters, in the text format of Prometheus.
@@ -21,7 +25,11 @@
 //! - `store`: blocks, receipts, and the index over them.
 
 mod node;
+mod source;
 mod rpc;
+mod exit;
+mod relay;
+mod validator;
 mod producer;
 mod chain;
 mod metrics;
@@ -30,7 +38,8 @@ mod config;
 mod error;
 pub mod store;
 
-pub use config::{DEV_CHAIN, Durability, NodeConfig, Production, RpcConfig, StorePlace};
+pub use config::{CometConfig, DEV_CHAIN, Durability, NodeConfig, Production, RpcConfig, StorePlace};
 pub use error::NodeError;
 pub use genesis::{DevAccount, dev_accounts, dev_genesis};
 pub use node::Node;
+pub use phalanx_abci as abci;

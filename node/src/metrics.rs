@@ -39,7 +39,7 @@ pub(crate) struct Metrics {
     registry: Mutex<Registry>,
     height: Gauge,
     txs: Counter,
-    block_seconds: Histogram,
+    pub(crate) block_seconds: Histogram,
     pub(crate) missed_blocks: Counter,
     stages: Family<OfStage, Seconds>,
     requests: Family<Method, Counter>,
@@ -125,10 +125,9 @@ impl Metrics {
     }
 
     /// Counts a block that has become visible.
-    pub(crate) fn block(&self, height: u64, txs: u64, took: Duration) {
+    pub(crate) fn block(&self, height: u64, txs: u64) {
         self.height.set(i64::try_from(height).unwrap_or(i64::MAX));
         self.txs.inc_by(txs);
-        self.block_seconds.observe(took.as_secs_f64());
     }
 
     /// Sets the height of the newest visible block.

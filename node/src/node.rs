@@ -2,22 +2,18 @@
 
 use crate::{
     chain::{Chain, Opened},
-    config::{NodeConfig, Production},
+    config::NodeConfig,
     error::NodeError,
     metrics::{Metrics, Stages},
-    producer::{Bell, Producer},
     rpc::{Api, Pages, Server, serve_pages},
+    source::{Ready, Source},
     store::{Cut, Sizes},
 };
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 use std::{
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::JoinHandle,
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
@@ -35,9 +31,7 @@ pub struct Node {
     runtime: Option<Runtime>,
     server: Option<Server>,
     stopping: watch::Sender<bool>,
-    /// Dropped to end the producer.
-    stop: Option<Sender<()>>,
-    producer: Option<JoinHandle<()>>,
+    source: Option<Source>,
     ended: Mutex<Receiver<NodeError>>,
     cuts: Vec<Cut>,
     address: SocketAddr,
@@ -50,19 +44,12 @@ impl Node {
     /// # Errors
     /// [`NodeError`]: nothing is left running.
     pub fn start(config: &NodeConfig) -> Result<Self, NodeError> {
+        config.check()?;
         let metrics = Arc::new(Metrics::new());
         let Opened { chain, cuts } = Chain::open(config, Arc::new(Stages::new(Arc::clone(&metrics))))?;
         let chain = Arc::new(chain);
         metrics.at(chain.height());
-        let (stop, stopped) = bounded(0);
-        let (producer, bell) = Producer::new(
-            Arc::clone(&chain),
-            Arc::clone(&metrics),
-            config.production,
-            config.gas_limit,
-            config.beneficiary,
-            stopped,
-        );
+        let healthy = Arc::new(AtomicBool::new(true));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(READERS + config.rpc.max_calls)
@@ -70,7 +57,6 @@ impl Node {
             .enable_all()
             .build()
             .map_err(NodeError::Threads)?;
-        let healthy = Arc::new(AtomicBool::new(true));
         let (stopping, stops) = watch::channel(false);
         let pages = config.metrics.map(|address| {
             let pages =
@@ -78,21 +64,17 @@ impl Node {
             runtime.block_on(start_pages(address, Arc::new(pages), stops))
         });
         let pages = pages.transpose()?;
-        let api = Arc::new(Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, bell.clone()));
+        let (ready, exit) = Ready::new(config, &chain, &metrics, &runtime);
+        let api = Arc::new(Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, exit));
         let server = runtime.block_on(Server::start(api))?;
-        let (ended, producer) = run(producer, healthy)?;
-        if config.production == Production::Instant {
-            // The pool is empty after a start; this is for the day when it is not.
-            Bell::ring(&bell);
-        }
+        let (source, ended) = ready.start(healthy)?;
         Ok(Self {
             address: server.address,
             chain: Some(chain),
             runtime: Some(runtime),
             server: Some(server),
             stopping,
-            stop: Some(stop),
-            producer: Some(producer),
+            source: Some(source),
             ended: Mutex::new(ended),
             cuts,
             metrics: pages,
@@ -107,6 +89,11 @@ impl Node {
     /// Address of the metrics and the health page.
     pub const fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics
+    }
+
+    /// Address that CometBFT connects to, if it orders the blocks.
+    pub fn abci_address(&self) -> Option<SocketAddr> {
+        self.source.as_ref().and_then(Source::abci_address)
     }
 
     /// Ends of files that belonged to no committed block, and were cut off when the node started.
@@ -141,12 +128,8 @@ impl Node {
     }
 
     fn end(&mut self) {
-        drop(self.stop.take());
         self.stopping.send_replace(true);
-        if let Some(producer) = self.producer.take() {
-            // Its panic was logged.
-            let _ = producer.join();
-        }
+        drop(self.source.take());
         if let (Some(runtime), server) = (self.runtime.take(), self.server.take()) {
             if let Some(server) = server {
                 runtime.block_on(server.stop(PATIENCE));
@@ -178,21 +161,4 @@ async fn start_pages(
     let address = listener.local_addr().map_err(listen)?;
     tokio::spawn(serve_pages(listener, pages, stops));
     Ok(address)
-}
-
-/// Starts the producer's thread; the receiver gets the reason if it ends by itself.
-fn run(producer: Producer, healthy: Arc<AtomicBool>) -> Result<(Receiver<NodeError>, JoinHandle<()>), NodeError> {
-    let (tell, ended) = bounded(1);
-    let thread = std::thread::Builder::new().name("phalanx-producer".into()).spawn(move || {
-        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| producer.run()));
-        let why = match ran {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error,
-            Err(_) => NodeError::Setting("block production panicked: this is a bug; see the log".into()),
-        };
-        tracing::error!(%why, "block production has ended");
-        healthy.store(false, Ordering::Relaxed);
-        let _ = tell.send(why);
-    });
-    Ok((ended, thread.map_err(NodeError::Threads)?))
 }

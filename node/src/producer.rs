@@ -20,9 +20,6 @@ use std::{
 /// Time after which a failed block is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Number of blocks after which old segments are pruned.
-const PRUNE_EVERY: u64 = 256;
-
 /// Message to the producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
@@ -166,13 +163,9 @@ impl Producer {
         self.submit(built.candidate)?;
         self.commit(id, tip.height + 1)?;
         self.chain.publish(tip.height + 1).map_err(|error| Missed::Final(error.into()))?;
-        self.metrics.block(tip.height + 1, txs as u64, begun.elapsed());
+        self.metrics.block(tip.height + 1, txs as u64);
+        self.metrics.block_seconds.observe(begun.elapsed().as_secs_f64());
         tracing::info!(height = tip.height + 1, txs, ms = begun.elapsed().as_millis() as u64, "block");
-        if (tip.height + 1).is_multiple_of(PRUNE_EVERY)
-            && let Err(error) = self.chain.store.prune()
-        {
-            tracing::warn!(%error, "old blocks are not pruned");
-        }
         Ok(txs)
     }
 

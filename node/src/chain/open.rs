@@ -9,7 +9,7 @@ use crate::{
 use phalanx::{
     Engine, GenesisAccount, Observer, Service, ServiceConfig,
     alloy::{consensus::Header, primitives::Bytes},
-    api::{Engine as _, ExecId},
+    api::{Engine as _, ExecId, TxPolicy},
     chain::ChainSpec,
     genesis_digest,
     merkle::{self, Backend, StoreConfig},
@@ -102,7 +102,13 @@ fn service(config: &NodeConfig, engine: Engine, store: Arc<BlockStore>) -> Resul
     let folder = config.store.folder().to_owned();
     let room =
         move || rustix::fs::statvfs(&folder).map_or(UNKNOWN_ROOM, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-    let settings = ServiceConfig::default().with_pool(pool).with_sink(Arc::new(Sink { store })).with_disk_room(room);
+    // A proposal of another validator may hold what cannot run: it is ordered first.
+    let policy = if config.comet.is_some() { TxPolicy::SkipInvalid } else { TxPolicy::Strict };
+    let settings = ServiceConfig::default()
+        .with_policy(policy)
+        .with_pool(pool)
+        .with_sink(Arc::new(Sink { store }))
+        .with_disk_room(room);
     Ok(Service::open(engine, settings)?)
 }
 

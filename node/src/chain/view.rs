@@ -18,6 +18,9 @@ use tokio::sync::broadcast;
 /// Number of newest blocks that stay in memory, decoded.
 const RECENT: usize = 32;
 
+/// Number of blocks after which old segments are pruned.
+const PRUNE_EVERY: u64 = 256;
+
 /// Number of new blocks that a subscriber may be behind, before it is closed.
 const BEHIND: usize = 256;
 
@@ -62,7 +65,7 @@ impl Chain {
         self.head.read().header.number
     }
 
-    /// Makes a committed block visible, and announces it.
+    /// Makes a committed block visible, and announces it. Old ones are pruned from time to time.
     pub(crate) fn publish(&self, height: u64) -> Result<(), StoreError> {
         let missing = || StoreError::Behind { held: format!("no block {height}"), committed: height };
         let block = Arc::new(self.store.block(height)?.ok_or_else(missing)?);
@@ -75,6 +78,11 @@ impl Chain {
         *self.head.write() = Arc::new(block.head.clone());
         // An error means that there is no subscriber.
         let _ = self.blocks.send(block);
+        if height.is_multiple_of(PRUNE_EVERY)
+            && let Err(error) = self.store.prune()
+        {
+            tracing::warn!(%error, "old blocks are not pruned");
+        }
         Ok(())
     }
 

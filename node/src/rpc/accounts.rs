@@ -58,7 +58,7 @@ pub(super) fn send(api: &Api, bytes: &Bytes) -> Result<B256, RpcError> {
         Admission::Admitted { tx, .. } => {
             let hash = *tx.hash();
             api.chain.announce(tx);
-            api.bell.ring();
+            api.exit.pass(bytes);
             Ok(hash)
         }
         Admission::Refused(refusal) => Err(refused(&refusal)),

@@ -4,8 +4,8 @@ use super::{args::BlockRef, error::RpcError, filters::Filters};
 use crate::{
     chain::Chain,
     config::RpcConfig,
+    exit::Exit,
     metrics::Metrics,
-    producer::Bell,
     store::{Block, Head},
 };
 use ::phalanx::{StateSnapshot, chain::Attributes};
@@ -25,7 +25,7 @@ pub(crate) struct Api {
     pub(super) limits: RpcConfig,
     pub(super) filters: Filters,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) bell: Bell,
+    pub(super) exit: Exit,
     /// Places of calls, traces and log queries.
     pub(super) calls: Arc<Semaphore>,
     /// Height and suggested tip of the last question for one.
@@ -35,12 +35,12 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(chain: Arc<Chain>, limits: RpcConfig, metrics: Arc<Metrics>, bell: Bell) -> Self {
+    pub(crate) fn new(chain: Arc<Chain>, limits: RpcConfig, metrics: Arc<Metrics>, exit: Exit) -> Self {
         let filters = Filters::new(limits.max_filters, limits.filter_timeout);
         let calls = Arc::new(Semaphore::new(limits.max_calls.max(1)));
         let os = std::env::consts::OS;
         let version = format!("phalanx/v{}/{os}-{}/rust", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
-        Self { chain, limits, filters, metrics, bell, calls, tip: Mutex::default(), version }
+        Self { chain, limits, filters, metrics, exit, calls, tip: Mutex::default(), version }
     }
 
     /// Height of a named block that is committed; `None` for the pending one, and for one that is not there.

@@ -7,3 +7,4 @@ mod tracing;
 mod following;
 mod hostile;
 mod kills;
+mod ordered;

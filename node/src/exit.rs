@@ -1,0 +1,23 @@
+//! Way of an admitted transaction out of this node's pool: to the producer, or to the pools of other validators.
+
+use crate::{producer::Bell, relay::Relay};
+use phalanx::alloy::primitives::Bytes;
+
+/// Receiver of the transactions that JSON-RPC has put into the pool.
+#[derive(Clone, Debug)]
+pub(crate) enum Exit {
+    /// The producer takes them from the pool.
+    Producer(Bell),
+    /// CometBFT sends them to the other validators.
+    Mempool(Relay),
+}
+
+impl Exit {
+    /// Passes a transaction on, as its sender has encoded it. Never blocks.
+    pub(crate) fn pass(&self, bytes: &Bytes) {
+        match self {
+            Self::Producer(bell) => bell.ring(),
+            Self::Mempool(relay) => relay.pass(bytes.clone()),
+        }
+    }
+}

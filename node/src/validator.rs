@@ -1,0 +1,283 @@
+//! Blocks of a chain that CometBFT orders: what the ABCI application needs of the node.
+
+use crate::{chain::Chain, error::NodeError, metrics::Metrics};
+use alloy_consensus::transaction::PooledTransaction;
+use alloy_eips::Decodable2718 as _;
+use crossbeam_channel::Sender;
+use phalanx::{
+    alloy::primitives::{Address, B256, Bytes, keccak256},
+    api::{BlockEnv, Build as _, BuildRequest, Built, Engine, Failure, ProofQuery, Prove as _},
+    chain::Attributes,
+    pool::{Admission, Refusal},
+};
+use phalanx_abci::{Halt, Header, Host, Read};
+use serde_json::{Value, json};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Minimum number of blocks that CometBFT keeps if the node prunes: a node that was down replays them.
+const REPLAYED: u64 = 1024;
+
+/// First byte of a blob transaction.
+const BLOB: u8 = 3;
+
+/// The node as the ABCI application sees it.
+#[derive(Debug)]
+pub(crate) struct Validator {
+    chain: Arc<Chain>,
+    metrics: Arc<Metrics>,
+    folder: PathBuf,
+    keep: Option<u64>,
+    healthy: Arc<AtomicBool>,
+    ended: Sender<NodeError>,
+}
+
+impl Validator {
+    pub(crate) const fn new(
+        chain: Arc<Chain>,
+        metrics: Arc<Metrics>,
+        folder: PathBuf,
+        keep: Option<u64>,
+        healthy: Arc<AtomicBool>,
+        ended: Sender<NodeError>,
+    ) -> Self {
+        Self { chain, metrics, folder, keep, healthy, ended }
+    }
+}
+
+impl Host for Validator {
+    fn engine(&self) -> &dyn Engine {
+        &self.chain.service
+    }
+
+    fn env(&self, header: &Header) -> Result<BlockEnv, String> {
+        let Header { height, timestamp_ms, proposer: beneficiary, prevrandao } = *header;
+        let (head, timestamp) = (self.chain.head(), timestamp_ms / 1000);
+        if head.header.number + 1 != height {
+            return Err(format!("height {height} on block {}", head.header.number));
+        }
+        // Blocks of one second are equally old; CometBFT's own times only grow.
+        if timestamp < head.header.timestamp {
+            return Err(format!("time {timestamp} is before the parent's, {}", head.header.timestamp));
+        }
+        let attributes = Attributes { timestamp, beneficiary, prevrandao, ..Attributes::default() };
+        let child = self.chain.child(&head, &attributes)?;
+        let (gas_limit, base_fee) = (child.gas_limit, child.base_fee_per_gas.unwrap_or_default());
+        Ok(BlockEnv { height, timestamp_ms, prevrandao, beneficiary, gas_limit, base_fee })
+    }
+
+    fn build(&self, request: BuildRequest) -> Result<Built, Failure> {
+        let job = self.chain.service.build(request)?;
+        // The pool is exhausted, or the block is full: the gas limit bounds the wait.
+        self.chain.service.settle();
+        Ok(job.finish())
+    }
+
+    fn admit(&self, tx: &Bytes) -> Result<(), String> {
+        match self.chain.service.send(tx) {
+            Ok(Admission::Admitted { tx, .. }) => {
+                self.chain.announce(tx);
+                Ok(())
+            }
+            Ok(Admission::Refused(Refusal::Known)) => Ok(()),
+            Ok(Admission::Refused(refusal)) => Err(refusal.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn is_waiting(&self, tx: &Bytes) -> bool {
+        // A blob transaction comes with its blobs, and its hash is without them.
+        let hash = match tx.first() {
+            Some(&BLOB) => PooledTransaction::decode_2718_exact(tx).map_or(B256::ZERO, |tx| *tx.hash()),
+            _ => keccak256(tx),
+        };
+        self.chain.service.with_pool(|pool| pool.get(&hash).is_some())
+    }
+
+    fn committed(&self, height: u64) -> Result<u64, String> {
+        self.chain.publish(height).map_err(|error| error.to_string())?;
+        let txs = self.chain.block(height).ok().flatten().map_or(0, |block| block.entries.len());
+        self.metrics.block(height, txs as u64);
+        tracing::info!(height, txs, "block");
+        Ok(self.keep.map_or(0, |keep| (height + 1).saturating_sub(keep.max(REPLAYED))))
+    }
+
+    fn read(&self, path: &str, data: &Bytes, height: u64, prove: bool) -> Result<Read, String> {
+        let tip = self.chain.height();
+        // 0 stands for the newest block.
+        if height != 0 && height != tip {
+            return Err(format!(
+                "height {height}: only the newest block, {tip}, is read here; JSON-RPC reads older ones"
+            ));
+        }
+        let view = self.chain.state(tip).map_err(|error| error.to_string())?;
+        let short = || "the data is an address of 20 bytes, and 32 bytes of a slot after it for /storage".to_owned();
+        let (address, rest) = data.split_first_chunk::<20>().ok_or_else(short)?;
+        let (address, slot) = (Address::from(address), B256::try_from(rest));
+        let (value, query) = match (path.trim_start_matches('/'), slot) {
+            ("account", Err(_)) if rest.is_empty() => {
+                let account = view.account(&address).map_err(|error| error.to_string())?.unwrap_or_default();
+                let nonce = account.nonce.to_be_bytes();
+                let value = [&nonce[..], &account.balance.to_be_bytes::<32>(), account.code_hash.as_slice()].concat();
+                (value.into(), ProofQuery::Account(address))
+            }
+            ("storage", Ok(slot)) => {
+                let value = view.storage(&address, &slot.into()).map_err(|error| error.to_string())?;
+                (Bytes::copy_from_slice(&value.to_be_bytes::<32>()), ProofQuery::Slot(address, slot))
+            }
+            ("account" | "storage", _) => return Err(short()),
+            (path, _) => return Err(format!("path {path:?}: there are /account and /storage")),
+        };
+        let proof =
+            if prove { Some(self.chain.service.prove(query).map_err(|error| error.to_string())?.bytes) } else { None };
+        Ok(Read { height: tip, value, proof })
+    }
+
+    fn halted(&self, why: &Halt) {
+        self.healthy.store(false, Ordering::Relaxed);
+        let (name, report) = report(why);
+        let path = self.folder.join(name);
+        match std::fs::write(&path, report.to_string()) {
+            Ok(()) => tracing::error!(path = %path.display(), "the report of the halt is kept"),
+            Err(error) => tracing::error!(%error, %report, "the report of the halt is not kept"),
+        }
+        // An error means that an earlier reason waits.
+        let _ = self.ended.try_send(NodeError::Halted(why.clone()));
+    }
+}
+
+/// Name and content of the report on a halt: enough to execute the block again, and to compare.
+fn report(why: &Halt) -> (String, Value) {
+    let (height, mut report) = match why {
+        Halt::Divergence(found) => {
+            let votes: Vec<_> =
+                found.votes.iter().map(|(voter, digest)| json!({ "validator": voter, "digest": digest })).collect();
+            let mut report = json!({
+                "hash": found.hash, "ours": found.ours, "theirs": found.theirs, "power": found.power, "total": found.total,
+                "votes": votes,
+            });
+            if let Some((candidate, outcome)) = &found.block {
+                let env = candidate.env();
+                report["block"] = json!({
+                    "execution": candidate.id().0, "parent": candidate.parent().0, "timestampMs": env.timestamp_ms,
+                    "prevrandao": env.prevrandao, "beneficiary": env.beneficiary, "gasLimit": env.gas_limit,
+                    "baseFee": env.base_fee, "transactions": candidate.payload().txs(),
+                });
+                let statuses: Vec<u8> = outcome.txs.iter().map(|status| *status as u8).collect();
+                report["outcome"] = json!({
+                    "stateRoot": outcome.state_root, "receiptsRoot": outcome.receipts_root,
+                    "transactionsRoot": outcome.transactions_root, "gasUsed": outcome.gas_used, "statuses": statuses,
+                });
+            }
+            (found.height, report)
+        }
+        Halt::Engine { height, .. } | Halt::Host { height, .. } => (*height, json!({})),
+        other => (0, json!({ "reason": other.to_string() })),
+    };
+    (report["height"], report["reason"]) = (json!(height), json!(why.to_string()));
+    (format!("halt-{height}.json"), report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::{CometConfig, NodeConfig, StorePlace},
+        genesis::{dev_accounts, dev_genesis},
+    };
+    use alloy_consensus::{SignableTransaction as _, TxEip1559, TxEnvelope, crypto::secp256k1::sign_message};
+    use alloy_eips::Encodable2718 as _;
+    use alloy_primitives::TxKind;
+    use phalanx::{Observer, Stage};
+    use phalanx_abci::{
+        App,
+        conformance::{Broken, Comet, Link, Proposal},
+    };
+    use std::sync::atomic::AtomicUsize;
+
+    const CHAIN: u64 = 77;
+
+    /// Counts executions.
+    #[derive(Debug, Default)]
+    struct Count(AtomicUsize);
+
+    impl Observer for Count {
+        fn enter(&self, stage: Stage) {
+            if stage == Stage::Execute {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+
+        fn leave(&self, _stage: Stage) {}
+    }
+
+    /// Calls, and the number of executions before each kind of them.
+    struct Watched<'a>(App<Validator>, &'a Count, Vec<(&'static str, usize)>);
+
+    impl Link for Watched<'_> {
+        fn call(&mut self, request: phalanx_abci::proto::Request) -> Result<phalanx_abci::proto::Response, Broken> {
+            use phalanx_abci::proto::request::Value;
+            let name = match &request.value {
+                Some(Value::PrepareProposal(_)) => "prepare",
+                Some(Value::FinalizeBlock(_)) => "finalize",
+                _ => "other",
+            };
+            let before = self.1.0.load(Ordering::SeqCst);
+            let answer = Link::call(&mut self.0, request);
+            self.2.push((name, self.1.0.load(Ordering::SeqCst) - before));
+            answer
+        }
+    }
+
+    fn payment(nonce: u64) -> Bytes {
+        let account = dev_accounts(1)[0];
+        let tx = TxEip1559 {
+            chain_id: CHAIN,
+            nonce,
+            gas_limit: 21_000,
+            max_fee_per_gas: 3_000_000_000,
+            max_priority_fee_per_gas: 1,
+            to: TxKind::Call(Address::repeat_byte(7)),
+            ..TxEip1559::default()
+        };
+        let signature = sign_message(account.key, tx.signature_hash()).expect("a sound key");
+        TxEnvelope::Eip1559(tx.into_signed(signature)).encoded_2718().into()
+    }
+
+    #[test]
+    fn an_own_block_is_executed_while_it_is_built_and_never_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = StorePlace::Folder(folder.path().to_owned());
+        let mut config = NodeConfig::new(dev_genesis(CHAIN, &dev_accounts(1)), place);
+        config.comet = Some(CometConfig::default());
+        let count = Arc::new(Count::default());
+        let opened = Chain::open(&config, Arc::clone(&count) as Arc<dyn Observer>).expect("a chain");
+        let (chain, metrics) = (Arc::new(opened.chain), Arc::new(Metrics::new()));
+        let (ended, _ends) = crossbeam_channel::bounded(1);
+        let healthy = Arc::new(AtomicBool::new(true));
+        let validator = Validator::new(Arc::clone(&chain), metrics, folder.path().to_owned(), None, healthy, ended);
+        let app = App::new(validator);
+        let mut link = Watched(app, &count, Vec::new());
+        let mut comet = Comet::new("phalanx-77", 1_790_000_000_000);
+        comet.handshake(&mut link).expect("sound");
+        for nonce in 0..3 {
+            let admitted = chain.service.send(&payment(nonce)).expect("a sound transaction");
+            assert!(matches!(admitted, Admission::Admitted { .. }), "{admitted:?}");
+            link.2.clear();
+            comet.height(&mut link, &[Proposal::Own]).expect("sound");
+            assert_eq!(comet.blocks().last().expect("a block").txs, [payment(nonce)]);
+            let executions = |name| link.2.iter().filter(|call| call.0 == name).map(|call| call.1).sum::<usize>();
+            assert!(executions("prepare") > 0, "{:?}", link.2);
+            assert_eq!((executions("finalize"), executions("other")), (0, 0), "{:?}", link.2);
+        }
+        link.2.clear();
+        comet.height(&mut link, &[Proposal::Unseen(vec![payment(3)])]).expect("sound");
+        let finalize = link.2.iter().find(|call| call.0 == "finalize").expect("a call");
+        assert!(finalize.1 > 0, "the count sees executions: {:?}", link.2);
+    }
+}
