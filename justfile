@@ -100,6 +100,12 @@ node-nightly kills='1000':
     PHALANX_KILLS={{ kills }} PHALANX_STRIDE=1 PHALANX_DAMAGES=2000 PHALANX_ODD=500 \
         cargo test --release -p phalanx-node --test it -- --nocapture
 
+# Scripted CometBFTs that die at random, kills of a node in the middle of calls, and kills in a network of four validators.
+validators-nightly kills='1000' scripts='100000':
+    PHALANX_SCRIPTS={{ scripts }} cargo test --release -p phalanx-abci --test it -- deaths:: --nocapture
+    PHALANX_KILLS={{ kills }} cargo test --release -p phalanx-node --test it -- ordered::kills --nocapture
+    PHALANX_KILLS={{ kills }} cargo test --release -p phalanx-cli --test it -- localnet:: --nocapture
+
 # Licences, sources and forbidden dependencies.
 deny: (ci "deny")
 

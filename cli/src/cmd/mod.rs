@@ -2,6 +2,8 @@
 
 mod demo;
 #[cfg(feature = "node")]
+mod localnet;
+#[cfg(feature = "node")]
 pub(crate) mod node;
 mod bench;
 mod explain;
@@ -33,6 +35,9 @@ enum Command {
     /// Run a chain that wallets and libraries talk to
     #[cfg(feature = "node")]
     Node(Box<node::NodeArgs>),
+    /// Run a chain of several validators on this machine: CometBFT and a node for each
+    #[cfg(feature = "node")]
+    Localnet(localnet::LocalnetArgs),
     /// Measure
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -71,6 +76,8 @@ impl Cli {
             Some(Command::Demo(args)) => args.run(),
             #[cfg(feature = "node")]
             Some(Command::Node(args)) => args.run(),
+            #[cfg(feature = "node")]
+            Some(Command::Localnet(args)) => args.run(),
             Some(Command::Bench(command)) => command.run(),
             Some(Command::Replay(args)) => args.run(),
             Some(Command::Test(command)) => command.run(),

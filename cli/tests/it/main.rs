@@ -19,6 +19,8 @@ mod looks;
 mod markets;
 mod net;
 #[cfg(feature = "node")]
+mod localnet;
+#[cfg(feature = "node")]
 mod node;
 mod outputs;
 mod replay;

@@ -5,7 +5,8 @@ use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use phalanx::alloy::{genesis::Genesis, primitives::Address};
 use phalanx_lab::{error::Usage, machine::temporary::Temporary};
 use phalanx_node::{
-    DEV_CHAIN, DevAccount, Durability, NodeConfig, Production, RpcConfig, StorePlace, dev_accounts, dev_genesis,
+    CometConfig, DEV_CHAIN, DevAccount, Durability, NodeConfig, Production, RpcConfig, StorePlace, dev_accounts,
+    dev_genesis,
 };
 use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -28,6 +29,13 @@ enum Survives {
     Block,
     /// kill -9, but no power cut
     Async,
+}
+
+/// Source of the order of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Consensus {
+    /// CometBFT v0.38, which connects by ABCI
+    Cometbft,
 }
 
 /// Form of the log.
@@ -70,9 +78,18 @@ pub(crate) struct NodeArgs {
     /// Worker threads [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// When blocks are made: instant, a period as 500ms or 2s, or off [default: instant with --dev, else off]
+    /// When blocks are made: instant, a period as 500ms or 2s, or off [default: instant with --dev and without --consensus, else off]
     #[arg(long, value_name = "WHEN", value_parser = production)]
     blocks: Option<Production>,
+    /// Let consensus order the blocks instead of this node
+    #[arg(long, value_enum)]
+    consensus: Option<Consensus>,
+    /// Address that CometBFT connects to, its proxy_app
+    #[arg(long, value_name = "ADDRESS", default_value_t = CometConfig::default().abci)]
+    abci: SocketAddr,
+    /// Address of CometBFT's own RPC, which gets the transactions that JSON-RPC admits
+    #[arg(long, value_name = "ADDRESS", default_value_t = CometConfig::default().rpc)]
+    comet_rpc: SocketAddr,
     /// Gas limit of made blocks [default: the genesis's]
     #[arg(long, value_name = "GAS")]
     gas_limit: Option<u64>,
@@ -166,7 +183,10 @@ impl NodeArgs {
             Survives::Block => Durability::Block,
             Survives::Async => Durability::Async,
         };
-        config.production = self.blocks.unwrap_or(if self.dev { Production::Instant } else { Production::Off });
+        let is_instant = self.dev && self.consensus.is_none();
+        config.production = self.blocks.unwrap_or(if is_instant { Production::Instant } else { Production::Off });
+        let comet = |Consensus::Cometbft| CometConfig { abci: self.abci, rpc: self.comet_rpc };
+        config.comet = self.consensus.map(comet);
         config.history = self.history;
         config.keep_blocks = self.keep_blocks;
         config.threads = self.threads;

@@ -61,6 +61,9 @@ fn banner(node: &Node, chain: u64, accounts: &[DevAccount]) -> String {
     if let Some(address) = node.metrics_address() {
         let _ = writeln!(text, "metrics at http://{address}/metrics, health at http://{address}/health");
     }
+    if let Some(address) = node.abci_address() {
+        let _ = writeln!(text, "ABCI for CometBFT at tcp://{address}");
+    }
     let _ = writeln!(text, "JSON-RPC at http://{} and ws://{}", node.address(), node.address());
     text
 }

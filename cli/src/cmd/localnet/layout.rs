@@ -1,0 +1,135 @@
+//! Files of a network: keys, genesis, configuration, one folder per validator.
+
+use super::comet::{self, Program};
+use anyhow::Context as _;
+use phalanx_lab::error::Usage;
+use phalanx_node::{DevAccount, dev_accounts, dev_genesis};
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+};
+
+/// Choices for a network.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) validators: u16,
+    pub(super) accounts: u16,
+    pub(super) chain: u64,
+    /// First port of JSON-RPC; 0 takes free ones.
+    pub(super) rpc_port: u16,
+    /// Milliseconds that CometBFT waits after a block.
+    pub(super) period: u64,
+    /// Number of worker threads of each node's engine.
+    pub(super) threads: u16,
+}
+
+/// Addresses and folders of one validator.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// Home of CometBFT.
+    pub(super) home: PathBuf,
+    /// Data of the node.
+    pub(super) data: PathBuf,
+    pub(super) abci: SocketAddr,
+    pub(super) comet_rpc: SocketAddr,
+    pub(super) p2p: SocketAddr,
+    /// JSON-RPC of the node.
+    pub(super) rpc: SocketAddr,
+}
+
+/// A network on the disk.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Genesis of the chain.
+    pub(super) genesis: PathBuf,
+    pub(super) places: Vec<Place>,
+    pub(super) accounts: Vec<DevAccount>,
+    pub(super) chain: u64,
+    pub(super) threads: u16,
+}
+
+impl Layout {
+    /// Opens the network in a folder, or makes it. Ports are chosen anew at every start, all keys only once.
+    pub(super) fn open(folder: &Path, program: &Program, plan: Plan) -> anyhow::Result<Self> {
+        let (validators, accounts) = (usize::from(plan.validators), dev_accounts(plan.accounts.into()));
+        let genesis = folder.join("genesis.json");
+        let homes: Vec<_> = (0..validators).map(|place| folder.join(format!("node{place}"))).collect();
+        let text = serde_json::to_string_pretty(&dev_genesis(plan.chain, &accounts))?;
+        if genesis.exists() {
+            let wrong = |what: &str| Usage(format!("{} holds a network with {what}", folder.display()));
+            let old = fs::read_to_string(&genesis).with_context(|| format!("reading {}", genesis.display()))?;
+            if old != text {
+                return Err(wrong("another chain id, or other accounts").into());
+            }
+            let is_same = homes.iter().all(|home| home.exists()) && !folder.join(format!("node{validators}")).exists();
+            if !is_same {
+                return Err(wrong("another number of validators").into());
+            }
+        } else {
+            fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+            program.make(folder, validators)?;
+            comet::name_chain(&homes, plan.chain)?;
+            // The last file: a network without it was interrupted, and is made again.
+            fs::write(&genesis, text).with_context(|| format!("writing {}", genesis.display()))?;
+        }
+        let places = places(homes, plan.rpc_port)?;
+        configure(&places, program, plan.period)?;
+        Ok(Self { genesis, places, accounts, chain: plan.chain, threads: plan.threads })
+    }
+}
+
+/// Free addresses for every validator.
+fn places(homes: Vec<PathBuf>, rpc_port: u16) -> anyhow::Result<Vec<Place>> {
+    let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    // All are held until the last is chosen, so that none is chosen twice.
+    let mut held = Vec::new();
+    let mut free = |wanted: SocketAddr| -> anyhow::Result<SocketAddr> {
+        let listener =
+            TcpListener::bind(wanted).map_err(|error| Usage(format!("cannot listen on {wanted}: {error}")))?;
+        let address = listener.local_addr()?;
+        held.push(listener);
+        Ok(address)
+    };
+    let mut places = Vec::new();
+    for (home, place) in homes.into_iter().zip(0..) {
+        let port = if rpc_port == 0 { Some(0) } else { rpc_port.checked_add(place) };
+        let port = port.ok_or_else(|| Usage(format!("--rpc-port {rpc_port}: there are no ports above 65535")))?;
+        let (rpc, abci, comet_rpc, p2p) = (free(local(port))?, free(local(0))?, free(local(0))?, free(local(0))?);
+        places.push(Place { data: home.join("phalanx"), home, abci, comet_rpc, p2p, rpc });
+    }
+    Ok(places)
+}
+
+/// Writes addresses and times into CometBFT's configurations.
+fn configure(places: &[Place], program: &Program, period: u64) -> anyhow::Result<()> {
+    let peer = |place: &Place| anyhow::Ok(format!("{}@{}", program.id(&place.home)?, place.p2p));
+    let peers = places.iter().map(peer).collect::<anyhow::Result<Vec<_>>>()?;
+    for (own, place) in places.iter().enumerate() {
+        let others = peers.iter().enumerate().filter(|(at, _)| *at != own).map(|(_, peer)| &peer[..]);
+        let others = others.collect::<Vec<_>>().join(",");
+        let quoted = |text: String| format!("\"{text}\"");
+        let tcp = |address: SocketAddr| quoted(format!("tcp://{address}"));
+        let settings = [
+            (("", "proxy_app"), tcp(place.abci)),
+            (("rpc", "laddr"), tcp(place.comet_rpc)),
+            (("p2p", "laddr"), tcp(place.p2p)),
+            (("p2p", "persistent_peers"), quoted(others)),
+            // A validator that was killed comes back within a second or two.
+            (("p2p", "persistent_peers_max_dial_period"), quoted("1s".into())),
+            (("p2p", "pex"), "false".into()),
+            (("p2p", "addr_book_strict"), "false".into()),
+            (("p2p", "allow_duplicate_ip"), "true".into()),
+            // The node's own pool chooses: this one only passes transactions on.
+            (("mempool", "size"), "50000".into()),
+            (("mempool", "cache_size"), "100000".into()),
+            (("consensus", "timeout_commit"), quoted(format!("{period}ms"))),
+            (("tx_index", "indexer"), quoted("null".into())),
+        ];
+        let path = place.home.join("config/config.toml");
+        let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let text = comet::set(&text, &settings).with_context(|| format!("changing {}", path.display()))?;
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! `localnet`: a chain of several validators on this machine, each a CometBFT and a node.
+
+mod run;
+mod faults;
+mod validator;
+mod process;
+mod layout;
+mod comet;
+
+use anyhow::Context as _;
+use clap::{Args, value_parser};
+use comet::Program;
+use faults::Faults;
+use layout::{Layout, Plan};
+use phalanx_lab::machine::temporary::Temporary;
+use phalanx_node::DEV_CHAIN;
+use std::{path::PathBuf, time::Duration};
+
+#[derive(Debug, Args)]
+pub(crate) struct LocalnetArgs {
+    /// Number of validators
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(1..=16))]
+    validators: u16,
+    /// Folder of keys, chains and logs: a later start continues there [default: a temporary one, which goes at the end]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// First port of JSON-RPC: validator I listens on this one + I. 0 takes free ones
+    #[arg(long, value_name = "PORT", default_value_t = 8545)]
+    rpc_port: u16,
+    /// Chain id
+    #[arg(long, value_name = "ID", default_value_t = DEV_CHAIN)]
+    chain_id: u64,
+    /// Number of funded accounts, at most 10
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u16).range(0..=10))]
+    accounts: u16,
+    /// Milliseconds that CometBFT waits after a block for more votes, which is most of the time between two blocks
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = value_parser!(u64).range(1..=60_000))]
+    period: u64,
+    /// The program CometBFT v0.38
+    #[arg(long, value_name = "FILE", default_value = "cometbft")]
+    cometbft: PathBuf,
+    /// End a random process by kill -9 every so many milliseconds, in turn a CometBFT and a node
+    #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
+    kill: Option<u64>,
+    /// Seed of the choice of processes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Worker threads of each node's engine
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: u16,
+}
+
+impl LocalnetArgs {
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        let program = Program::find(&self.cometbft)?;
+        let (folder, temporary) = match &self.folder {
+            Some(folder) => (folder.clone(), None),
+            None => {
+                let folder = Temporary::new().context("making a temporary folder")?;
+                (folder.path().to_owned(), Some(folder))
+            }
+        };
+        let &Self { validators, accounts, chain_id: chain, rpc_port, period, threads, .. } = self;
+        let plan = Plan { validators, accounts, chain, rpc_port, period, threads };
+        let layout = Layout::open(&folder, &program, plan)?;
+        let faults = self.kill.map(|every| Faults::new(Duration::from_millis(every), self.seed));
+        let code = run::run(&layout, &program, faults)?;
+        drop(temporary);
+        Ok(code)
+    }
+}

@@ -1,0 +1,78 @@
+//! A child process with a log of its own.
+
+use anyhow::Context as _;
+use std::{
+    fs::File,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Time that a process gets to end in order.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running process. Dropping it kills it.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a command, whose output goes to the end of a log.
+    pub(super) fn start(command: &mut Command, log: PathBuf) -> anyhow::Result<Self> {
+        let open = || File::options().create(true).append(true).open(&log);
+        let (out, err) = (open(), open());
+        let (out, err) = out.and_then(|out| Ok((out, err?))).with_context(|| format!("making {}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(out).stderr(err);
+        // Ctrl-C is for this program: it stops its processes in order.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(command, 0);
+        let child = command.spawn().with_context(|| format!("starting {}", command.get_program().display()))?;
+        Ok(Self { child, log })
+    }
+
+    /// True while the process runs.
+    pub(super) fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Reason of a process that has ended by itself: its exit code, and the last line of its log.
+    pub(super) fn last_words(&mut self) -> String {
+        let status = self.child.try_wait().ok().flatten().map_or_else(String::new, |status| status.to_string());
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        format!("{status}: {} (log: {})", text.lines().last().unwrap_or("without a word"), self.log.display())
+    }
+
+    /// Exit code of a process that has ended.
+    pub(super) fn code(&mut self) -> Option<i32> {
+        self.child.try_wait().ok().flatten()?.code()
+    }
+
+    /// Kill -9.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Asks the process to end. The shell has the call, which would be unsafe code here.
+    pub(super) fn ask_to_end(&self) {
+        let _ = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.child.id())]).status();
+    }
+
+    /// Waits until a process that was asked to has ended. One that does not is killed.
+    pub(super) fn end(mut self) {
+        let end = Instant::now() + PATIENCE;
+        while self.runs() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,324 @@
+//! `phalanx localnet` with CometBFT: four validators under load, kill -9 of both kinds of process, and a full restart.
+
+use crate::command::{phalanx, run};
+use alloy_consensus::{SignableTransaction as _, TxEip1559, TxEnvelope, crypto::secp256k1::sign_message};
+use alloy_eips::Encodable2718 as _;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Time that anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Number of accounts that pay, each by one transaction after the other.
+const PAYERS: u64 = 4;
+
+/// The first accounts of a chain for development, whose keys everybody knows.
+const KEYS: [&str; PAYERS as usize] = [
+    "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
+    "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
+    "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
+    "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
+];
+
+/// CometBFT, where CI and `setup` put it. Without it the test says so, and fails if it is required.
+fn cometbft() -> Option<PathBuf> {
+    let named = std::env::var_os("PHALANX_COMETBFT").map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let cache = std::env::var_os("PHALANX_CI_CACHE").map(PathBuf::from);
+    let cache = cache.or_else(|| home.as_ref().map(|home| home.join(".cache/phalanx")));
+    let places =
+        [named, cache.map(|cache| cache.join("tools/bin/cometbft")), home.map(|home| home.join("go/bin/cometbft"))];
+    let on_path = std::env::var_os("PATH")
+        .into_iter()
+        .flat_map(|path| std::env::split_paths(&path).map(|folder| folder.join("cometbft")).collect::<Vec<_>>());
+    let found = places.into_iter().flatten().chain(on_path).find(|path| path.is_file());
+    if found.is_none() {
+        let is_required = std::env::var_os("PHALANX_REQUIRE_COMETBFT").is_some();
+        assert!(!is_required, "cometbft is missing: ./setup cometbft installs it");
+        println!("skipped: cometbft is missing, ./setup cometbft installs it");
+    }
+    found
+}
+
+/// A running network.
+struct Net {
+    child: Child,
+    rpc: Vec<SocketAddr>,
+    comet: Vec<SocketAddr>,
+    kills: Arc<AtomicU64>,
+}
+
+impl Net {
+    fn start(folder: &Path, program: &Path, words: &str) -> Self {
+        let mut command = phalanx(["localnet", "--rpc-port", "0", "--period", "100", "--folder"]);
+        command.arg(folder).arg("--cometbft").arg(program).args(words.split_whitespace());
+        let mut child = command.spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+        let (mut rpc, mut comet) = (Vec::new(), Vec::new());
+        for line in lines.by_ref() {
+            let mut addresses = line.split("http://").skip(1).filter_map(|rest| {
+                rest.split([' ', ',']).next().and_then(|address| address.parse::<SocketAddr>().ok())
+            });
+            rpc.extend(addresses.next());
+            comet.extend(addresses.next());
+            if line.starts_with("Ctrl-C") {
+                break;
+            }
+        }
+        if rpc.is_empty() {
+            let mut why = String::new();
+            child.stderr.take().expect("a pipe").read_to_string(&mut why).expect("text");
+            panic!("the network does not start: {why}");
+        }
+        let kills = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&kills);
+        std::thread::spawn(move || {
+            for line in lines.filter(|line| line.starts_with("kill ")) {
+                println!("{line}");
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        Self { child, rpc, comet, kills }
+    }
+
+    fn kills(&self) -> u64 {
+        self.kills.load(Ordering::SeqCst)
+    }
+
+    /// Presses Ctrl-C: the network ends in order.
+    fn stop(mut self) {
+        let sent =
+            Command::new("kill").args(["-s", "INT", &self.child.id().to_string()]).status().expect("kill starts");
+        assert!(sent.success());
+        let mut why = String::new();
+        self.child.stderr.take().expect("a pipe").read_to_string(&mut why).expect("text");
+        assert_eq!(self.child.wait().expect("a child").code(), Some(0), "{why}");
+    }
+
+    /// Fails with the network's own words if it has ended.
+    fn check(&mut self) {
+        if let Some(status) = self.child.try_wait().expect("a child") {
+            let mut why = String::new();
+            self.child.stderr.take().expect("a pipe").read_to_string(&mut why).expect("text");
+            panic!("the network has ended with {status}: {why}");
+        }
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        // After a failed assertion: the network takes its processes with it.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = Command::new("kill").args(["-s", "INT", &self.child.id().to_string()]).status();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Body of an HTTP answer. `None` if the process is down, which it may be at any moment.
+fn http(address: SocketAddr, request: &str) -> Option<String> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+}
+
+fn ask(address: SocketAddr, method: &str, params: &Value) -> Option<Value> {
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+    let len = body.len();
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
+    );
+    let answer: Value = serde_json::from_str(&http(address, &(head + &body))?).ok()?;
+    answer.get("result").cloned()
+}
+
+fn number(value: &Value) -> Option<u64> {
+    u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
+}
+
+fn height(address: SocketAddr) -> Option<u64> {
+    number(&ask(address, "eth_blockNumber", &json!([]))?)
+}
+
+/// Asks until there is an answer.
+fn wait<T>(what: &str, net: &mut Net, mut answer: impl FnMut(&Net) -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = answer(net) {
+            return answer;
+        }
+        net.check();
+        assert!(begun.elapsed() < PATIENCE, "{what}: not within {} s", PATIENCE.as_secs());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn key(payer: u64) -> B256 {
+    KEYS[payer as usize].parse().expect("a key")
+}
+
+fn payer(payer: u64) -> Address {
+    let signature = sign_message(key(payer), B256::ZERO).expect("a sound key");
+    alloy_consensus::crypto::secp256k1::recover_signer_unchecked(&signature, B256::ZERO).expect("a signer")
+}
+
+fn payment(from: u64, nonce: u64) -> Bytes {
+    let tx = TxEip1559 {
+        chain_id: 1337,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: 100_000_000_000,
+        max_priority_fee_per_gas: 1,
+        to: TxKind::Call(Address::repeat_byte(0x77)),
+        value: U256::from(1),
+        ..TxEip1559::default()
+    };
+    let signature = sign_message(key(from), tx.signature_hash()).expect("a sound key");
+    TxEnvelope::Eip1559(tx.into_signed(signature)).encoded_2718().into()
+}
+
+/// What clients have seen as committed: a block for every transaction, and the highest block.
+#[derive(Default)]
+struct Seen {
+    blocks: BTreeMap<B256, Value>,
+    height: u64,
+}
+
+impl Seen {
+    /// Sends the next transactions of every payer to one validator, and notes what another has committed.
+    fn round(&mut self, net: &Net, round: u64) {
+        let count = net.rpc.len() as u64;
+        let (sends, shows) = (net.rpc[(round % count) as usize], net.rpc[(round / 3 % count) as usize]);
+        for from in 0..PAYERS {
+            let params = json!([payer(from), "latest"]);
+            let Some(next) = ask(shows, "eth_getTransactionCount", &params).as_ref().and_then(number) else { return };
+            for nonce in next..next + 5 {
+                // A validator that was killed has forgotten its pool: what is not committed is sent again.
+                let _ = ask(sends, "eth_sendRawTransaction", &json!([payment(from, nonce)]));
+            }
+            for nonce in next.saturating_sub(5)..next {
+                let hash = keccak256(payment(from, nonce));
+                if self.blocks.contains_key(&hash) {
+                    continue;
+                }
+                if let Some(receipt) = ask(shows, "eth_getTransactionReceipt", &json!([hash])).filter(|r| !r.is_null())
+                {
+                    self.height = self.height.max(number(&receipt["blockNumber"]).expect("a number"));
+                    self.blocks.insert(hash, receipt["blockHash"].clone());
+                }
+            }
+        }
+        self.height = self.height.max(height(shows).unwrap_or_default());
+    }
+
+    /// Compares all validators at every height, and with everything that was seen.
+    fn check(&self, net: &mut Net) -> u64 {
+        let all = net.rpc.clone();
+        for address in &all {
+            wait("a validator catches up", net, |_| height(*address).filter(|height| *height > self.height));
+        }
+        let block = |net: &mut Net, address: SocketAddr, at: u64| {
+            let block =
+                wait("a block", net, |_| ask(address, "eth_getBlockByNumber", &json!([format!("{at:#x}"), false])));
+            (block["hash"].clone(), block["stateRoot"].clone())
+        };
+        for at in 1..=self.height {
+            let first = block(net, all[0], at);
+            assert!(first.0.is_string(), "block {at}");
+            for address in &all[1..] {
+                assert_eq!(block(net, *address, at), first, "block {at}");
+            }
+            // CometBFT's header of the next block has the root as the app hash: every validator has voted for it.
+            let comet = net.comet[(at % net.comet.len() as u64) as usize];
+            let app_hash = wait("a header", net, |_| {
+                let get = format!("GET /header?height={} HTTP/1.1\r\nHost: comet\r\nConnection: close\r\n\r\n", at + 1);
+                let body = http(comet, &get)?;
+                // Go may send a body in chunks, whose lengths stand around it.
+                let json = body.get(body.find('{')?..=body.rfind('}')?)?;
+                let answer: Value = serde_json::from_str(json).ok()?;
+                answer["result"]["header"]["app_hash"].as_str().map(|hash| format!("0x{}", hash.to_lowercase()))
+            });
+            assert_eq!(json!(app_hash), first.1, "block {at}");
+        }
+        for (hash, block) in &self.blocks {
+            for address in &all {
+                let receipt = wait("a receipt", net, |_| ask(*address, "eth_getTransactionReceipt", &json!([hash])));
+                assert_eq!(receipt["blockHash"], *block, "transaction {hash}");
+            }
+        }
+        self.height
+    }
+}
+
+#[test]
+fn four_validators_survive_kills_of_both_kinds_and_a_full_restart() {
+    let Some(program) = cometbft() else { return };
+    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
+    let (kills, every) = (number("PHALANX_KILLS", 4), number("PHALANX_KILL_MS", 1_500));
+    let seed = number("PHALANX_SEED", 44);
+    println!("{kills} kills, PHALANX_SEED={seed}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut seen, mut round) = (Seen::default(), 0);
+    let mut net = Net::start(folder.path(), &program, &format!("--kill {every} --seed {seed}"));
+    assert_eq!((net.rpc.len(), net.comet.len()), (4, 4));
+    let mut heights = 0;
+    // The load goes on until there were enough kills, and blocks since the last one.
+    while net.kills() < kills || seen.blocks.len() < 20 {
+        net.check();
+        seen.round(&net, round);
+        round += 1;
+    }
+    let killed = net.kills();
+    net.stop();
+    for _ in 0..2 {
+        let mut net = Net::start(folder.path(), &program, "");
+        let before = seen.blocks.len();
+        while seen.blocks.len() == before || seen.height <= heights {
+            net.check();
+            seen.round(&net, round);
+            round += 1;
+        }
+        heights = seen.check(&mut net);
+        net.stop();
+    }
+    println!("{killed} kills, {heights} heights, {} transactions", seen.blocks.len());
+}
+
+#[test]
+fn networks_that_cannot_be_made_are_refused() {
+    run("localnet --cometbft /nowhere/cometbft").refused(2, "go install");
+    run("localnet --cometbft true").refused(2, "v0.38.x is needed");
+    let Some(program) = cometbft() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = |words: &str| {
+        format!("localnet --folder {} --cometbft {} --rpc-port 0 {words}", folder.path().display(), program.display())
+    };
+    let mut child = phalanx(line("--validators 1").split_whitespace()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.starts_with("Ctrl-C")), "one validator is a network");
+    let sent = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().expect("kill starts");
+    assert!(sent.success());
+    assert_eq!(child.wait().expect("a child").code(), Some(0));
+    run(&line("--validators 2")).refused(2, "another number of validators");
+    run(&line("--validators 1 --chain-id 7")).refused(2, "another chain id");
+    run(&line("--validators 1 --accounts 1")).refused(2, "other accounts");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let line = line("--validators 1").replace("--rpc-port 0", &format!("--rpc-port {port}"));
+    run(&line).refused(2, &format!("cannot listen on 127.0.0.1:{port}"));
+}
