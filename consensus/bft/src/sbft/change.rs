@@ -19,6 +19,7 @@ impl Sbft {
         self.view = view;
         self.phase = Phase::Changing;
         self.attempts += 1;
+        self.calm_down(out);
         if self.new_view_runs {
             self.new_view_runs = false;
             out.push(Out::Cancel(Timer::NewView));
@@ -102,6 +103,8 @@ impl Sbft {
             self.leave(smallest, out);
         } else if view == self.view {
             self.try_open(out);
+        } else {
+            self.try_leave(out);
         }
     }
 

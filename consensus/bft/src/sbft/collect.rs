@@ -3,13 +3,11 @@
 use super::{
     message::{Certificate, CommitShare, Decision, Msg, Prepared, SignShare, Vote},
     replica::{Job, Phase, Sbft, Timer},
-    slots::{Progress, Step},
+    slots::{Collect, Progress, Step},
+    wait::Noted,
 };
 use crate::core::{Crypto, Group, Index, Micros, Out, Outs, Slot, Statement as _, To};
 use alloy_primitives::Bytes;
-
-/// Delays of the fast path that are kept.
-const MOST_DELAYS: usize = 32;
 
 /// Slots for which a missing share ends the wait for the shares of all.
 const REST_WITHOUT_ALL: u32 = 64;
@@ -56,6 +54,7 @@ impl Sbft {
         if shares.get(&from).is_none_or(|known| known.vote.view < share.vote.view) {
             shares.insert(from, share);
             self.collect(now, slot, out);
+            self.learn_late(now, slot);
         }
     }
 
@@ -160,11 +159,50 @@ impl Sbft {
             && *state.collect.step(step) == Progress::Waiting
         {
             *state.collect.step(step) = Progress::Due;
-            if step == Step::Slow {
-                self.misses = self.misses.saturating_add(1);
+            // Shares that wait for their turn, or are being combined, are not absent.
+            let absent = matches!(*state.collect.step(Step::Fast), Progress::Idle | Progress::Due);
+            if step == Step::Slow && absent {
+                self.fast_path.failed(&mut state.collect.noted, self.config.fast_wait);
             }
             self.collect(now, slot, out);
         }
+    }
+
+    /// Notes that the shares of σ are there.
+    fn note_fast(&mut self, now: Micros, slot: Slot) {
+        if let Some(Collect { noted, slow_since, .. }) = self.slots.get_mut(&slot).map(|state| &mut state.collect) {
+            let delay = slow_since.map_or(0, |since| now.saturating_sub(since));
+            self.fast_path.came(noted, delay, self.config.fast_wait);
+        }
+    }
+
+    /// Learns from shares that come after a decision: the fast path works with a wait of this length.
+    fn learn_late(&mut self, now: Micros, slot: Slot) {
+        let (needed, view) = (self.config.fast(), self.view);
+        let late = self.slots.get(&slot).is_some_and(|state| {
+            let collect = &state.collect;
+            state.decided.is_some()
+                && collect.view == view
+                && collect.slow_since.is_some()
+                && collect.noted != Noted::Shares
+                && collect.shares.len() >= needed
+                && collect.best(view, Step::Fast).is_some_and(|(_, shares)| shares.len() >= needed)
+        });
+        if late && !self.ignores_late_shares() {
+            self.note_fast(now, slot);
+        }
+    }
+
+    /// True if a rule is broken on purpose: what comes after a decision teaches nothing.
+    #[cfg(feature = "mutations")]
+    fn ignores_late_shares(&self) -> bool {
+        self.config.breaks(super::Mutation::LateSharesIgnored)
+    }
+
+    #[cfg(not(feature = "mutations"))]
+    #[expect(clippy::unused_self, reason = "the tests break a rule here")]
+    const fn ignores_late_shares(&self) -> bool {
+        false
     }
 
     /// Sends a combined signature, or tries again without the replicas whose shares were wrong.
@@ -190,14 +228,9 @@ impl Sbft {
         if self.phase != Phase::Active {
             return;
         }
-        let since = state.collect.slow_since;
         match step {
             Step::Fast => {
-                self.misses = 0;
-                if self.delays.len() == MOST_DELAYS {
-                    self.delays.pop_front();
-                }
-                self.delays.push_back(since.map_or(0, |since| now.saturating_sub(since)));
+                self.note_fast(now, slot);
                 self.announce(Decision { vote, group, signature }, out);
             }
             Step::Slow => {

@@ -91,6 +91,10 @@ pub enum Mutation {
     ForgetChoices,
     /// A prepared certificate leaves in a share before its record is durable.
     ShareBeforeDurable,
+    /// Collectors learn nothing from shares that come after a decision.
+    LateSharesIgnored,
+    /// A replica leaves its view without complaints of others.
+    LeaveAlone,
 }
 
 impl Config {

@@ -41,6 +41,8 @@ pub enum Msg {
     Fetched(Batch),
     /// Tells how far a replica is, so that others repeat what it misses.
     Status(Status),
+    /// A replica waits in a view, and would leave it: COMPLAINT.
+    Complaint(View),
 }
 
 /// Batch of a slot in a view: what σ and τ sign.
@@ -293,6 +295,7 @@ impl Msg {
             Self::Fetch(_) => 13,
             Self::Fetched(_) => 14,
             Self::Status(_) => 15,
+            Self::Complaint(_) => 16,
         }
     }
 
@@ -319,6 +322,7 @@ impl Msg {
             Self::Fetch(body) => act(body),
             Self::Fetched(body) => act(body),
             Self::Status(body) => act(body),
+            Self::Complaint(body) => act(body),
         }
     }
 }
@@ -363,6 +367,7 @@ impl Decodable for Msg {
             13 => Self::Fetch(Decodable::decode(bytes)?),
             14 => Self::Fetched(Decodable::decode(bytes)?),
             15 => Self::Status(Decodable::decode(bytes)?),
+            16 => Self::Complaint(Decodable::decode(bytes)?),
             _ => return Err(Error::Custom("unknown kind of message")),
         })
     }
@@ -412,6 +417,7 @@ impl Message for Msg {
             Self::Equivocation(both) => of(&both[0].body.0).rotate_left(1) ^ of(&both[1].body.0),
             Self::ViewChange(signed) => signed.body.view ^ signed.body.stable.checkpoint.slot << 16,
             Self::NewView(signed) => signed.body.view,
+            Self::Complaint(view) => *view,
             Self::Fetch(digest) => short(digest),
             Self::Fetched(batch) => short(&batch.digest()),
             Self::Status(status) => status.view ^ status.stable << 16 ^ status.decided << 32,

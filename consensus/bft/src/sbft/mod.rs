@@ -27,6 +27,7 @@ mod replica;
 mod normal;
 mod collect;
 mod execute;
+mod complain;
 mod change;
 mod choose;
 mod repeat;
@@ -34,6 +35,7 @@ mod restart;
 #[cfg(feature = "mutations")]
 mod inspect;
 mod slots;
+mod wait;
 mod record;
 mod message;
 mod config;

@@ -17,6 +17,7 @@ impl Sbft {
     pub(super) fn repeat(&mut self, out: &mut Outs<Self>) {
         self.verified.clear();
         out.push(Out::Send(To::All, Msg::Status(self.status())));
+        self.repeat_complaint(out);
         if self.phase == Phase::Changing
             && let Some(own) = self.changes.get(&self.me).filter(|own| own.body.view == self.view)
         {

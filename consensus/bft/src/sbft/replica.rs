@@ -2,20 +2,19 @@
 
 use super::{
     choose::Choice,
+    complain::Complaints,
     config::Config,
     execute::States,
     message::{Msg, NewView, PrePrepare, Record, Stable, StateShare, Status, ViewChange, Vote, is_member},
     slots::{SlotState, Step},
+    wait::FastPath,
 };
 use crate::core::{
     Base, Batch, Budgets, Checked, ConfigError, Crypto, Group, Index, Input, Micros, NULL, Out, Outs, Protocol,
     ReplicaSet, Signed, Slot, View,
 };
 use alloy_primitives::{B256, Bytes};
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Repetition is slower by this factor while a replica waits for nothing: it may have missed that there is something.
 const IDLE_RATE: u64 = 16;
@@ -26,7 +25,9 @@ const MOST_DOUBLINGS: u32 = 10;
 /// Timers of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// Something accepted, or a client's request, waits for its place in the order.
+    /// Something accepted, or a client's request, has waited for its place in the order for half of the patience with a primary.
+    Complain,
+    /// It has waited for all of it.
     Progress,
     /// A quorum waits for the primary to open a view.
     NewView,
@@ -108,9 +109,9 @@ pub struct Sbft {
     pub(super) hold: bool,
     /// View changes since the last progress.
     pub(super) attempts: u32,
-    /// Times by which σ came after τ in the past, misses in a row, and slots left without the signature of all.
-    pub(super) delays: VecDeque<Micros>,
-    pub(super) misses: u32,
+    pub(super) complaints: Complaints,
+    /// Fast path of the slots that this replica collected for, and slots left without the signature of all.
+    pub(super) fast_path: FastPath,
     pub(super) without_all: u32,
     /// Timers that run.
     pub(super) progress_runs: bool,
@@ -176,19 +177,15 @@ impl Protocol for Sbft {
             Msg::Fetch(digest) => self.on_fetch(now, from, digest, out),
             Msg::Fetched(batch) => self.on_batch(batch, out),
             Msg::Status(status) => self.on_status(now, from, status, out),
+            Msg::Complaint(view) => self.on_complaint(from, view, out),
         }
         self.set_timers(out);
     }
 
     fn on_timer(&mut self, now: Micros, timer: Timer, out: &mut Outs<Self>) {
         match timer {
-            Timer::Progress => {
-                self.progress_runs = false;
-                // What the own pipeline keeps back is not the primary's fault.
-                if self.phase == Phase::Active && self.is_waiting() && !self.hold {
-                    self.leave(self.view + 1, out);
-                }
-            }
+            Timer::Complain => self.complaint_is_due(out),
+            Timer::Progress => self.patience_is_over(out),
             Timer::NewView => {
                 self.new_view_runs = false;
                 if self.phase == Phase::Changing {
@@ -314,12 +311,7 @@ impl Sbft {
     /// Time that the next slot gives the fast path.
     #[must_use]
     pub fn fast_wait(&self) -> Micros {
-        let super::config::FastWait { least, most } = self.config.fast_wait;
-        let mut delays: Vec<Micros> = self.delays.iter().copied().collect();
-        delays.sort_unstable();
-        // Nine of ten past delays, and a quarter more.
-        let usual = delays.get(delays.len() * 9 / 10).map_or(most, |delay| delay + delay / 4);
-        (usual >> self.misses.min(16)).clamp(least, most)
+        self.fast_path.wait(self.config.fast_wait)
     }
 
     /// Returns true if the slot is in the window of slots in flight.
@@ -411,6 +403,8 @@ impl Sbft {
         let progress = self.phase == Phase::Active && self.is_waiting();
         let patience = self.patience(self.attempts);
         switch(&mut self.progress_runs, progress, Timer::Progress, patience, out);
+        let complain = progress && self.is_quiet();
+        switch(&mut self.complaints.runs, complain, Timer::Complain, Self::complaint_after(patience), out);
         let quorum = self.phase == Phase::Changing
             && self.changes.values().filter(|known| known.body.view >= self.view).count()
                 >= self.config.quorums.available();
@@ -434,6 +428,7 @@ impl Sbft {
 
     /// Starts patience anew.
     pub(super) fn restart_progress(&mut self, out: &mut Outs<Self>) {
+        self.calm_down(out);
         if self.progress_runs {
             self.progress_runs = false;
             out.push(Out::Cancel(Timer::Progress));

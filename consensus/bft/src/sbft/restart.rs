@@ -2,17 +2,16 @@
 
 use super::{
     choose::Choice,
+    complain::Complaints,
     config::Config,
     message::{Msg, PrePrepare, Prepared, Proposal, Record, Stable, Vote},
     replica::{Job, Phase, Sbft},
     slots::SlotState,
+    wait::FastPath,
 };
 use crate::core::{Base, Budgets, Crypto, Group, Index, NULL, Out, Outs, ReplicaSet, Signed, Slot, Statement as _, To};
 use alloy_primitives::B256;
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 impl Sbft {
     /// The state that a log describes, on top of an executed `base`.
@@ -43,8 +42,8 @@ impl Sbft {
             pending: None,
             hold: false,
             attempts: 0,
-            delays: VecDeque::new(),
-            misses: 0,
+            complaints: Complaints::default(),
+            fast_path: FastPath::default(),
             without_all: 0,
             progress_runs: false,
             new_view_runs: false,

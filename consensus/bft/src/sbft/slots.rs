@@ -1,6 +1,9 @@
 //! A replica's knowledge of one slot, as a voter and as a collector.
 
-use super::message::{Certificate, Decision, PrePrepare, SignShare, Vote};
+use super::{
+    message::{Certificate, Decision, PrePrepare, SignShare, Vote},
+    wait::Noted,
+};
 use crate::core::{Index, Micros, ReplicaSet, Signed, View};
 use alloy_primitives::{B256, Bytes};
 use std::collections::BTreeMap;
@@ -84,6 +87,8 @@ pub(super) struct Collect {
     pub(super) steps: [Progress; 3],
     /// Time from which the slow path could have gone on.
     pub(super) slow_since: Option<Micros>,
+    /// What the fast path of later slots has learned from this one.
+    pub(super) noted: Noted,
 }
 
 impl Collect {
@@ -95,6 +100,7 @@ impl Collect {
     pub(super) fn turn_to(&mut self, view: View) {
         if self.view != view {
             (self.view, self.steps, self.slow_since) = (view, Default::default(), None);
+            self.noted = Noted::Nothing;
         }
     }
 

@@ -416,7 +416,8 @@ impl<P: Subject> Net<P> {
         let copies = 1 + usize::from(self.rng.random_ratio(self.setup.doubled, 1000));
         for _ in 0..copies {
             let jitter = if self.setup.jitter == 0 { 0 } else { self.rng.random_range(0..=self.setup.jitter) };
-            let after = self.setup.delay + jitter;
+            let far = self.setup.far.get(&Index(from as u16)).copied().unwrap_or(0);
+            let after = self.setup.delay + far + jitter;
             self.push(after, Event::Deliver { to, from: Index(from as u16), message: message.clone() });
         }
     }

@@ -5,8 +5,7 @@ use phalanx_bft::{Micros, QuorumError, autobahn, pbft, sbft};
 use phalanx_host::{BlockRules, HostConfig};
 use phalanx_pipeline::Committee;
 
-/// Time that the slow path of SBFT gives the fast one beside the distances, at least and at most, in µs.
-const LEAST_WAIT: Micros = 25_000;
+/// Time that the slow path of SBFT gives the fast one beside the distances, at most, in µs: replicas sync before they sign.
 const MOST_WAIT: Micros = 100_000;
 /// Length of the cars in one answer, in bytes.
 const MOST_CARS_BYTES: usize = 4 << 20;
@@ -55,9 +54,8 @@ impl NetConfig {
         // A collector that is away costs no longer than the messages of a slot take to come and go twice.
         config.stagger += 2 * self.farthest();
         config.help += 4 * self.farthest();
-        // A wait below the usual spread of the shares would never see the slowest one again after a failure: replicas sync before they
-        // sign, and the farthest one answers last.
-        config.fast_wait.least = LEAST_WAIT + 2 * self.farthest();
+        // The farthest replica answers last.
+        config.fast_wait.least += 2 * self.farthest();
         config.fast_wait.most = MOST_WAIT + 2 * self.farthest();
         Ok(config)
     }

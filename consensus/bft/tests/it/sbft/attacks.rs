@@ -374,6 +374,8 @@ fn numbers_near_their_maximum_do_not_panic() {
         Msg::Status(Status { view: MAX, active: true, stable: MAX, decided: MAX }),
         Msg::Status(Status { view: 0, active: true, stable: 0, decided: MAX }),
         Msg::Stable(far),
+        Msg::Complaint(MAX),
+        Msg::Complaint(0),
     ] {
         lab.tell(3, 1, message);
     }

@@ -29,7 +29,7 @@ use std::{
 
 const SLOT: u64 = 1;
 
-struct Search {
+pub(super) struct Search {
     config: Arc<Config>,
     byzantine: u16,
     views: View,
@@ -42,8 +42,8 @@ struct Search {
 }
 
 #[derive(Clone)]
-struct State {
-    replicas: Vec<Option<Arc<Sbft>>>,
+pub(super) struct State {
+    pub(super) replicas: Vec<Option<Arc<Sbft>>>,
     /// Proposals and shares that each correct replica has sent.
     sent: Vec<BTreeSet<Sent>>,
     changes: Vec<Vec<Arc<Signed<ViewChange>>>>,
@@ -61,7 +61,7 @@ enum Sent {
 }
 
 impl Search {
-    fn new(n: usize, byzantine: u16, views: View, mutation: Option<Mutation>) -> Self {
+    pub(super) fn new(n: usize, byzantine: u16, views: View, mutation: Option<Mutation>) -> Self {
         let config = Config { mutation, ..Config::new(Quorums::new(n, 1).expect("a legal size"), Domain::default()) };
         Self { config: Arc::new(config), byzantine, views, batches: [batch(1), batch(2)], crashes: 0, lost: None }
     }
@@ -86,7 +86,7 @@ impl Search {
         self.config.quorums.n()
     }
 
-    fn initial(&self) -> State {
+    pub(super) fn initial(&self) -> State {
         let n = self.n();
         let mut state = State {
             replicas: vec![None; n],
@@ -228,7 +228,7 @@ impl Search {
     }
 
     /// Batches that enough shares for a decision are out for.
-    fn decidable(&self, state: &State) -> BTreeSet<B256> {
+    pub(super) fn decidable(&self, state: &State) -> BTreeSet<B256> {
         let fast = self.voted(state, self.config.fast(), |sent| match sent {
             Sent::Share(view, digest, true) => Some((*view, *digest)),
             _ => None,
@@ -303,7 +303,7 @@ impl Search {
         openings
     }
 
-    fn successors(&self, state: &State, next: &mut Vec<State>) {
+    pub(super) fn successors(&self, state: &State, next: &mut Vec<State>) {
         for node in 0..self.n() {
             let Some(replica) = &state.replicas[node] else { continue };
             let (view, me) = (replica.view(), Index(node as u16));
@@ -319,7 +319,14 @@ impl Search {
             }
             if view < self.views {
                 let timer = if replica.is_active() { Timer::Progress } else { Timer::NewView };
-                next.extend(self.with(state, node, |replica, out| replica.on_timer(0, timer, out), |_| true));
+                // Complaints promise nothing: a replica may leave its view whenever it wants.
+                let leave = |replica: &mut Sbft, out: &mut Vec<Out<Sbft>>| {
+                    for other in (0..self.n() as u16).map(Index).filter(|other| *other != me) {
+                        replica.on_message(0, other, trusted(Msg::Complaint(view)), out);
+                    }
+                    replica.on_timer(0, timer, out);
+                };
+                next.extend(self.with(state, node, leave, |_| true));
             }
             for of in view.max(1)..=self.views {
                 if of == view && replica.is_active() {

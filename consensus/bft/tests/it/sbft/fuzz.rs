@@ -47,6 +47,7 @@ fn messages() -> Vec<Msg> {
         Msg::Fetch(batch.digest()),
         Msg::Fetched(batch),
         Msg::Status(Status { view: 0, active: true, stable: 0, decided: 0 }),
+        Msg::Complaint(0),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! SBFT: golden latencies, every reachable state, random worlds, attacks, junk.
 
 mod golden;
+mod paths;
 mod safety;
 mod attacks;
 mod choices;

@@ -2,7 +2,10 @@
 
 use alloy_primitives::B256;
 use phalanx_bft::{Batch, Domain, Index, Micros, Protocol, Quorums, Slot, View};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Vote of a replica: kind, view, slot, digest.
 pub(crate) type Vote = (u8, View, Slot, B256);
@@ -42,6 +45,8 @@ pub(crate) struct Conditions<P: Subject> {
     pub(crate) seed: u64,
     /// Delay of every link in one direction.
     pub(crate) delay: Micros,
+    /// Additional delay of all that a replica sends.
+    pub(crate) far: BTreeMap<Index, Micros>,
     /// Random addition to it, at most.
     pub(crate) jitter: Micros,
     /// Messages lost and doubled, in per mille.
@@ -63,6 +68,7 @@ impl<P: Subject> Conditions<P> {
             config: Arc::new(config),
             seed: 0,
             delay: 1_000,
+            far: BTreeMap::new(),
             jitter: 0,
             lost: 0,
             doubled: 0,

@@ -1,0 +1,107 @@
+//! Patience with a primary: a replica complains first, and leaves its view once f other ones wait as well.
+//!
+//! A VIEW-CHANGE keeps its sender out of the view that it leaves. A replica that was suspended or cut off would leave alone, and its
+//! shares would be absent from the fast path until all change views. A complaint promises nothing.
+
+use super::{
+    choose::ahead,
+    message::Msg,
+    replica::{Phase, Sbft, Timer},
+};
+use crate::core::{Index, Micros, Out, Outs, ReplicaSet, To, View};
+
+/// Complaints about the primary of the current view.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Complaints {
+    /// Replicas that complain.
+    from: ReplicaSet,
+    /// True once this replica's patience is over.
+    overdue: bool,
+    /// True while the timer of the own complaint runs.
+    pub(super) runs: bool,
+}
+
+impl Sbft {
+    /// Time after which a replica complains. Half of its patience, so that others know of it when that is over.
+    pub(super) const fn complaint_after(patience: Micros) -> Micros {
+        patience / 2
+    }
+
+    /// True if the own complaint is due: nothing was said yet.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.complaints.from.contains(self.me)
+    }
+
+    /// Half of the patience is over.
+    pub(super) fn complaint_is_due(&mut self, out: &mut Outs<Self>) {
+        self.complaints.runs = false;
+        if self.has_reason() {
+            self.complain(out);
+        }
+    }
+
+    /// Patience is over.
+    pub(super) fn patience_is_over(&mut self, out: &mut Outs<Self>) {
+        self.progress_runs = false;
+        if self.has_reason() {
+            self.complaints.overdue = true;
+            self.complain(out);
+            self.try_leave(out);
+        }
+    }
+
+    /// Another replica complains.
+    pub(super) fn on_complaint(&mut self, from: Index, view: View, out: &mut Outs<Self>) {
+        if view == self.view && self.phase == Phase::Active {
+            self.complaints.from.insert(from);
+            self.try_leave(out);
+        }
+    }
+
+    /// Leaves the view once f+1 replicas wait, this one among them: in vain while the others are served.
+    pub(super) fn try_leave(&mut self, out: &mut Outs<Self>) {
+        if !self.complaints.overdue || !self.has_reason() {
+            return;
+        }
+        // A replica that has left its view has complained enough.
+        let left = ahead(&self.changes, self.view).0;
+        let waiting: ReplicaSet = self.complaints.from.iter().chain(left.iter()).collect();
+        if waiting.len() >= self.witnesses() {
+            self.leave(self.view + 1, out);
+        }
+    }
+
+    /// Repeats the own complaint: it may have been lost.
+    pub(super) fn repeat_complaint(&self, out: &mut Outs<Self>) {
+        if self.phase == Phase::Active && !self.is_quiet() {
+            out.push(Out::Send(To::All, Msg::Complaint(self.view)));
+        }
+    }
+
+    /// Forgets all complaints: the primary does its work, or is another one.
+    pub(super) fn calm_down(&mut self, out: &mut Outs<Self>) {
+        if core::mem::take(&mut self.complaints).runs {
+            out.push(Out::Cancel(Timer::Complain));
+        }
+    }
+
+    #[cfg(feature = "mutations")]
+    fn witnesses(&self) -> usize {
+        if self.config.breaks(super::Mutation::LeaveAlone) { 1 } else { self.config.quorums.one_correct() }
+    }
+
+    #[cfg(not(feature = "mutations"))]
+    const fn witnesses(&self) -> usize {
+        self.config.quorums.one_correct()
+    }
+
+    fn complain(&mut self, out: &mut Outs<Self>) {
+        self.complaints.from.insert(self.me);
+        out.push(Out::Send(To::All, Msg::Complaint(self.view)));
+    }
+
+    /// True while something waits. What the own pipeline keeps back is not the primary's fault.
+    fn has_reason(&self) -> bool {
+        self.phase == Phase::Active && self.is_waiting() && !self.hold
+    }
+}
