@@ -30,15 +30,15 @@ enum Sent {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct State {
-    replicas: BTreeMap<u16, Instance>,
+pub(super) struct State {
+    pub(super) replicas: BTreeMap<u16, Instance>,
     sent: BTreeMap<u16, BTreeSet<Sent>>,
     /// Values that correct leaders have proposed, with their tickets.
     proposals: BTreeSet<(View, B256, Option<u64>)>,
     tickets: BTreeMap<u64, Tc>,
 }
 
-struct Search {
+pub(super) struct Search {
     config: Config,
     byzantine: u16,
     views: View,
@@ -50,7 +50,7 @@ struct Search {
 }
 
 impl Search {
-    fn new(n: usize, f: usize, byzantine: u16, views: View, mutation: Option<Mutation>) -> Self {
+    pub(super) fn new(n: usize, f: usize, byzantine: u16, views: View, mutation: Option<Mutation>) -> Self {
         let config = Config { mutation, ..Config::new(Quorums::new(n, f).expect("a legal size"), Domain::default()) };
         Self {
             config,
@@ -67,7 +67,7 @@ impl Search {
         self
     }
 
-    const fn after_a_fast_decision(mut self) -> Self {
+    pub(super) const fn after_a_fast_decision(mut self) -> Self {
         self.decided = true;
         self
     }
@@ -79,7 +79,7 @@ impl Search {
         }
     }
 
-    fn initial(&self) -> State {
+    pub(super) fn initial(&self) -> State {
         let correct = (0..self.config.quorums.n() as u16).filter(|node| *node != self.byzantine);
         let mut state = State {
             replicas: correct.clone().map(|node| (node, Instance::new(Index(node), SLOT))).collect(),
@@ -192,7 +192,7 @@ impl Search {
         Some(next)
     }
 
-    fn successors(&self, state: &State) -> Vec<State> {
+    pub(super) fn successors(&self, state: &State) -> Vec<State> {
         let mut next = Vec::new();
         for view in 0..=self.views {
             let leader = self.config.leader(SLOT, view).0;
@@ -283,7 +283,7 @@ impl Search {
     }
 
     /// Values that enough votes are out for.
-    fn decidable(&self, state: &State) -> BTreeSet<B256> {
+    pub(super) fn decidable(&self, state: &State) -> BTreeSet<B256> {
         let n = self.config.quorums.n();
         let mut decidable = BTreeSet::new();
         for view in 0..=self.views {

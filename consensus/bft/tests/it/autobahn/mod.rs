@@ -3,6 +3,7 @@
 mod attacks;
 mod evidence;
 mod exhaustive;
+mod walks;
 mod golden;
 mod safety;
 mod views;

@@ -7,5 +7,7 @@ mod attacks;
 mod choices;
 mod restarts;
 mod exhaustive;
+mod walks;
+mod views;
 mod fuzz;
 mod lab;
