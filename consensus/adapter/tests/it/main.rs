@@ -7,6 +7,7 @@ mod sequencer;
 mod broken;
 mod conformance;
 mod journal;
+mod killed;
 mod rewind;
 mod subjects;
 mod wal;
