@@ -91,7 +91,7 @@ impl Sbft {
     }
 
     #[cfg(not(feature = "mutations"))]
-    const fn witnesses(&self) -> usize {
+    fn witnesses(&self) -> usize {
         self.config.quorums.one_correct()
     }
 
