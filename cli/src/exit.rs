@@ -26,6 +26,33 @@ pub(crate) const FIXTURES: u8 = 7;
 /// Stopped by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 
+/// Codes and what they mean, for the help, the manual pages and the reference.
+pub(crate) const CODES: [(u8, &str); 9] = [
+    (OK, "success"),
+    (INTERNAL, "internal error: a fault of the program or of the system"),
+    (USAGE, "usage: a command that cannot be carried out as given, or that would run nothing"),
+    (DIVERGENCE, "divergence: results or a root differ from sequential revm's, or a proof does not hold"),
+    (EXPECTATION, "expectation missed: --expect does not hold, or a network leaves transactions unanswered"),
+    (UNFIT, "unfit environment: doctor --strict found a source of noise"),
+    (STORE, "store: corrupt, incomplete, of another format, or open elsewhere"),
+    (FIXTURES, "fixtures: a conformance test failed, or a fixture is malformed"),
+    (INTERRUPTED, "interrupted by Ctrl-C, SIGTERM or SIGHUP"),
+];
+
+/// Variables of the environment that every command reads, and their effect.
+pub(crate) const ENVIRONMENT: [(&str, &str); 3] = [
+    ("CI", "if set, progress is printed as lines"),
+    ("TERM", "dumb: progress is printed as lines"),
+    ("TMPDIR", "folder for temporary stores"),
+];
+
+/// Codes as lines of a help text.
+pub(crate) fn help() -> String {
+    let codes: String = CODES.iter().map(|(code, means)| format!("  {code:>3}  {means}\n")).collect();
+    let environment: String = ENVIRONMENT.iter().map(|(name, effect)| format!("  {name:6}  {effect}\n")).collect();
+    format!("Try: phalanx demo\n\nExit codes:\n{codes}\nEnvironment:\n{environment}")
+}
+
 /// Failure of a child process of this program.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]

@@ -6,9 +6,8 @@ mod output;
 mod ui;
 mod exit;
 
-use clap::Parser as _;
 use flags::profile;
-use phalanx_lab::machine::memory;
+use phalanx_lab::{doctor, machine::memory};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -16,17 +15,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     memory::keep();
+    doctor::note_load();
     if let Err(error) = ui::watch_signals() {
         eprintln!("phalanx: watching for signals: {error}");
         return exit::INTERNAL.into();
     }
-    let words = match profile::expand(std::env::args_os().collect()) {
-        Ok(words) => words,
+    let mut expanded = match profile::expand(std::env::args_os().collect()) {
+        Ok(expanded) => expanded,
         Err(error) => {
             eprintln!("phalanx: {error}");
             return exit::USAGE.into();
         }
     };
+    let words = core::mem::take(&mut expanded.words);
     #[cfg(feature = "node")]
     let words = match cmd::node::expand(words, |name| std::env::var(name).ok()) {
         Ok(words) => words,
@@ -35,12 +36,15 @@ fn main() -> ExitCode {
             return exit::USAGE.into();
         }
     };
-    let cli = match cmd::Cli::try_parse_from(words) {
+    let cli = match cmd::Cli::from_words(words) {
         Ok(cli) => cli,
         Err(error) => {
             // Help on request goes to stdout and is no failure.
             let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
             let _ = error.print();
+            if let Some(blame) = expanded.blame(&error.to_string()).filter(|_| code == exit::USAGE) {
+                eprintln!("phalanx: {blame}");
+            }
             return code.into();
         }
     };

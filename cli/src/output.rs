@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use phalanx_lab::{
     error::Usage,
     machine::temporary::{Unfinished, in_the_making},
-    report::{self, Output},
+    report::{self, Gallery, Output, svg::Origin},
     result::BenchResult,
 };
 use serde::Serialize;
@@ -78,6 +78,13 @@ impl std::io::Write for Beside {
     }
 }
 
+/// Makes a folder for a report, and refuses a path where none can be made.
+pub(crate) fn check_folder(dir: &Path) -> Result<(), Usage> {
+    let refused = |error: std::io::Error| Usage(format!("the report cannot be written to {}: {error}", dir.display()));
+    fs::create_dir_all(dir).map_err(refused)?;
+    tempfile::tempfile_in(dir).map(drop).map_err(refused)
+}
+
 /// Refuses a path that does not exist.
 pub(crate) fn check_exist(paths: &[PathBuf]) -> Result<(), Usage> {
     let missing = paths.iter().find(|path| !path.exists());
@@ -114,22 +121,43 @@ pub(crate) struct Files<'a> {
     pub(crate) json: Option<&'a Path>,
     pub(crate) csv: Option<&'a Path>,
     pub(crate) svg: Option<&'a Path>,
+    /// Folder for a page with the picture.
+    pub(crate) report: Option<&'a Path>,
 }
 
 /// Shows a measurement: JSON alone on stdout, or its text there and files beside it.
 pub(crate) fn show(output: &Output, files: Files<'_>) -> anyhow::Result<()> {
-    if let Some(path) = files.json {
-        json(path, &output.value)?;
-    }
-    if files.json != Some(Path::new("-")) {
+    // Stdout first: a file that cannot be written must not lose the result of a long run.
+    let stdout = files.json == Some(Path::new("-"));
+    if stdout {
+        json(Path::new("-"), &output.value)?;
+    } else {
         print(&output.text)?;
     }
-    for (path, content) in [(files.csv, &output.csv), (files.svg, &output.svg)] {
-        if let Some((path, content)) = path.zip(content.as_ref()) {
+    if let Some(path) = files.json.filter(|_| !stdout) {
+        json(path, &output.value)?;
+    }
+    let command = command();
+    let svg = || output.picture.as_ref().map(|picture| picture.standalone(&Origin::here(&command)));
+    for (path, content) in [(files.csv, output.csv.clone()), (files.svg, files.svg.and_then(|_| svg()))] {
+        if let Some((path, content)) = path.zip(content) {
             whole(path, content.as_bytes())?;
         }
     }
-    Ok(())
+    let Some(dir) = files.report else { return Ok(()) };
+    let pictures = output.picture.iter().map(|picture| ("figure".to_owned(), picture.clone())).collect();
+    let rows = output.csv.clone().map(|rows| ("points.csv", rows));
+    gallery(
+        dir,
+        &Gallery { title: "Phalanx benchmark", table: &output.text, pictures, rows, command: &command },
+        stdout,
+    )
+}
+
+/// Writes a page with pictures into `dir`, and says where unless stdout has JSON.
+pub(crate) fn gallery(dir: &Path, gallery: &Gallery<'_>, quiet: bool) -> anyhow::Result<()> {
+    let index = gallery.write(dir).with_context(|| format!("writing the report to {}", dir.display()))?;
+    if quiet { Ok(()) } else { print(&format!("\nReport: {}\n", index.display())) }
 }
 
 /// Shows results: JSON alone on stdout, or a table there and files beside it.
@@ -145,11 +173,7 @@ pub(crate) fn results(
     if json_path == Some(stdout) {
         json(stdout, value)?;
     } else {
-        let mut text = report::table(results);
-        for tag in results.iter().flat_map(|result| &result.tags) {
-            text.push_str(&format!("\n({tag})\n"));
-        }
-        print(&text)?;
+        print(&report::table(results))?;
     }
     let file = json_path.filter(|path| *path != stdout).map_or(Ok(()), |path| json(path, value));
     let rows = csv_path.map_or(Ok(()), |path| whole(path, report::csv(results).as_bytes()));

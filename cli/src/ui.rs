@@ -1,7 +1,7 @@
 //! The terminal: bars for people, and signals that end the process.
 
 use crate::exit;
-use phalanx_lab::{machine::temporary, ui::Ui};
+use phalanx_lab::{config::LoadConfig, machine::temporary, ui::Ui};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -48,11 +48,26 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Opens the terminal of a command that ends in order when it is asked to. Bars are drawn only on a terminal, without
-/// `NO_COLOR` and `CI`.
+/// Opens the terminal of a command that ends in order when it is asked to.
 pub(crate) fn open() -> Ui {
-    let stop = STOP.get_or_init(Arc::default);
-    let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
-    let bars = std::io::stderr().is_terminal() && unset("NO_COLOR") && unset("CI");
-    Ui::new(bars, Arc::clone(stop))
+    Ui::new(bars(), Arc::clone(STOP.get_or_init(Arc::default)))
+}
+
+/// Opens the terminal of a command that has nothing to report before its end: the first signal ends it at once.
+pub(crate) fn immediate() -> Ui {
+    Ui::new(bars(), Arc::default())
+}
+
+/// Warns of flags that were given and have no effect on the load.
+pub(crate) fn warn_of_idle(load: &LoadConfig, ui: &Ui) {
+    if let flags @ [_, ..] = &load.idle()[..] {
+        ui.warn(&format!("{} without effect: other workloads, or --alpha above 0, use them", flags.join(", ")));
+    }
+}
+
+/// True if bars are drawn: on a terminal that can move its cursor, outside of continuous integration. Nothing in them has a
+/// colour, so `NO_COLOR` does not matter.
+fn bars() -> bool {
+    let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    std::io::stderr().is_terminal() && value("CI").is_none() && value("TERM").is_none_or(|term| term != "dumb")
 }

@@ -40,6 +40,16 @@ pub(crate) struct Base {
     pub(crate) tokens: u128,
 }
 
+impl TransferLoad {
+    /// Checks the contention of the load, before any account is made.
+    ///
+    /// # Errors
+    /// If α, γ and the number of accounts describe no draw.
+    pub fn check_contention(&self) -> Result<(), ConfigError> {
+        Skew::new(self).map(drop)
+    }
+}
+
 impl Base {
     pub(crate) fn new(
         load: TransferLoad,

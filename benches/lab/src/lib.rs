@@ -8,13 +8,14 @@
 //! Settings come in as values of [`config`]; flags, files and exit codes belong to the command. A module imports only
 //! modules that are declared further down.
 
-pub mod doctor;
 pub mod compare;
 pub mod model;
 pub mod bench;
+pub mod papers;
 pub mod report;
 pub mod run;
 pub mod config;
+pub mod doctor;
 pub mod machine;
 pub mod steady;
 pub mod result;

@@ -67,6 +67,55 @@ impl BenchResult {
 /// Tag of a result that was cut short.
 pub const INTERRUPTED: &str = "interrupted";
 
+/// Tag of a result with a run whose rate drifted; the runs themselves hold the verdicts.
+pub const NOT_STEADY: &str = "not-steady";
+
+/// Reason why a text is no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// No JSON, or JSON of another shape.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// Another version of the schema.
+    #[error(
+        "it has schema {found}, and this program reads schema {SCHEMA}: use the version of phalanx that wrote it{by}"
+    )]
+    Schema {
+        /// The version.
+        found: Value,
+        /// Program that wrote it, in words; empty if unknown.
+        by: String,
+    },
+    /// An array without a result.
+    #[error("it holds no result")]
+    Empty,
+}
+
+/// Reads a result, or an array of results as `demo` writes it.
+///
+/// # Errors
+/// If the text is no result, or of another schema.
+pub fn read(text: &str) -> Result<Vec<BenchResult>, Unreadable> {
+    let list = match serde_json::from_str(text)? {
+        Value::Array(list) => list,
+        single => vec![single],
+    };
+    if list.is_empty() {
+        return Err(Unreadable::Empty);
+    }
+    let result = |value: Value| {
+        // The version first: fields of another schema may be missing, and their names would mislead.
+        if let Some(found) = value.get("schema").filter(|schema| **schema != SCHEMA) {
+            let version = value.pointer("/tool/version").and_then(Value::as_str);
+            let by = version.map_or_else(String::new, |version| format!(", {version}"));
+            return Err(Unreadable::Schema { found: found.clone(), by });
+        }
+        Ok(serde_json::from_value(value)?)
+    };
+    list.into_iter().map(result).collect()
+}
+
 /// The program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
@@ -101,6 +150,34 @@ pub struct Host {
     pub thp: Option<String>,
     /// Device and file system of the store, if it is on disk.
     pub disk: Option<String>,
+    /// Findings of `doctor` before the run, as far as they need no experiment. Absent in older results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+}
+
+/// Effect of a fact on measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// No effect.
+    Fine,
+    /// Figures must be read with this in mind.
+    Note,
+    /// Figures mean little.
+    Spoils,
+}
+
+/// Verdict on one fact of the machine or the build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Name of the fact.
+    pub check: String,
+    /// Its effect.
+    pub verdict: Verdict,
+    /// The fact.
+    pub found: String,
+    /// Remedy, if there is one.
+    pub advice: Option<String>,
 }
 
 /// Contents of the timer, and the rules.
@@ -176,6 +253,18 @@ pub struct Run {
     /// Load of each worker.
     #[serde(default)]
     pub balance: Vec<WorkerShare>,
+    /// Other work of the machine inside the timer. Null where the system does not tell, and in older results.
+    #[serde(default)]
+    pub disturbance: Option<Disturbance>,
+}
+
+/// Other work of the machine while a run was timed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// Cores that other processes and the system kept busy.
+    pub other_cores: f64,
+    /// Share of the cores' time that the hypervisor gave to other machines.
+    pub stolen: f64,
 }
 
 /// A second of a run.
@@ -372,4 +461,29 @@ pub struct Integrity {
     /// Scope of the oracle's comparison, or the difference.
     #[serde(default)]
     pub detail: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn another_schema_is_refused_with_a_sentence() {
+        let mut value = serde_json::to_value(fixture::demo().remove(0)).unwrap();
+        assert_eq!(read(&value.to_string()).unwrap().len(), 1);
+        assert_eq!(read(&Value::Array(vec![value.clone(), value.clone()]).to_string()).unwrap().len(), 2);
+        for other in [Value::from(99), Value::from("1"), Value::from(0), Value::Null] {
+            value["schema"] = other.clone();
+            // Fields that are missing are no better reason.
+            value.as_object_mut().unwrap().remove("runs");
+            let why = read(&value.to_string()).unwrap_err().to_string();
+            assert!(why.contains(&format!("schema {other}, and this program reads schema 1")), "{why}");
+            assert!(why.ends_with("wrote it, 0.1.0"), "{why}");
+        }
+        value.as_object_mut().unwrap().remove("schema");
+        assert!(read(&value.to_string()).unwrap_err().to_string().contains("missing field"));
+        assert!(read("[]").unwrap_err().to_string().contains("no result"));
+        assert!(matches!(read("{"), Err(Unreadable::Json(_))));
+    }
 }

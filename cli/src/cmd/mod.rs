@@ -18,11 +18,13 @@ mod man;
 mod version;
 
 use crate::{exit, output};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use phalanx_lab::config::numbers;
+use std::ffi::OsString;
 
 /// Parallel EVM execution engine: demo, benchmarks and tools.
 #[derive(Debug, Parser)]
-#[command(name = "phalanx", version, after_help = "Try: phalanx demo")]
+#[command(name = "phalanx", version, after_help = "Try: phalanx demo", after_long_help = exit::help())]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -69,6 +71,11 @@ enum Command {
 }
 
 impl Cli {
+    /// Reads a command line. Counts may have suffixes.
+    pub(crate) fn from_words(words: Vec<OsString>) -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&numbers(Self::command()).try_get_matches_from(words)?)
+    }
+
     /// Runs the command and returns its exit code.
     pub(crate) fn run(&self) -> anyhow::Result<u8> {
         match &self.command {
@@ -88,7 +95,7 @@ impl Cli {
             Some(Command::Explain(args)) => args.run(),
             Some(Command::Doctor(args)) => args.run(),
             Some(Command::Completions(args)) => args.run(&mut Self::command()),
-            Some(Command::Man(args)) => args.run(Self::command()),
+            Some(Command::Man(args)) => args.run(Self::command().after_long_help("")),
             Some(Command::Version(args)) => args.run(),
         }
     }

@@ -80,7 +80,14 @@ fn pages_are_written_for_every_command() {
     for (name, says) in [("phalanx", "doctor"), ("phalanx-bench-run", "hot"), ("phalanx-doctor", "strict")] {
         let text = fs::read_to_string(pages.join(format!("{name}.1"))).expect(name);
         assert!(text.contains(".TH") && text.contains(says), "{name}");
+        for section in [".SH \"EXIT STATUS\"", ".SH ENVIRONMENT", "TMPDIR", "130"] {
+            assert_eq!(text.matches(section).count(), 1, "{name}: {section}");
+        }
+        assert_eq!(text.contains(".SH EXAMPLES"), name == "phalanx", "{name}");
     }
+    let again = run(&format!("man --dir {}", pages.display()));
+    let page = fs::read_to_string(pages.join("phalanx.1")).expect("a page");
+    assert_eq!((again.code, page.matches("EXIT STATUS").count()), (Some(0), 1));
     let file = dir.path().join("file");
     fs::write(&file, "").expect("a file");
     let ended = end(phalanx(["man", "--dir", &file.display().to_string()]));

@@ -35,7 +35,7 @@ fn impossible_loads_are_refused() {
         ("--workload mixed --block-gas 799999", "--block-gas must hold one transaction of 800000 gas"),
         ("--workload amm --pools 0", "the number of pools must be between 1 and 65536, not 0"),
         ("--workload mixed --pools 65537", "the number of pools must be between 1 and 65536, not 65537"),
-        ("--workload amm --pools -1", "unexpected argument"),
+        ("--workload amm --pools -1", "must not be negative"),
         ("--workload amm --hot-pool-share 1.5", "the share of the hot pool must be between 0 and 1, not 1.5"),
         ("--workload mixed --hot-pool-share NaN", "the share of the hot pool must be between 0 and 1, not NaN"),
         ("--workload amm --alpha 0.5 --gamma 5 --hot receiver", "a swap has no receiver to be hot"),
@@ -48,7 +48,10 @@ fn impossible_loads_are_refused() {
         ("--durability forever", "none, async, block"),
         ("--evm-spec amsterdam", "cancun, prague, osaka"),
         ("--txs ten", "invalid digit"),
-        ("--txs -1", "unexpected argument"),
+        ("--txs -1", "must not be negative"),
+        ("--touch -1", "must not be negative"),
+        ("--txs 1.5", "1.5 is no whole number"),
+        ("--txs 2^70", "too large"),
         ("--no-such-flag", "unexpected argument"),
     ] {
         // A repeated flag would be an error of its own.

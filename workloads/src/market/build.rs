@@ -41,12 +41,7 @@ impl Market {
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Self, ConfigError> {
         mix.validate()?;
-        if pools.count == 0 || pools.count > Pools::MAX {
-            return Err(ConfigError::Pools { pools: pools.count });
-        }
-        if !(0.0..=1.0).contains(&pools.hot_share) {
-            return Err(ConfigError::HotShare { share: pools.hot_share });
-        }
+        pools.check()?;
         if is_contract(&load.coinbase) {
             return Err(ConfigError::CoinbaseTakesPart { coinbase: load.coinbase });
         }

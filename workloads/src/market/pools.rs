@@ -3,7 +3,7 @@
 use alloy_primitives::Address;
 
 use super::names::{TokenId, pool_at, token_address};
-use crate::config::MAX_POOLS;
+use crate::config::{ConfigError, MAX_POOLS};
 
 /// Pools of an [`Amm`](crate::Amm) or [`Mixed`](crate::Mixed) load. Each trades the hub token, which all share, for a
 /// token of its own.
@@ -23,6 +23,20 @@ impl Pools {
     /// The two tokens of the pool at `address`, the shared one first; `None` for any other address.
     pub fn tokens(address: &Address) -> Option<[Address; 2]> {
         pool_at(address).map(|pool| [TokenId::HUB, TokenId::of_pool(pool)].map(token_address))
+    }
+
+    /// Refuses a number and a share that describe no pools.
+    ///
+    /// # Errors
+    /// If there are no pools or too many, or the share is no probability.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.count == 0 || self.count > Self::MAX {
+            return Err(ConfigError::Pools { pools: self.count });
+        }
+        if !(0.0..=1.0).contains(&self.hot_share) {
+            return Err(ConfigError::HotShare { share: self.hot_share });
+        }
+        Ok(())
     }
 
     /// Number of balances and allowances of an account at genesis: of the shared token and the home pool's token, and

@@ -1,7 +1,8 @@
 //! `bench store`: the state store alone.
 
 use crate::{
-    config::{Store, choice, threads, word},
+    config::{Store, bytes, choice, threads, word},
+    doctor,
     error::Usage,
     machine::{clock, host, memory, temporary::Temporary},
     result::SCHEMA,
@@ -181,15 +182,7 @@ fn memory(word: &str) -> Result<Memory, String> {
     match word.split_once(':') {
         None if word == "resident" => Ok(Memory::Resident),
         Some(("cached", number)) => {
-            let digits = number.trim_end_matches(['K', 'M', 'G']);
-            let unit = match &number[digits.len()..] {
-                "" => 0,
-                "K" => 10,
-                "M" => 20,
-                "G" => 30,
-                _ => return Err(refused()),
-            };
-            let bytes = digits.parse::<usize>().ok().and_then(|count| count.checked_mul(1 << unit));
+            let bytes = bytes(number).ok().and_then(|bytes| usize::try_from(bytes).ok());
             bytes.map(|bytes| Memory::Cached { bytes }).ok_or_else(refused)
         }
         _ => Err(refused()),
@@ -221,7 +214,7 @@ pub fn run(config: &StoreBench, ui: &Ui) -> anyhow::Result<Value> {
         .with_history(config.history);
     let workers = Workers::new(threads(config.threads)?)?;
     let row = workers.install(|| measure(config, ui, store_config, path.as_deref()))?;
-    Ok(json!({ "schema": SCHEMA, "tool": host::tool(), "host": host::host(path.as_deref()), "runs": [row] }))
+    Ok(json!({ "schema": SCHEMA, "tool": host::tool(), "host": doctor::host(path.as_deref()), "runs": [row] }))
 }
 
 fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option<&Path>) -> anyhow::Result<Value> {

@@ -1,11 +1,12 @@
 //! `bench run`: a workload through the whole engine, once per executor and repetition.
 
 use crate::{
-    config::{FAFO_PAPER, KEPT_RULES, RunConfig, Store, threads, word},
+    config::{FAFO_PAPER, FAFO_TABLE_1, KEPT_RULES, RunConfig, Store, threads, word},
+    doctor,
     machine::{host, memory},
     result::{BenchResult, Cpu, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
     run::{
-        drive::{self, Setup, Timed},
+        drive::{self, Purpose, Setup, Timed},
         oracle,
         trace::Ended,
     },
@@ -30,6 +31,7 @@ pub const TX_BYTES: u64 = 2 * 400;
 /// If the settings describe no run, memory is short, or a run fails.
 pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     config.check()?;
+    let machine = doctor::host(config.store.path());
     memory::touch(config.touch)?;
     let threads = threads(config.threads)?;
     let workload = workload(config, TX_BYTES, ui)?;
@@ -43,12 +45,20 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     } else {
         Vec::new()
     };
-    let setup = Setup { config, workload: &*workload, txs: &txs, signed: &signed, threads, gate: None };
+    let setup = Setup {
+        config,
+        workload: &*workload,
+        txs: &txs,
+        signed: &signed,
+        threads,
+        gate: None,
+        purpose: Purpose::Measure,
+    };
 
     // The first run on the DAG decides order and block boundaries; all other runs, and the oracle, execute exactly its blocks.
     let mut blocks: Option<Vec<Vec<u32>>> = None;
     if !config.executors.contains(&Executor::Dag) {
-        let unsigned = Setup { signed: &[], ..setup };
+        let unsigned = Setup { signed: &[], purpose: Purpose::Plan, ..setup };
         let planned = drive::run(&unsigned, Executor::Dag, threads, &Store::Mem, None, ui)?;
         blocks = Some(orders(&planned));
     }
@@ -90,7 +100,7 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     Ok(BenchResult {
         schema: SCHEMA,
         tool: host::tool(),
-        host: host::host(config.store.path()),
+        host: machine,
         config: config.resolved(threads),
         scope: scope(config),
         runs,
@@ -160,6 +170,7 @@ pub(super) fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
         per_second: steady::per_second(&timed.succeeded(), &timed.commits),
         steady: Some(steady::judge(&timed.succeeded(), &timed.commits)),
         balance: timed.balance(),
+        disturbance: timed.disturbance,
     }
 }
 
@@ -169,7 +180,7 @@ pub(super) fn scope(config: &RunConfig) -> Scope {
     if !signatures {
         disabled_rules.push("signatures".to_owned());
     }
-    let fafo = config.profile.as_deref() == Some(FAFO_PAPER);
+    let fafo = config.profile.as_deref().is_some_and(|name| name == FAFO_PAPER || FAFO_TABLE_1.contains(&name));
     // The workloads' chain has no beacon chain above it.
     disabled_rules.extend(["system-calls", "withdrawals", "header-hash"].map(str::to_owned));
     let durability = if config.store == Store::Mem { "none".into() } else { word(config.durability) };

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     error::Usage,
     report::text,
-    result::{BenchResult, INTERRUPTED},
+    result::{self, BenchResult, INTERRUPTED, Unreadable},
 };
 use serde_json::{Map, Value};
 use std::{
@@ -42,8 +42,14 @@ pub(super) fn compare(paths: &[PathBuf; 2], allow: &[String]) -> anyhow::Result<
 fn pair(names: &[String; 2], results: &[Vec<BenchResult>; 2], allow: &[String]) -> Result<Outcome, Usage> {
     let [baseline, candidate] = results;
     if baseline.len() != candidate.len() {
-        let what = format!("{} results beside {} in {}", baseline.len(), candidate.len(), names.join(" and "));
-        return Err(Usage(what));
+        let of = |results: &[BenchResult]| {
+            if results.len() == 1 { "1 result".to_owned() } else { format!("{} results", results.len()) }
+        };
+        let (ours, theirs) = (of(baseline), of(candidate));
+        return Err(Usage(format!(
+            "{} holds {ours} and {} holds {theirs}: compare files of the same command (`demo --json` writes one per workload)",
+            names[0], names[1]
+        )));
     }
     check_allowed(results, allow)?;
     let cut = |side: &usize| results[*side].iter().any(|result| result.tags.iter().any(|tag| tag == INTERRUPTED));
@@ -109,15 +115,8 @@ fn check_allowed(results: &[Vec<BenchResult>; 2], allow: &[String]) -> Result<()
 
 fn read(path: &Path) -> anyhow::Result<Vec<BenchResult>> {
     let text = fs::read_to_string(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
-    let value: Value = serde_json::from_str(&text)
-        .map_err(|error| Usage(format!("{} is no result of `bench run --json`: {error}", path.display())))?;
-    let list = if value.is_array() { value } else { Value::Array(vec![value]) };
-    let results: Vec<BenchResult> = serde_json::from_value(list)
-        .map_err(|error| Usage(format!("{} is no result of `bench run --json`: {error}", path.display())))?;
-    if results.is_empty() {
-        return Err(Usage(format!("{} holds no result", path.display())).into());
-    }
-    Ok(results)
+    let refused = |error: Unreadable| Usage(format!("{} is no result of `bench run --json`: {error}", path.display()));
+    Ok(result::read(&text).map_err(refused)?)
 }
 
 /// First setting, rule or part of the machine in which two results differ, in words.

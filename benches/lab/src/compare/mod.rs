@@ -15,6 +15,7 @@ mod stats;
 pub use samples::Sample;
 
 use crate::{
+    doctor,
     error::Usage,
     machine::host,
     report::Output,
@@ -204,7 +205,7 @@ fn show(config: &CompareConfig, measured: &Measured) -> anyhow::Result<(Output, 
         () => Ending::Complete,
     };
     let value = result(config, measured, &rows, &missed);
-    Ok((Output { value, text: table::text(config, measured, &rows, &missed), csv: None, svg: None }, ending))
+    Ok((Output { value, text: table::text(config, measured, &rows, &missed), csv: None, picture: None }, ending))
 }
 
 /// Pairs every variant with every earlier one.
@@ -311,7 +312,7 @@ fn result(config: &CompareConfig, measured: &Measured, rows: &[Row], missed: &[M
         })
         .collect();
     json!({
-        "schema": SCHEMA, "tool": host::tool(), "host": host::host(None),
+        "schema": SCHEMA, "tool": host::tool(), "host": doctor::host(None),
         "config": {
             "floor": config.floor, "resamples": config.resamples, "seed": config.seed, "pairs": config.pairs,
             "common": config.common, "allow": config.allow,

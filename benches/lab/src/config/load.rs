@@ -125,7 +125,7 @@ impl LoadConfig {
         })
     }
 
-    /// Refuses a load without transactions or without room for them.
+    /// Refuses a load without transactions or without room for them, and a contention that is none. Nothing is made for it.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         if self.txs == 0 {
             return Err(Usage("--txs must be at least 1".into()));
@@ -133,7 +133,25 @@ impl LoadConfig {
         if self.block_txs == 0 {
             return Err(Usage("--block-txs must be at least 1".into()));
         }
+        let refused = |error: ConfigError| Usage(error.to_string());
+        self.transfers().check_contention().map_err(refused)?;
+        if matches!(self.workload, WorkloadKind::Amm | WorkloadKind::Mixed) {
+            self.pools().check().map_err(refused)?;
+        }
         Ok(())
+    }
+
+    /// Flags that were changed and have no effect on this workload.
+    pub fn idle(&self) -> Vec<&'static str> {
+        let (usual, swaps) = (Self::default(), matches!(self.workload, WorkloadKind::Amm | WorkloadKind::Mixed));
+        let flags = [
+            ("--pools", self.pools != usual.pools && !swaps),
+            ("--hot-pool-share", self.hot_pool_share != usual.hot_pool_share && !swaps),
+            ("--mix", self.mix != usual.mix && self.workload != WorkloadKind::Mixed),
+            ("--gamma", self.gamma != usual.gamma && self.alpha == 0.0),
+            ("--hot", self.hot != usual.hot && self.alpha == 0.0),
+        ];
+        flags.into_iter().filter(|(_, idle)| *idle).map(|(flag, _)| flag).collect()
     }
 
     /// Every setting by its name in results.
@@ -146,6 +164,35 @@ impl LoadConfig {
         match map {
             Value::Object(map) => map,
             _ => Map::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_another_workload_are_named() {
+        let idle = |flags: &str| parse::<LoadConfig>(flags.split_whitespace().map(Into::into)).unwrap().idle();
+        assert_eq!(idle("--workload erc20 --pools 5 --mix swap=1"), ["--pools", "--mix"]);
+        assert_eq!(idle("--workload amm --pools 5 --hot-pool-share 0.5"), [""; 0]);
+        assert_eq!(idle("--workload mixed --mix swap=1"), [""; 0]);
+        assert_eq!(idle("--gamma 5 --hot both"), ["--gamma", "--hot"]);
+        assert_eq!(idle("--alpha 0.5 --gamma 5 --hot both"), [""; 0]);
+        assert_eq!(LoadConfig::default().idle(), [""; 0]);
+    }
+
+    #[test]
+    fn a_contention_that_is_none_is_refused_before_anything_is_made() {
+        for (flags, says) in [
+            ("--alpha 2", "alpha must be between 0 and 1"),
+            ("--alpha 0.5 --gamma 0", "gamma must be between"),
+            ("--workload amm --pools 0", "the number of pools"),
+            ("--workload mixed --hot-pool-share 2", "the share of the hot pool"),
+        ] {
+            let load = parse::<LoadConfig>(flags.split_whitespace().map(Into::into)).unwrap();
+            assert!(load.check().unwrap_err().0.contains(says), "{flags}");
         }
     }
 }

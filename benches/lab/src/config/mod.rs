@@ -5,10 +5,12 @@ mod run;
 mod load;
 mod store;
 mod word;
+mod number;
 
 pub use build::{Artefact, BuildConfig};
 pub use load::{LoadConfig, WorkloadKind};
-pub use run::{FAFO_PAPER, KEPT_RULES, OracleKind, RunConfig, threads};
+pub use number::{bytes, count, numbers};
+pub use run::{FAFO_PAPER, FAFO_TABLE_1, KEPT_RULES, OracleKind, RunConfig, threads};
 pub use store::Store;
 pub use word::{Word, choice, word};
 
@@ -20,6 +22,6 @@ use std::ffi::OsString;
 /// # Errors
 /// If `flags` are not those of `A`.
 pub fn parse<A: Args>(flags: impl IntoIterator<Item = OsString>) -> Result<A, clap::Error> {
-    let command = A::augment_args(Command::new("phalanx").no_binary_name(true));
+    let command = numbers(A::augment_args(Command::new("phalanx").no_binary_name(true)));
     A::from_arg_matches(&command.try_get_matches_from(flags)?)
 }

@@ -23,6 +23,9 @@ use serde_json::{Map, Value, json};
 /// Name of FAFO's profile.
 pub const FAFO_PAPER: &str = "fafo-paper";
 
+/// Names of FAFO's profile with the sizes of its Table 1.
+pub const FAFO_TABLE_1: [&str; 2] = ["fafo-table1-native", "fafo-table1-erc20"];
+
 /// Rules that FAFO's code lacks and that this engine cannot switch off: they apply under every profile.
 pub const KEPT_RULES: [&str; 5] = ["nonces", "fees", "gas-limit", "receipts", "access-sets-found-here"];
 
@@ -116,8 +119,9 @@ pub struct RunConfig {
     /// Repetitions of each executor
     #[arg(long, default_value_t = 1)]
     pub runs: usize,
-    /// Profile of flags: fafo-paper, or a TOML file; flags of the command line override it
-    #[arg(long, value_name = "FILE.toml|fafo-paper")]
+    /// Profile of flags; flags of the command line override it: a TOML file, fafo-paper for the rules of FAFO's paper, or
+    /// fafo-table1-native or fafo-table1-erc20 for its sizes too, 2^30 accounts and 512 blocks of 500,000 transfers
+    #[arg(long, value_name = "FILE.toml|NAME")]
     pub profile: Option<String>,
     /// Share of the blocks that are compared with sequential revm
     #[arg(long, value_parser = choice::<OracleKind>(), default_value = "full")]

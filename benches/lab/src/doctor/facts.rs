@@ -2,7 +2,7 @@
 
 use super::{handover, woken};
 use crate::machine::{host, memory, pin};
-use std::{fs, io::Write as _, path::Path, time::Instant};
+use std::{fs, io::Write as _, path::Path, sync::OnceLock, time::Instant};
 
 /// The machine and the build, as far as they bear on a measurement.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +37,8 @@ pub(super) struct Facts {
     pub(super) disk: Option<(String, String)>,
     /// Median and highest time of a durable write of 4 KiB there, in microseconds.
     pub(super) fsync: Option<(f64, f64)>,
+    /// The system's reason why there is no durable write; empty if there is one.
+    pub(super) unwritable: String,
     /// True if the processor has SHA-256 instructions; `None` if it does not tell.
     pub(super) sha: Option<bool>,
     /// Keccak lanes of the vector instructions; `None` on other architectures.
@@ -44,14 +46,30 @@ pub(super) struct Facts {
     pub(super) rocksdb: bool,
     pub(super) profile: String,
     pub(super) assertions: bool,
+    /// True if experiments were made: woken threads, handover, memory, durable writes.
+    pub(super) measured: bool,
 }
 
 /// Durable writes that are timed.
 const WRITES: usize = 25;
 
 impl Facts {
-    /// Reads the facts; writes a temporary file in `dir`.
+    /// Reads the facts and makes experiments; writes a temporary file in `dir`.
     pub(super) fn read(dir: &Path) -> Self {
+        let written = fsync(dir);
+        Self {
+            woken: woken::cores(host::cores()),
+            handover: handover::round_trip(),
+            written: Some(memory::speed()),
+            unwritable: written.as_ref().map_or_else(ToString::to_string, |_| String::new()),
+            fsync: written.ok(),
+            measured: true,
+            ..Self::told(Some(dir))
+        }
+    }
+
+    /// Reads what the system tells; `dir` is the folder of the state, if on disk.
+    pub(super) fn told(dir: Option<&Path>) -> Self {
         let flags = host::field("/proc/cpuinfo", "flags").or_else(|| host::field("/proc/cpuinfo", "Features"));
         let has =
             |wanted: &[&str]| flags.as_ref().map(|flags| flags.split_whitespace().any(|flag| wanted.contains(&flag)));
@@ -66,17 +84,13 @@ impl Facts {
             boost: switch(&format!("{cpu}/intel_pstate/no_turbo"), "0")
                 .or_else(|| switch(&format!("{cpu}/cpufreq/boost"), "1")),
             hypervisor: has(&["hypervisor"]).unwrap_or(false),
-            load: host::line("/proc/loadavg").and_then(|text| text.split_whitespace().next()?.parse().ok()),
+            load: load(),
             stolen: host::line("/proc/stat").and_then(|text| stolen(&text)),
-            woken: woken::cores(host::cores()),
-            handover: handover::round_trip(),
             memory: host::memory("MemTotal"),
             available: host::memory("MemAvailable"),
             swapped: host::memory("SwapTotal").saturating_sub(host::memory("SwapFree")),
             thp: host::host(None).thp,
-            written: Some(memory::speed()),
-            disk: host::mount(dir),
-            fsync: fsync(dir).ok(),
+            disk: dir.and_then(host::mount),
             sha: has(&["sha_ni", "sha2"]),
             lanes: has(&["avx512f"]).zip(has(&["avx2"])).filter(|_| cfg!(target_arch = "x86_64")).map(|lanes| {
                 match lanes {
@@ -88,8 +102,16 @@ impl Facts {
             rocksdb: cfg!(feature = "rocksdb"),
             profile: host::tool().profile,
             assertions: cfg!(debug_assertions),
+            ..Self::default()
         }
     }
+}
+
+/// Load average over the minute before the first call: later it would hold the load of this process.
+pub(super) fn load() -> Option<f64> {
+    static BEFORE: OnceLock<Option<f64>> = OnceLock::new();
+    let read = || host::line("/proc/loadavg")?.split_whitespace().next()?.parse().ok();
+    *BEFORE.get_or_init(read)
 }
 
 /// NUMA nodes of the cores that this process may use, in order.

@@ -1,34 +1,13 @@
 //! Verdicts on the facts. Pure: the same facts give the same findings.
 
 use super::facts::Facts;
-use serde::Serialize;
-
-/// Effect of a fact on measurements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
-    /// No effect.
-    Fine,
-    /// Figures must be read with this in mind.
-    Note,
-    /// Figures mean little.
-    Spoils,
-}
-
-/// Verdict on one fact.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
-    pub(super) check: &'static str,
-    pub(super) verdict: Verdict,
-    pub(super) found: String,
-    /// Remedy, if there is one.
-    pub(super) advice: Option<&'static str>,
-}
+use crate::result::{Finding, Verdict};
 
 use Verdict::{Fine, Note, Spoils};
 
-fn finding(check: &'static str, found: impl Into<String>, (verdict, advice): (Verdict, &'static str)) -> Finding {
-    Finding { check, verdict, found: found.into(), advice: (!advice.is_empty()).then_some(advice) }
+fn finding(check: &str, found: impl Into<String>, (verdict, advice): (Verdict, &'static str)) -> Finding {
+    let advice = (!advice.is_empty()).then(|| advice.to_owned());
+    Finding { check: check.to_owned(), verdict, found: found.into(), advice }
 }
 
 const WELL: (Verdict, &str) = (Fine, "");
@@ -180,7 +159,7 @@ fn disk(facts: &Facts) -> Vec<Finding> {
     let slow = (Note, "--durability block waits as long for every block: use large blocks");
     let unwritable = (Spoils, "a store cannot be written there");
     let sync = match facts.fsync {
-        None => finding("durable write", "failed", unwritable),
+        None => finding("durable write", format!("failed: {}", facts.unwritable), unwritable),
         Some((median, most)) => {
             let verdict = if in_memory {
                 WELL
@@ -194,7 +173,11 @@ fn disk(facts: &Facts) -> Vec<Finding> {
             finding("durable write", format!("{median:.0} µs in the median, {most:.0} µs at most, for 4 KiB"), verdict)
         }
     };
-    vec![place, sync]
+    match (facts.measured, &facts.disk) {
+        (true, _) => vec![place, sync],
+        (false, Some(_)) => vec![place],
+        (false, None) => vec![],
+    }
 }
 
 fn build(facts: &Facts) -> Vec<Finding> {
@@ -257,6 +240,7 @@ mod tests {
             lanes: Some(8),
             rocksdb: true,
             profile: "release".into(),
+            measured: true,
             ..Facts::default()
         }
     }

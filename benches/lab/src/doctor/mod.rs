@@ -5,9 +5,12 @@ mod facts;
 mod handover;
 mod woken;
 
-use crate::{error::Usage, result::SCHEMA};
+use crate::{
+    error::Usage,
+    machine::host,
+    result::{Finding, Host, SCHEMA, Verdict},
+};
 use facts::Facts;
-use judge::{Finding, Verdict};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -24,6 +27,17 @@ pub fn examine(dir: &Path) -> Result<Health, Usage> {
         return Err(Usage(format!("{} is no folder", dir.display())));
     }
     Ok(Health(judge::judge(&Facts::read(dir))))
+}
+
+/// Notes the load of the machine before this process adds to it: results say what was found then.
+pub fn note_load() {
+    facts::load();
+}
+
+/// This machine for a result, with every finding that needs no experiment: an experiment would warm caches and memory that the run
+/// is to find cold. `store` is the folder of the state, if on disk.
+pub fn host(store: Option<&Path>) -> Host {
+    Host { findings: judge::judge(&Facts::told(store)), ..host::host(store) }
 }
 
 impl Health {

@@ -1,6 +1,6 @@
 //! Description of program and machine in a result; facts that the system does not tell are missing.
 
-use crate::result::{Host, Tool};
+use crate::result::{Disturbance, Host, Tool};
 use std::{fs, path::Path};
 
 /// Version, build and features of this program.
@@ -29,6 +29,7 @@ pub fn host(store: Option<&Path>) -> Host {
         governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         thp: line("/sys/kernel/mm/transparent_hugepage/enabled").map(|modes| chosen(&modes)),
         disk: store.and_then(disk),
+        findings: Vec::new(),
     }
 }
 
@@ -58,6 +59,42 @@ pub(crate) fn rss() -> u64 {
 /// Bytes that the process has sent to block devices.
 pub(crate) fn disk_written() -> u64 {
     field("/proc/self/io", "write_bytes").and_then(|v| v.parse().ok()).unwrap_or(0)
+}
+
+/// Processor time of the whole machine since it was started, in seconds over all cores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ticks {
+    /// Time in which cores worked.
+    busy: f64,
+    /// Time that the hypervisor gave to other machines.
+    stolen: f64,
+}
+
+/// Ticks of `/proc/stat` per second: its `USER_HZ`, a constant of the system's interface.
+const HZ: f64 = 100.0;
+
+impl Ticks {
+    /// Ticks until now; `None` if the system does not tell.
+    pub(crate) fn now() -> Option<Self> {
+        Self::of(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// From the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; guests are in user.
+    fn of(text: &str) -> Option<Self> {
+        let words = text.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Vec<f64> = words.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
+        let [user, nice, system, _, _, irq, softirq, steal] = ticks[..] else { return None };
+        Some(Self { busy: (user + nice + system + irq + softirq) / HZ, stolen: steal / HZ })
+    }
+
+    /// Other work since then: `own_s` is this process's processor time, in seconds, of `wall_s` on `cores`.
+    pub(crate) fn since(self, before: Self, own_s: f64, wall_s: f64, cores: usize) -> Option<Disturbance> {
+        let share = |time: f64| if time.is_finite() { time.max(0.0) } else { 0.0 };
+        (wall_s > 0.0).then(|| Disturbance {
+            other_cores: share((self.busy - before.busy - own_s) / wall_s),
+            stolen: share((self.stolen - before.stolen) / wall_s / cores.max(1) as f64),
+        })
+    }
 }
 
 /// Size of all files under `path`, in bytes.
@@ -133,5 +170,21 @@ mod tests {
         }
         assert_eq!(chosen("always [madvise] never"), "madvise");
         assert_eq!(chosen("odd"), "odd");
+    }
+
+    #[test]
+    fn other_work_is_what_this_process_did_not_do() {
+        let before = Ticks::of("cpu  100 0 100 500 0 0 0 10 0 0\ncpu0 1").unwrap();
+        let after = Ticks::of("cpu  700 0 200 500 50 0 0 50 0 0").unwrap();
+        // Seven seconds of work in two seconds of time, three of them of this process; 0.4 s stolen on four cores.
+        let beside = after.since(before, 3.0, 2.0, 4).unwrap();
+        assert_eq!((beside.other_cores, (beside.stolen * 1000.0).round()), (2.0, 50.0));
+        // Clocks of different steps may say less than nothing.
+        assert_eq!(after.since(before, 9.0, 2.0, 4).unwrap().other_cores, 0.0);
+        assert_eq!(after.since(before, 1.0, 0.0, 4), None);
+        for odd in ["", "intr 5", "cpu  1 2 3", "cpu  1 2 3 x 5 6 7 8"] {
+            assert_eq!(Ticks::of(odd), None, "{odd}");
+        }
+        assert_eq!(Ticks::now().is_some(), cfg!(target_os = "linux"));
     }
 }

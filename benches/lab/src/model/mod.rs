@@ -7,6 +7,7 @@
 //!
 //! `validated` is true if the model is within 5 % of real runs of this machine on more threads than one.
 
+mod show;
 mod measure;
 mod knee;
 mod shape;
@@ -17,14 +18,9 @@ use crate::{
     config::{RunConfig, Store},
     error::{Different, Interrupted, Usage},
     machine::{host, memory},
-    report::{
-        Output,
-        svg::{Line, Picture, ratios},
-        text,
-    },
-    result::SCHEMA,
+    report::{Output, text},
     run::{
-        drive::{self, Gate, Setup, Timed},
+        drive::{self, Gate, Purpose, Setup, Timed},
         engines::Take,
         oracle,
         trace::Ended,
@@ -36,7 +32,6 @@ use clap::Args;
 use knee::{ENOUGH, Model};
 use measure::Measured;
 use phalanx::Executor;
-use serde_json::{Value, json};
 use shape::{BlockCosts, Constants, Part, Span};
 use std::{collections::BTreeMap, sync::Barrier};
 
@@ -53,9 +48,6 @@ const HALF: f64 = 0.5;
 /// cell, record and two copies of the log's entry).
 const TX_BYTES: f64 = 1200.0;
 const KEY_BYTES: f64 = 900.0;
-
-/// Default number of real threads that the model is compared with.
-const REAL: usize = 2;
 
 /// A workload, measured and modelled.
 #[derive(Debug)]
@@ -122,13 +114,13 @@ pub fn run(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<O
         value: scaled.value(config, capacity)?,
         text: scaled.table(capacity) + &text::prepared(config.pin, config.touch),
         csv: Some(scaled.csv()),
-        svg: Some(scaled.picture().standalone()),
+        picture: Some(scaled.picture(config)),
     })
 }
 
 /// Numbers of real threads that the model is compared with: powers of two below the maximum, and the maximum.
 fn real_threads(asked: Option<usize>, cores: usize) -> Result<Vec<usize>, Usage> {
-    let most = asked.unwrap_or_else(|| cores.min(REAL));
+    let most = asked.unwrap_or(cores);
     if most > cores {
         return Err(Usage(format!(
             "--threads {most}: the model is compared with real cores, of which there are {cores}"
@@ -172,7 +164,15 @@ fn measure(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<S
     let workload = workload::workload(config, workload::TX_BYTES, ui)?;
     let mut txs = Vec::with_capacity(config.load.txs as usize);
     workload.transactions().fill(&mut txs, config.load.txs as usize);
-    let setup = Setup { config, workload: &*workload, txs: &txs, signed: &[], threads: 1, gate: None };
+    let setup = Setup {
+        config,
+        workload: &*workload,
+        txs: &txs,
+        signed: &[],
+        threads: 1,
+        gate: None,
+        purpose: Purpose::Measure,
+    };
     let (mut best, mut best_of_many): (Option<Measured>, Option<Measured>) = (None, None);
     let mut fastest: BTreeMap<usize, Fastest> = BTreeMap::new();
     let (mut truth, mut verdict) = (None, ("off", String::new()));
@@ -334,111 +334,6 @@ impl Scaled {
     fn efficiency(&self, cores: usize, tps: f64) -> f64 {
         tps / knee::ideal(&self.curve, self.constants.crowding, cores)
     }
-
-    fn table(&self, capacity: &Capacity) -> String {
-        let mut out = format!("{:46} {:>10}\n", "measured on one thread", "ns per tx");
-        for (part, ns) in self.parts().into_iter().filter(|(_, ns)| *ns >= 0.05) {
-            out.push_str(&format!("{:46} {ns:>10.1}\n", part.name()));
-        }
-        out.push_str(&format!("\n{:>7} {:>14} {:>14} {:>10}\n", "workers", "real tx/s", "model tx/s", "deviation"));
-        for (workers, real, model) in &self.real {
-            let deviation = (model / real - 1.0) * 100.0;
-            out.push_str(&format!(
-                "{workers:>7} {:>14} {:>14} {deviation:>+9.1} %\n",
-                text::count(*real),
-                text::count(*model)
-            ));
-        }
-        out.push_str(match (self.is_compared(), self.validated()) {
-            (false, _) => "NOT VALIDATED: it was compared with one worker only.\n",
-            (true, true) => "The model is within 5 % of this machine.\n",
-            (true, false) => "NOT VALIDATED: the model is off by more than 5 % here; is the machine quiet?\n",
-        });
-        out.push_str(&format!("\n{:>7} {:>14} {:>10}\n", "cores", "model tx/s", "of ideal"));
-        for (cores, tps) in &self.curve {
-            let share = text::percent(self.efficiency(*cores, *tps));
-            out.push_str(&format!("{cores:>7} {:>14} {share:>10}\n", text::count(*tps)));
-        }
-        let ideal = text::percent(ENOUGH);
-        out.push_str(&match self.knee() {
-            Some(knee) => format!("\nKnee: {knee} cores, the most with {ideal} of ideal."),
-            None => format!("\nNo knee: {} cores have {ideal} of ideal.", knee::MOST),
-        });
-        out.push('\n');
-        for (cores, causes) in &self.causes {
-            out.push_str(&format!("Gain in scaling at {cores} cores without\n"));
-            for (part, gain) in causes.iter().take(4) {
-                out.push_str(&format!("  {:44} {:>+9.0} %\n", part.name(), (gain - 1.0) * 100.0));
-            }
-        }
-        out.push_str(&format!(
-            "Assumed: {} GB/s of memory, {} GB/s of disk, {} µs to call all workers, {:.0} ns per transaction to hand it \
-             to one of several; several cores slow each other down by {:.1} %, as two engines of one thread do here, and \
-             so in the ideal; the writer is one of the cores.\n",
-            capacity.memory_gbs,
-            capacity.disk_gbs,
-            CALL_NS / 1e3,
-            self.constants.dispatch_ns,
-            (self.constants.crowding - 1.0) * 100.0
-        ));
-        if self.escapes > 0 {
-            out.push_str(&format!("{} escapes are not modelled.\n", self.escapes));
-        }
-        out
-    }
-
-    fn csv(&self) -> String {
-        let mut out = "cores,model_tps,efficiency,real_tps\n".to_owned();
-        for (cores, tps) in &self.curve {
-            let real = self.real.iter().find(|(workers, ..)| workers == cores);
-            let real = real.map_or_else(String::new, |(_, real, _)| format!("{real:.0}"));
-            out.push_str(&format!("{cores},{tps:.0},{:.4},{real}\n", self.efficiency(*cores, *tps)));
-        }
-        out
-    }
-
-    fn picture(&self) -> Picture {
-        let point = |(cores, tps): &(usize, f64)| (*cores as f64, *tps);
-        let model = Line { label: "model".into(), group: 0, points: self.curve.iter().map(point).collect() };
-        let points = self.real.iter().map(|(workers, real, _)| (*workers as f64, *real)).collect();
-        let real = Line { label: "this machine".into(), group: 1, points };
-        let ideal =
-            |(cores, _): &(usize, f64)| (*cores as f64, knee::ideal(&self.curve, self.constants.crowding, *cores));
-        let points = self.curve.iter().map(ideal).collect();
-        let ideal = Line { label: "ideal".into(), group: 2, points };
-        let groups = ["replay of one thread's costs over the true DAGs", "real runs of this machine", "ideal"];
-        let title = match self.knee() {
-            Some(knee) => format!("Throughput by cores: knee at {knee}"),
-            None => format!("Throughput by cores: no knee up to {}", knee::MOST),
-        };
-        ratios(&title, "transactions per second", "cores", &groups.map(str::to_owned), &[model, real, ideal])
-    }
-
-    fn value(&self, config: &RunConfig, capacity: &Capacity) -> anyhow::Result<Value> {
-        let real = |(workers, real, model): &(usize, f64, f64)| json!({ "workers": workers, "real_tps": real, "model_tps": model, "deviation": model / real - 1.0 });
-        let point = |(cores, tps): &(usize, f64)| json!({ "cores": cores, "tps": tps, "efficiency": self.efficiency(*cores, *tps) });
-        let named = |figures: &[(Part, f64)]| -> Value {
-            figures.iter().map(|(part, figure)| json!({ "part": part.name(), "figure": figure })).collect()
-        };
-        let cores = |at: usize| self.causes.get(at).map(|(cores, _)| *cores);
-        let without = |at: usize| self.causes.get(at).map(|(_, causes)| named(causes));
-        let tags: &[&str] = if self.validated() { &[] } else { &["not-validated"] };
-        Ok(json!({
-            "schema": SCHEMA, "tool": host::tool(), "host": host::host(config.store.path()), "config": config.resolved(self.real.last().map_or(1, |(workers, ..)| *workers)),
-            "integrity": { "oracle": self.verdict.0, "detail": self.verdict.1 },
-            "parts_ns_per_tx": named(&self.parts()), "us_core_per_tx": self.cpu_us_per_tx,
-            "crowding": self.constants.crowding,
-            "real": self.real.iter().map(real).collect::<Vec<_>>(), "validated": self.validated(),
-            "curve": self.curve.iter().map(point).collect::<Vec<_>>(),
-            "knee": self.knee(), "beyond": cores(0), "scales_better_without": without(0),
-            "half": cores(1), "scales_better_without_at_half": without(1),
-            "assumed": {
-                "memory_gbs": capacity.memory_gbs, "disk_gbs": capacity.disk_gbs, "call_ns": CALL_NS,
-                "dispatch_ns": self.constants.dispatch_ns, "write_ns": self.constants.write_ns,
-            },
-            "escapes": self.escapes, "tags": tags, "command": config.command,
-        }))
-    }
 }
 
 #[cfg(test)]
@@ -448,7 +343,8 @@ mod tests {
     #[test]
     fn the_model_is_compared_with_powers_of_two_up_to_what_there_is() {
         let threads = |asked, cores| real_threads(asked, cores).unwrap();
-        assert_eq!((threads(None, 1), threads(None, 96)), (vec![1], vec![1, 2]));
+        assert_eq!((threads(None, 1), threads(None, 2)), (vec![1], vec![1, 2]));
+        assert_eq!(threads(None, 96), [1, 2, 4, 8, 16, 32, 64, 96], "as many as there are");
         assert_eq!((threads(Some(1), 96), threads(Some(12), 96)), (vec![1], vec![1, 2, 4, 8, 12]));
         assert_eq!(threads(Some(8), 8), [1, 2, 4, 8]);
         assert!(real_threads(Some(3), 2).is_err());
@@ -479,5 +375,21 @@ mod tests {
         let told = alone.table(&capacity);
         assert!(told.contains("No knee: 256 cores have 90 % of ideal.") && !told.contains("Knee:"), "{told}");
         assert_eq!(alone.knee(), None);
+    }
+
+    #[test]
+    fn a_doubt_is_in_text_and_picture_alike() {
+        let capacity = Capacity { memory_gbs: 1.0, tx_memory_bytes: None, disk_gbs: 1.0, tx_disk_bytes: None };
+        let curve = || knee::CORES.map(|cores| (cores, 1.0)).to_vec();
+        let off = scaled(&[(1, 100.0, 100.0), (2, 100.0, 388.0)], curve());
+        let (told, drawn) = (off.table(&capacity), off.picture(&RunConfig::default()).inline());
+        for text in [&told, &drawn] {
+            assert!(text.contains("NOT VALIDATED: the model is off by 288 % here"), "{text}");
+        }
+        assert!(drawn.contains("NOT VALIDATED: throughput by cores, knee at 1 core<"), "{drawn}");
+        assert!(told.contains("Knee: 1 core, the most"), "{told}");
+        assert!(drawn.contains("Squares: FAFO, Table 1: 96 vCPUs"), "{drawn}");
+        let good = scaled(&[(1, 100.0, 100.0), (2, 190.0, 195.0)], curve());
+        assert!(!good.picture(&RunConfig::default()).inline().contains("NOT VALIDATED"));
     }
 }

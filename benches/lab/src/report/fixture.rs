@@ -30,6 +30,7 @@ pub(crate) fn bench(workload: &str, runs: &[(&str, usize, f64)]) -> BenchResult 
             governor: None,
             thp: Some("madvise".into()),
             disk: Some("/dev/vda1 (ext4)".into()),
+            findings: vec![],
         },
         config: config.into_iter().collect::<Map<_, _>>(),
         scope: Scope {
@@ -105,6 +106,7 @@ pub(crate) fn run(executor: &str, threads: usize, tps: f64) -> Run {
         per_second: vec![],
         steady: None,
         balance: vec![],
+        disturbance: None,
     }
 }
 

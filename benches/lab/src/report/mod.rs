@@ -9,6 +9,7 @@
 //! All but [`write()`] are pure functions of the results. A row whose results differ from the oracle's has no figures anywhere:
 //! a fast wrong answer is no measurement.
 
+mod gallery;
 mod html;
 mod plots;
 mod settled;
@@ -22,6 +23,7 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
+pub use gallery::Gallery;
 pub(crate) use summary::rows;
 pub use table::{csv, table};
 
@@ -42,7 +44,7 @@ pub struct Output {
     /// A row per point, if there are points.
     pub csv: Option<String>,
     /// The picture, if there is one.
-    pub svg: Option<String>,
+    pub picture: Option<svg::Picture>,
 }
 
 /// Writes `index.html`, `results.json`, `tps.svg` and `stages.svg` into `dir`, which is made if it is missing.
@@ -52,12 +54,12 @@ pub struct Output {
 /// # Errors
 /// When the folder cannot be made or a file cannot be written; files written before that stay.
 pub fn write(dir: &Path, results: &[BenchResult]) -> io::Result<Vec<PathBuf>> {
-    let rows = summary::rows(results);
+    let (rows, origin) = (summary::rows(results), svg::Origin::of(results));
     let files = [
         ("index.html", html::page(results)),
         ("results.json", serde_json::to_string_pretty(results)? + "\n"),
-        ("tps.svg", plots::tps(&rows).standalone()),
-        ("stages.svg", plots::stages(&rows).standalone()),
+        ("tps.svg", plots::tps(&rows).standalone(&origin)),
+        ("stages.svg", plots::stages(&rows).standalone(&origin)),
     ];
     fs::create_dir_all(dir)?;
     files

@@ -1,6 +1,48 @@
-//! Lines on the steadiness of a run, the balance of its workers, and their cores.
+//! Lines on the steadiness of a run, the balance of its workers, and their cores; and warnings. A verdict belongs to a row, and what
+//! the text warns of is in the pictures too.
 
-use super::{summary::Row, text};
+use super::{
+    summary::{Pace, Row},
+    text,
+};
+use crate::result::{BenchResult, Disturbance, INTERRUPTED, NOT_STEADY};
+
+/// Warnings that belong into a picture of these rows.
+pub(crate) fn warnings(rows: &[Row<'_>]) -> Vec<String> {
+    let named = |what: &str, holds: &dyn Fn(&Row<'_>) -> bool| {
+        let names: Vec<String> = rows.iter().filter(|row| !row.differs() && holds(row)).map(Row::name).collect();
+        (!names.is_empty()).then(|| format!("{what}: {}", names.join("; ")))
+    };
+    let warnings = [
+        named("INTERRUPTED, figures of the blocks that had run", &|row| row.interrupted),
+        named("NOT STEADY, the rate drifts over the second half", &|row| matches!(row.pace(), Pace::Drifts(_))),
+        named("Too few blocks, or too much noise, to tell whether the rate is steady", &|row| {
+            row.pace() == Pace::Undecided
+        }),
+        named("DISTURBED by other work of the machine", &|row| row.disturbance().is_some()),
+        named("MORE THREADS THAN CORES", &|row| row.threads > row.cores),
+        named("NOT COMPARED with sequential revm", &|row| !matches!(row.oracle(), "match" | "sampled")),
+    ];
+    warnings.into_iter().flatten().collect()
+}
+
+/// Lines of tags, each with the rows that it is about.
+pub(crate) fn tags(results: &[BenchResult], rows: &[Row<'_>]) -> String {
+    let line = |(result, tag): (usize, &String)| {
+        let drifts = |row: &&Row<'_>| row.result == result && matches!(row.pace(), Pace::Drifts(_));
+        let names: Vec<String> = match tag.as_str() {
+            NOT_STEADY => rows.iter().filter(drifts).map(Row::name).collect(),
+            INTERRUPTED if results.len() > 1 => {
+                rows.iter().find(|row| row.result == result).map(|row| row.workload.clone()).into_iter().collect()
+            }
+            _ => Vec::new(),
+        };
+        let about = if names.is_empty() { String::new() } else { format!(": {}", names.join("; ")) };
+        format!("\n({}{about})\n", text::line(tag, usize::MAX))
+    };
+    let tags = results.iter().enumerate().flat_map(|(at, result)| result.tags.iter().map(move |tag| (at, tag)));
+    tags.map(line).collect()
+}
 
 /// Lines of the rows that have a verdict; `None` if no row has one.
 pub(crate) fn lines(rows: &[Row<'_>]) -> Option<String> {
@@ -10,16 +52,21 @@ pub(crate) fn lines(rows: &[Row<'_>]) -> Option<String> {
 
 fn line(row: &Row<'_>) -> Option<String> {
     let judged = || row.runs.iter().filter_map(|run| run.steady.as_ref());
-    let worst = judged().max_by(|a, b| a.drift.abs().total_cmp(&b.drift.abs()))?;
+    if judged().next().is_none() && row.disturbance().is_none() && row.threads <= row.cores {
+        return None;
+    }
     let half = judged().map(|steady| steady.tps).sum::<f64>() / judged().count() as f64;
-    let steady = if judged().any(|steady| steady.steady == Some(false)) {
-        format!("NOT STEADY: the rate drifts by {:+.0} % over the second half", worst.drift * 100.0)
-    } else if judged().all(|steady| steady.steady.is_none()) {
-        "too few blocks, or too much noise, to tell whether it is steady".to_owned()
-    } else {
-        // Older results lack this figure.
-        let half = if half > 0.0 { format!(", {} TPS in it", text::figure(half)) } else { String::new() };
-        format!("steady ({:+.0} % over the second half{half})", worst.drift * 100.0)
+    let steady = match row.pace() {
+        Pace::Drifts(drift) => format!("NOT STEADY: the rate drifts by {:+.0} % over the second half", drift * 100.0),
+        Pace::Undecided => "too few blocks, or too much noise, to tell whether it is steady".to_owned(),
+        Pace::Unjudged if row.is_empty() => return None,
+        Pace::Unjudged if judged().next().is_none() => "its steadiness was not judged".to_owned(),
+        Pace::Unjudged => "interrupted, so that there is no second half to judge".to_owned(),
+        Pace::Steady(drift) => {
+            // Older results lack this figure.
+            let half = if half > 0.0 { format!(", {} TPS in it", text::figure(half)) } else { String::new() };
+            format!("steady ({:+.0} % over the second half{half})", drift * 100.0)
+        }
     };
     let busy = row.runs.first().map(|run| run.balance.as_slice()).unwrap_or_default();
     let busy: Vec<String> = busy.iter().map(|worker| text::percent(worker.busy)).collect();
@@ -28,8 +75,18 @@ fn line(row: &Row<'_>) -> Option<String> {
         1..=8 => format!("; workers busy {}", busy.join(", ")),
         n => format!("; {n} workers busy {} to {}", least(row, f64::min), least(row, f64::max)),
     };
+    let disturbed = row.disturbance().map_or_else(String::new, |of| format!("; DISTURBED: {}", disturbance(of)));
+    let crowded =
+        if row.threads > row.cores { format!("; MORE THREADS THAN CORES ({})", row.cores) } else { String::new() };
     let pinned = row.runs.first().map_or_else(String::new, |run| text::pinned(&run.pinned));
-    Some(text::line(&format!("{}: {steady}{busy}{pinned}", row.name()), 160) + "\n")
+    Some(text::line(&format!("{}: {steady}{busy}{pinned}{disturbed}{crowded}", row.name()), usize::MAX) + "\n")
+}
+
+/// A disturbance in words.
+pub(super) fn disturbance(of: Disturbance) -> String {
+    let stolen =
+        if of.stolen < 0.0005 { String::new() } else { format!(", {:.1} % of the time was stolen", of.stolen * 100.0) };
+    format!("other work kept {:.1} cores busy{stolen}", of.other_cores)
 }
 
 /// Extreme share of a worker in the first run.

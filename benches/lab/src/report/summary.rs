@@ -1,7 +1,7 @@
 //! Rows: repetitions of one executor on one number of threads, shown by their medians.
 
 use super::text;
-use crate::result::{BenchResult, Quantiles, Run, Stages};
+use crate::result::{BenchResult, Disturbance, INTERRUPTED, Quantiles, Run, Stages, Steady};
 use serde_json::Value;
 
 /// Settings that do not name a workload: they vary within a result, or name outputs.
@@ -9,6 +9,26 @@ const NOT_WORKLOAD: [&str; 7] = ["executor", "threads", "runs", "json", "csv", "
 
 /// Maximum number of settings in the name of a result.
 const MAX_SETTINGS: usize = 3;
+
+/// Minimum time of a run whose disturbance is judged, in seconds: the system counts in hundredths.
+const JUDGED_S: f64 = 1.0;
+/// Share of the machine's cores that others may keep busy, and share of their time that may be stolen.
+const OTHERS: f64 = 0.1;
+const STOLEN: f64 = 0.01;
+
+/// Executor that the others are compared with.
+pub(crate) const SEQUENTIAL: &str = "sequential";
+
+/// Verdict on the steadiness of a row. A number is the largest change of the rate over the second half, as a share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Pace {
+    /// No verdict: an older result, or an interrupted one.
+    Unjudged,
+    /// Too few blocks, or too much noise.
+    Undecided,
+    Steady(f64),
+    Drifts(f64),
+}
 
 /// All repetitions of one executor on one number of threads, within one result.
 #[derive(Clone, Debug)]
@@ -21,6 +41,8 @@ pub(crate) struct Row<'a> {
     pub(crate) executor: &'a str,
     /// Name in the run.
     pub(crate) threads: usize,
+    /// Cores of the machine.
+    pub(crate) cores: usize,
     /// True if the result was interrupted: repetitions may have ended at different blocks.
     pub(crate) interrupted: bool,
     /// Repetitions, at least one.
@@ -41,7 +63,8 @@ pub(crate) fn rows(results: &[BenchResult]) -> Vec<Row<'_>> {
                     workload: workload.clone(),
                     executor: &run.executor,
                     threads: run.threads,
-                    interrupted: bench.tags.iter().any(|tag| tag == "interrupted"),
+                    cores: bench.host.cores,
+                    interrupted: bench.tags.iter().any(|tag| tag == INTERRUPTED),
                     runs: vec![run],
                 }),
             }
@@ -102,6 +125,43 @@ impl Row<'_> {
     /// True if any repetition differs from the oracle: the same inputs must give the same results.
     pub(crate) fn differs(&self) -> bool {
         self.runs.iter().any(|run| run.throughput.is_none() || run.integrity.oracle == "mismatch")
+    }
+
+    /// True if no repetition executed a transaction, as when the user stopped it before its first block.
+    pub(crate) fn is_empty(&self) -> bool {
+        let counts = |run: &&Run| run.throughput.as_ref().map_or(1, |t| t.succeeded + t.reverted + t.invalid);
+        self.runs.iter().map(counts).sum::<u64>() == 0
+    }
+
+    /// Verdict on the steadiness of the repetitions. An interrupted run has no trend to judge.
+    pub(crate) fn pace(&self) -> Pace {
+        let judged: Vec<&Steady> = self.runs.iter().filter_map(|run| run.steady.as_ref()).collect();
+        let worst = judged.iter().map(|steady| steady.drift).max_by(|a, b| a.abs().total_cmp(&b.abs()));
+        match worst {
+            Some(_) if self.interrupted || self.is_empty() => Pace::Unjudged,
+            None => Pace::Unjudged,
+            Some(drift) if judged.iter().any(|steady| steady.steady == Some(false)) => Pace::Drifts(drift),
+            Some(_) if judged.iter().all(|steady| steady.steady.is_none()) => Pace::Undecided,
+            Some(drift) => Pace::Steady(drift),
+        }
+    }
+
+    /// The largest disturbance of a repetition, if it is worth a warning; short runs are not judged.
+    pub(crate) fn disturbance(&self) -> Option<Disturbance> {
+        let long = |run: &&&Run| run.throughput.as_ref().is_some_and(|t| t.seconds >= JUDGED_S);
+        let judged = self.runs.iter().filter(long).filter_map(|run| run.disturbance);
+        let worst = judged.reduce(|a, b| Disturbance {
+            other_cores: a.other_cores.max(b.other_cores),
+            stolen: a.stolen.max(b.stolen),
+        })?;
+        (worst.other_cores > OTHERS * self.cores as f64 || worst.stolen > STOLEN).then_some(worst)
+    }
+
+    /// Throughput as a multiple of the sequential executor's in the same result; none without one.
+    pub(crate) fn speed_up(&self, rows: &[Self]) -> Option<f64> {
+        let sequential = rows.iter().find(|row| row.result == self.result && row.executor == SEQUENTIAL)?;
+        let base = sequential.tps().filter(|base| *base > 0.0)?;
+        Some(self.tps()? / base)
     }
 
     /// Succeeded transactions per second; none when the row [`differs`](Self::differs).

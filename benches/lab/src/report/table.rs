@@ -1,7 +1,8 @@
-//! Results as plain text for a terminal of 100 columns.
+//! Results as plain text for a terminal of 100 columns. Nothing is cut: prose is wrapped below the figures.
 
 use super::{
-    summary::{Row, amount, rows},
+    settled,
+    summary::{Row, SEQUENTIAL, amount, rows},
     text,
 };
 use crate::{
@@ -15,8 +16,8 @@ pub(crate) const DIFFERS: &str = "— (results differ from the oracle)";
 
 /// Columns of the text, unless names are unusually long.
 const WIDTH: usize = 100;
-/// Width from which a last column counts as prose, which does not narrow the gaps between the others.
-const PROSE: usize = 24;
+/// Text in place of the figures of a run without a block.
+pub(crate) const NOTHING: &str = "— (interrupted before the first block)";
 
 /// Table of results: a line per executor and number of threads, then stages in nanoseconds, then state roots.
 ///
@@ -31,7 +32,8 @@ pub fn table(results: &[BenchResult]) -> String {
     out.push_str(&stages(&rows));
     out.push_str("\nState after the last block\n");
     out.push_str(&states(&rows));
-    if let Some(lines) = super::settled::lines(&rows) {
+    out.push_str(&comparisons(&rows));
+    if let Some(lines) = settled::lines(&rows) {
         out.push('\n');
         out.push_str(&lines);
     }
@@ -41,6 +43,7 @@ pub fn table(results: &[BenchResult]) -> String {
         out.push('\n');
         out.push_str(&lines);
     }
+    out.push_str(&settled::tags(results, &rows));
     out
 }
 
@@ -115,13 +118,18 @@ fn figures(rows: &[Row<'_>]) -> String {
     let repeated = rows.iter().any(|row| row.runs.len() > 1);
     let blank = |span| Cell { text: String::new(), span, right: false };
     let over = |text: &str, span| Cell { text: text.to_owned(), span, right: true };
+    let compared = rows.iter().any(|row| row.executor == SEQUENTIAL);
     let mut above = vec![blank(if repeated { 5 } else { 4 })];
-    above.extend([over("µs·core", 1), over("block ms", 2), over("TLP", 2), blank(1)]);
+    above.extend(compared.then(|| over("× seq.", 1)));
+    above.extend([over("Mgas", 1), over("µs·core", 1), over("block ms", 2), over("TLP", 2), blank(1)]);
     let mut head = identity_head();
     if repeated {
         head.push(blank(1));
     }
-    head.extend(["TPS", "per tx", "p50", "p99", "frames", "DAG"].map(|title| over(title, 1)));
+    head.push(over("TPS", 1));
+    head.extend(compared.then(|| over("revm", 1)));
+    head.extend(["per s", "per tx", "p50", "p99", "frames", "DAG"].map(|title| over(title, 1)));
+    let figures = head.len() - identity_head().len() - usize::from(repeated);
     head.push(Cell::left("oracle".into()));
     let lines = rows.iter().map(|row| {
         let mut line = identity(row);
@@ -129,12 +137,16 @@ fn figures(rows: &[Row<'_>]) -> String {
             line.push(Cell::left(row.repeats()));
         }
         if row.differs() {
-            line.push(Cell { text: DIFFERS.to_owned(), span: 6, right: false });
+            line.push(Cell { text: DIFFERS.to_owned(), span: figures, right: false });
+        } else if row.is_empty() {
+            line.push(Cell { text: NOTHING.to_owned(), span: figures, right: false });
         } else {
             let latency = row.latency();
+            line.push(Cell::right(row.tps().map_or_else(|| text::NONE.to_owned(), text::count)));
+            line.extend(compared.then(|| Cell::right(text::optional(row.speed_up(rows)))));
             line.extend(
                 [
-                    row.tps().map_or_else(|| text::NONE.to_owned(), text::count),
+                    text::optional(row.throughput(|t| t.gas_per_s / 1e6)),
                     text::figure(row.us_core()),
                     text::figure(latency.p50),
                     text::figure(latency.p99),
@@ -156,7 +168,7 @@ fn stages(rows: &[Row<'_>]) -> String {
     head.extend(names.into_iter().chain(["other"]).map(|name| Cell::right(name.to_owned())));
     let lines = rows.iter().map(|row| {
         let mut line = identity(row);
-        if row.differs() {
+        if row.differs() || row.is_empty() {
             line.push(Cell { text: text::NONE.to_owned(), span: names.len() + 1, right: false });
         } else {
             let figures = row.stages().named().map(|(_, ns)| ns);
@@ -169,32 +181,42 @@ fn stages(rows: &[Row<'_>]) -> String {
 
 fn states(rows: &[Row<'_>]) -> String {
     let mut head = identity_head();
-    head.extend(["most time in", "state root", "compared with sequential revm"].map(|title| Cell::left(title.into())));
+    head.extend(["most time in", "state root"].map(|title| Cell::left(title.into())));
     let lines = rows.iter().map(|row| {
         let mut line = identity(row);
-        let most = bottleneck(&row.stages());
-        line.push(Cell::left(match most {
-            _ if row.differs() => text::NONE.to_owned(),
+        line.push(Cell::left(match bottleneck(&row.stages()) {
+            _ if row.differs() || row.is_empty() => text::NONE.to_owned(),
             (stage, share) => format!("{stage} {}", text::percent(share)),
         }));
-        let roots = row.roots();
-        line.push(Cell::left(text::short_root(roots.first().copied().unwrap_or(text::NONE))));
-        let verdict = match row.detail() {
-            detail if row.diverged() => format!("{} different roots! {detail}", roots.len()),
+        let root = row.roots().first().copied().filter(|_| !row.is_empty()).unwrap_or(text::NONE);
+        line.push(Cell::left(text::short_root(root)));
+        line
+    });
+    grid(&std::iter::once(head).chain(lines).collect::<Vec<_>>())
+}
+
+/// Scope of each comparison with sequential revm, or the difference: one paragraph for all rows that are alike.
+fn comparisons(rows: &[Row<'_>]) -> String {
+    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    for row in rows.iter().filter(|row| !row.is_empty()) {
+        let detail = match row.detail() {
+            detail if row.diverged() => format!("{} different roots! {detail}", row.roots().len()),
             "" => row.oracle().to_owned(),
             detail => detail.to_owned(),
         };
-        line.push(Cell::left(verdict));
-        line
-    });
-    let lines = std::iter::once(head).chain(lines).collect::<Vec<_>>();
-    // A difference is worth a long line; other details are cut to the width.
-    let cut = |line: &str, row: Option<&Row<'_>>| match row {
-        Some(row) if row.differs() || row.diverged() => text::line(line, usize::MAX),
-        _ => text::line(line, WIDTH),
+        match told.iter_mut().find(|(known, _)| *known == detail) {
+            Some((_, names)) => names.push(row.name()),
+            None => told.push((detail, vec![row.name()])),
+        }
+    }
+    let alike = told.len() == 1;
+    let paragraph = |(detail, names): (String, Vec<String>)| {
+        let about = if alike { String::new() } else { format!("{}: ", names.join("; ")) };
+        let lines = text::wrapped(&format!("{about}{detail}"), WIDTH - 2);
+        lines.into_iter().map(|line| format!("  {line}\n")).collect::<String>()
     };
-    let rows = std::iter::once(None).chain(rows.iter().map(Some));
-    grid(&lines).lines().zip(rows).map(|(line, row)| cut(line, row) + "\n").collect()
+    let paragraphs: String = told.into_iter().map(paragraph).collect();
+    if paragraphs.is_empty() { paragraphs } else { format!("\nCompared with sequential revm\n{paragraphs}") }
 }
 
 /// Workload, executor, threads.
@@ -231,10 +253,7 @@ impl Cell {
 /// Cells under each other, two blanks apart, or one where two would not fit.
 fn grid(rows: &[Vec<Cell>]) -> String {
     let widths = widths(rows);
-    // A long last column is prose: it may run over the edge without squeezing the figures.
-    let figures: usize = widths.iter().rev().skip(1).sum();
-    let last = widths.last().map_or(0, |width| *width.min(&PROSE));
-    let gap = if figures + last + 2 * widths.len().saturating_sub(1) <= WIDTH { 2 } else { 1 };
+    let gap = if widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1) <= WIDTH { 2 } else { 1 };
     let mut out = String::new();
     for row in rows {
         let mut line = String::new();
@@ -297,7 +316,14 @@ mod tests {
         assert!(lines.iter().all(|line| !line.ends_with(' ')));
         assert!(table.contains("812,345") && table.contains("×5 median"), "{table}");
         let row = lines.iter().find(|line| line.contains("812,345")).unwrap();
-        for (title, figure) in [("TPS", "812,345"), ("per tx", "2.41"), ("frames", "187"), ("p99", "18.3")] {
+        for (title, figure) in [
+            ("TPS", "812,345"),
+            ("revm", "1.88"),
+            ("per s", "17,059"),
+            ("per tx", "2.41"),
+            ("frames", "187"),
+            ("p99", "18.3"),
+        ] {
             assert_eq!(end(lines[1], title), end(row, figure), "{title}\n{table}");
         }
         let stages = lines.iter().position(|line| line.contains("schedule")).unwrap();
@@ -308,6 +334,50 @@ mod tests {
                 assert!(c[column - 1].is_ascii_digit() && c.get(column).is_none_or(|c| *c == ' '), "{table}");
             }
         }
+    }
+
+    #[test]
+    fn no_detail_is_cut() {
+        let mut results = fixture::demo();
+        let long =
+            "all 100 blocks: order, every result and log, gas, receipts root, state root; final balances by arithmetic";
+        results.iter_mut().flat_map(|result| &mut result.runs).for_each(|run| run.integrity.detail = long.into());
+        let whole = |table: &str| table.split_whitespace().collect::<Vec<_>>().join(" ");
+        let alike = table(&results);
+        assert_eq!(whole(&alike).matches(long).count(), 1, "{alike}");
+        assert!(!alike.contains('…') || alike.matches('…').count() == 4, "only roots are short: {alike}");
+        results[1].runs[0].integrity.detail = format!("{long} {long}");
+        let table = table(&results);
+        assert_eq!(whole(&table).matches(long).count(), 3, "{table}");
+        assert!(table.contains("erc20 · dag · 2 threads: all 100"), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() <= WIDTH), "{table}");
+    }
+
+    #[test]
+    fn a_run_without_a_block_has_no_figures() {
+        let mut results = fixture::demo();
+        results.truncate(1);
+        results[0].runs.truncate(1);
+        results[0].tags.push("interrupted".into());
+        let run = &mut results[0].runs[0];
+        let throughput = run.throughput.as_mut().unwrap();
+        (throughput.tps, throughput.succeeded) = (0.0, 0);
+        run.integrity.state_root = format!("0x{}", "0".repeat(64));
+        run.steady = Some(crate::steady::judge(&[], &[]));
+        let table = table(&results);
+        assert!(table.contains(NOTHING) && table.contains("(interrupted)"), "{table}");
+        assert!(!table.contains("0x00") && !table.contains("0.00") && !table.contains("too few blocks"), "{table}");
+    }
+
+    #[test]
+    fn tags_name_the_rows_that_they_are_about() {
+        let mut results = fixture::demo();
+        results[0].tags.push("not-steady".into());
+        let steady = |steady, drift| Some(crate::result::Steady { steady, blocks: 20, drift, z: 4.0, tps: 1.0 });
+        results[0].runs[0].steady = steady(None, 0.0);
+        results[0].runs[1].steady = steady(Some(false), -0.2);
+        let table = table(&results);
+        assert!(table.contains("(not-steady: native · sequential · 1 thread)\n"), "{table}");
     }
 
     #[test]
@@ -335,7 +405,7 @@ mod tests {
         let table = table(&results);
         assert!(!table.contains("NaN") && !table.contains("inf"), "{table}");
         assert!(table.chars().all(|c| c == '\n' || !c.is_control()), "{table}");
-        assert_eq!(table.lines().count(), 4 + 2 + 3 + 2 + 3);
+        assert_eq!(table.lines().count(), 4 + (2 + 3) + (2 + 3) + (2 + 2));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Properties of every page and picture, for any results.
 
-use super::{fixture, html, plots, summary, write};
+use super::{fixture, html, plots, summary, svg::Origin, write};
 use crate::result::{BenchResult, Quantiles, Stages};
 use random::Random;
 
@@ -49,7 +49,7 @@ fn assert_text(text: &str, parent: Option<&&str>) {
 fn everything(results: &[BenchResult]) -> [String; 5] {
     let rows = summary::rows(results);
     let pictures = [plots::tps(&rows), plots::stages(&rows), plots::latency(&rows)];
-    let [tps, stages, latency] = pictures.map(|picture| picture.standalone());
+    let [tps, stages, latency] = pictures.map(|picture| picture.standalone(&Origin::of(results)));
     [html::page(results), tps, stages, latency, super::table::table(results)]
 }
 
@@ -163,6 +163,83 @@ fn doubtful_figures_are_no_headline() {
     assert!(claim_of(|result| result.tool.profile = "debug".into()).contains("claim caution"));
     let split = claim_of(|result| result.runs[0].integrity.state_root = "0x01".into());
     assert!(split.contains("claim caution") && split.contains("different states"), "{split}");
+}
+
+/// Sets the verdict on a run.
+fn paced(run: &mut crate::result::Run, steady: Option<bool>, drift: f64) {
+    run.steady = Some(crate::result::Steady { steady, blocks: 20, drift, z: 4.0, tps: 1.0 });
+}
+
+#[test]
+fn a_verdict_belongs_to_its_run_in_text_page_and_pictures() {
+    let with = |dag: Option<bool>, sequential: Option<bool>| {
+        let mut results = vec![fixture::demo().remove(0)];
+        paced(&mut results[0].runs[0], dag, -0.3);
+        paced(&mut results[0].runs[1], sequential, -0.4);
+        if [dag, sequential].contains(&Some(false)) {
+            results[0].tags.push("not-steady".into());
+        }
+        let [page, tps, stages, latency, text] = everything(&results);
+        assert_sound(&results);
+        let claim = page[page.find("class=\"claims").unwrap()..page.find("<section").unwrap()].to_owned();
+        (claim, [page, tps, stages, latency, text])
+    };
+    let (claim, all) = with(Some(true), Some(true));
+    assert!(claim.contains("claim good") && !all.iter().any(|text| text.contains("NOT STEADY")), "{claim}");
+    // The sequential run drifts: the headline stands, and the run is named wherever the text names it.
+    let (claim, all) = with(Some(true), Some(false));
+    assert!(claim.contains("claim good") && !claim.contains("Its rate still drifted"), "{claim}");
+    assert!(claim.contains("The rate of native · sequential · 1 thread drifted by -40 %"), "{claim}");
+    let warning = "NOT STEADY, the rate drifts over the second half: native · sequential · 1 thread";
+    assert!(all[..4].iter().all(|picture| picture.contains(warning)), "{}", all[1]);
+    assert!(all[4].contains("native · sequential · 1 thread: NOT STEADY"), "{}", all[4]);
+    // The best run itself drifts, or cannot be told.
+    let (claim, _) = with(Some(false), Some(true));
+    assert!(claim.contains("claim caution") && claim.contains("Its rate still drifted by -30 %"), "{claim}");
+    let (claim, all) = with(None, Some(true));
+    assert!(claim.contains("claim caution") && claim.contains("Too few blocks, or too much noise"), "{claim}");
+    assert!(all[..4].iter().all(|picture| picture.contains("to tell whether the rate is steady: native · dag")));
+}
+
+#[test]
+fn other_work_of_the_machine_is_in_text_page_and_pictures() {
+    let mut results = vec![fixture::demo().remove(0)];
+    let finding = |check: &str, verdict| crate::result::Finding {
+        check: check.into(),
+        verdict,
+        found: format!("{check} <was> found"),
+        advice: Some("stop it".into()),
+    };
+    use crate::result::{Disturbance, Verdict};
+    results[0].host.findings =
+        vec![finding("load", Verdict::Spoils), finding("smt", Verdict::Note), finding("numa", Verdict::Fine)];
+    results[0].runs[0].disturbance = Some(Disturbance { other_cores: 1.3, stolen: 0.02 });
+    results[0].runs[1].disturbance = Some(Disturbance { other_cores: 0.1, stolen: 0.0 });
+    assert_sound(&results);
+    let [page, tps, _, _, text] = everything(&results);
+    let says = "other work kept 1.3 cores busy, 2.0 % of the time was stolen";
+    assert!(page.contains("claim caution") && page.contains(says) && text.contains(says), "{text}");
+    assert!(tps.contains("DISTURBED by other work of the machine: native · dag · 2 threads<"), "{tps}");
+    assert!(page.contains("load &lt;was&gt; found: stop it") && page.contains("To keep in mind"), "{page}");
+    assert!(!page.contains("numa"), "what has no effect is no news");
+    // Too short to judge.
+    results[0].runs[0].throughput.as_mut().unwrap().seconds = 0.5;
+    assert!(!everything(&results).iter().any(|text| text.contains("DISTURBED")));
+    results[0].runs[0].threads = 64;
+    let [page, tps, _, _, text] = everything(&results);
+    assert!(page.contains("It had 64 threads on 2 cores.") && text.contains("MORE THREADS THAN CORES (2)"), "{text}");
+    assert!(tps.contains("MORE THREADS THAN CORES: native · dag · 64 threads"), "{tps}");
+}
+
+#[test]
+fn a_picture_names_commit_machine_and_command() {
+    let results = fixture::demo();
+    let [page, tps, stages, latency, _] = everything(&results);
+    for picture in [&tps, &stages, &latency] {
+        assert!(picture.contains("commit 3f9c2ab41d07") && picture.contains("Some Processor 9000"), "{picture}");
+        assert!(picture.contains("$ phalanx bench run --workload native --accounts 1048576"), "{picture}");
+    }
+    assert!(page.contains("<pre>phalanx bench run --workload native"), "{page}");
 }
 
 #[test]

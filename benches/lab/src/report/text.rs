@@ -31,6 +31,22 @@ pub(crate) fn line(text: &str, max: usize) -> String {
     out
 }
 
+/// Lines of at most `width` characters, broken between words; a longer word has a line of its own. Control characters become
+/// blanks.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let (text, mut lines) = (line(text, usize::MAX), Vec::<String>::new());
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(last) if last.chars().count() + 1 + word.chars().count() <= width => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// `1 thread`, `2 threads`.
 pub fn threads(count: usize) -> String {
     if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }

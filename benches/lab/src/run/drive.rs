@@ -1,19 +1,21 @@
 //! A timed run: transactions in, committed blocks out.
 
+pub use super::setup::{Gate, Purpose, Setup};
+
 use super::{
     engines::Take,
     trace::{BlockTrace, Ended, TxTrace},
 };
 use crate::{
-    config::{RunConfig, Store, word},
+    config::{Store, word},
     error::Usage,
     machine::{
         clock::{self, StageClock},
         host,
         pin::{self, Pinned},
     },
-    result::{Quantiles, Stages, WorkerShare},
-    ui::Ui,
+    result::{Disturbance, Quantiles, Stages, WorkerShare},
+    ui::{Progress, Ui},
 };
 use anyhow::Context as _;
 use phalanx::{
@@ -22,64 +24,17 @@ use phalanx::{
     recover_all,
     revm::{
         context::{CfgEnv, TxEnv},
-        primitives::{B256, Bytes},
+        primitives::B256,
     },
 };
 use phalanx_workloads::Workload;
 use std::{
-    sync::{
-        Arc, Barrier,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 /// Signatures recovered between two checks for Ctrl-C.
 const RECOVER_CHUNK: usize = 8192;
-
-/// Input of a run, which repetitions share.
-#[derive(Clone, Copy)]
-#[expect(missing_debug_implementations, reason = "a workload is none")]
-pub struct Setup<'a> {
-    /// Settings.
-    pub config: &'a RunConfig,
-    /// Genesis, block environments and checks.
-    pub workload: &'a dyn Workload,
-    /// Transactions of the load.
-    pub txs: &'a [TxEnv],
-    /// Signed bytes, if senders are recovered inside the timer.
-    pub signed: &'a [Bytes],
-    /// Worker threads.
-    pub threads: usize,
-    /// Gate that the run waits at before the timer starts.
-    pub gate: Option<&'a Gate<'a>>,
-}
-
-/// Lets runs begin at the same time. A gate that is dropped without passing releases the other runs.
-#[derive(Debug)]
-pub struct Gate<'a> {
-    others: &'a Barrier,
-    passed: AtomicBool,
-}
-
-impl<'a> Gate<'a> {
-    /// Gate of one participant of the barrier.
-    pub(crate) const fn new(others: &'a Barrier) -> Self {
-        Self { others, passed: AtomicBool::new(false) }
-    }
-
-    fn pass(&self) {
-        if !self.passed.swap(true, Ordering::Relaxed) {
-            self.others.wait();
-        }
-    }
-}
-
-impl Drop for Gate<'_> {
-    fn drop(&mut self) {
-        self.pass();
-    }
-}
 
 /// Measurement of a run.
 pub(crate) struct Timed {
@@ -105,6 +60,8 @@ pub(crate) struct Timed {
     pub(crate) replayed: u64,
     pub(crate) fallback_blocks: u64,
     pub(crate) disk_written: u64,
+    /// Other work of the machine.
+    pub(crate) disturbance: Option<Disturbance>,
     /// Core of each worker, if they were pinned.
     pub(crate) pinned: Vec<usize>,
     /// Name and processor time of each worker.
@@ -145,12 +102,7 @@ pub(crate) fn run(
     clock.watch_threads([&**engine.workers()]);
     clock.reset();
 
-    let label = match executor {
-        Executor::Sequential => "sequential revm".to_owned(),
-        parallel if threads == 1 => format!("{} on 1 thread", word(parallel)),
-        parallel => format!("{} on {threads} threads", word(parallel)),
-    };
-    let bar = ui.bar(&label, setup.txs.len() as u64);
+    let bar = ui.bar(&setup.purpose.name(executor, threads), setup.txs.len() as u64);
     let mut timed = Timed::new(word(executor), threads);
     timed.input = blocks.map_or(setup.txs.len(), |blocks| blocks.iter().map(Vec::len).sum());
     let mut writes: Vec<WriteHandle> = Vec::new();
@@ -263,6 +215,7 @@ pub(crate) struct Timer<'c> {
     disk: u64,
     watched: u64,
     workers: Vec<(String, u64)>,
+    ticks: Option<host::Ticks>,
     cpu: u64,
     start: Instant,
 }
@@ -272,7 +225,8 @@ impl<'c> Timer<'c> {
     pub(crate) fn start(clock: &'c StageClock) -> Self {
         let disk = host::disk_written();
         let (watched, workers) = (clock.watched(), clock.workers());
-        Self { clock, disk, watched, workers, cpu: clock::process(), start: Instant::now() }
+        let ticks = host::Ticks::now();
+        Self { clock, disk, watched, workers, ticks, cpu: clock::process(), start: Instant::now() }
     }
 
     /// Time since the start.
@@ -284,6 +238,9 @@ impl<'c> Timer<'c> {
     pub(crate) fn stop(self, timed: &mut Timed) {
         timed.wall = self.start.elapsed();
         timed.cpu_ns = clock::process() - self.cpu;
+        let (wall, own) = (timed.wall.as_secs_f64(), timed.cpu_ns as f64 / 1e9);
+        let since = |(now, before): (host::Ticks, host::Ticks)| now.since(before, own, wall, host::cores());
+        timed.disturbance = host::Ticks::now().zip(self.ticks).and_then(since);
         timed.stages_ns = self.clock.spent();
         timed.stages_blocks = self.clock.timed_blocks();
         // Watched threads of other engines may have ended meanwhile.
@@ -351,7 +308,7 @@ fn recover(
     setup: &Setup<'_>,
     engine: &Engine,
     clock: &StageClock,
-    bar: &indicatif::ProgressBar,
+    bar: &Progress,
     ui: &Ui,
 ) -> anyhow::Result<Option<Vec<TxEnv>>> {
     if setup.signed.is_empty() {
@@ -411,6 +368,7 @@ impl Timed {
             replayed: 0,
             fallback_blocks: 0,
             disk_written: 0,
+            disturbance: None,
             pinned: Vec::new(),
             workers_ns: Vec::new(),
             db_bytes: 0,
@@ -506,25 +464,5 @@ impl Timed {
             }
         }
         series
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_dropped_gate_releases_the_other_runs() {
-        let others = Barrier::new(2);
-        let [first, second] = [(); 2].map(|()| Gate::new(&others));
-        std::thread::scope(|scope| {
-            let passes = scope.spawn(move || {
-                // After it has passed, it does not wait again, even when dropped.
-                first.pass();
-                first.pass();
-            });
-            drop(second);
-            passes.join().expect("it passes");
-        });
     }
 }

@@ -2,5 +2,6 @@
 
 pub mod oracle;
 pub mod drive;
+mod setup;
 pub mod trace;
 pub mod engines;

@@ -1,7 +1,7 @@
 //! The oracle: executes every block again on sequential revm and compares everything.
 
 use super::{
-    drive::{self, Setup, Timed},
+    drive::{self, Purpose, Setup, Timed},
     trace::{BlockTrace, Ended},
 };
 use crate::{
@@ -37,7 +37,7 @@ pub(crate) fn consult(
         OracleKind::Sampled => blocks.len().div_ceil(8),
         OracleKind::Full => blocks.len(),
     };
-    let unsigned = Setup { signed: &[], ..*setup };
+    let unsigned = Setup { signed: &[], purpose: Purpose::Compare, ..*setup };
     let timed = drive::run(&unsigned, Executor::Sequential, setup.threads, &Store::Mem, Some(&blocks[..asked]), ui)?;
     Ok(Some(Oracle { blocks: timed.blocks, of: blocks.len() }))
 }

@@ -82,7 +82,9 @@ impl BuildArgs {
         };
         let (artefacts, given_threads) = (self.artefacts.clone(), self.given_threads.clone());
         let config = BuildConfig { run, artefacts, given_threads, quality: self.quality };
-        let result = [build::run(&config, &ui::open())?];
+        let ui = ui::open();
+        ui::warn_of_idle(&self.load, &ui);
+        let result = [build::run(&config, &ui)?];
         output::results(&result, self.json.as_deref(), &result[0], self.csv.as_deref(), self.report.as_deref())?;
         Ok(exit::code_of_results(&result))
     }

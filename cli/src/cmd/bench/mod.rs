@@ -22,7 +22,7 @@ pub(crate) enum BenchCommand {
     /// Run one workload over a range of settings, or a figure of FAFO's
     Sweep(Box<sweep::SweepArgs>),
     /// Model more cores than this machine has, from the costs of one thread and the true DAGs. The model is compared with 1,
-    /// 2, 4 .. real threads up to --threads [default: 2]
+    /// 2, 4 .. real threads up to --threads
     Scale(Box<scale::ScaleArgs>),
     /// Compare two results, or variants that run in turns: ratios with intervals
     Compare(Box<compare::CompareArgs>),

@@ -7,10 +7,7 @@ use crate::{
     ui,
 };
 use clap::Args;
-use phalanx_lab::{
-    error::Usage,
-    model::{self, Capacity},
-};
+use phalanx_lab::model::{self, Capacity};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -32,10 +29,7 @@ impl ScaleArgs {
 
 /// Models the load of `bench` and shows the curve.
 pub(super) fn scale(bench: &RunArgs, capacity: &Capacity, svg: Option<&Path>) -> anyhow::Result<u8> {
-    if bench.report.is_some() {
-        return Err(Usage("the model writes --json, --csv and --svg, and no --report".into()).into());
-    }
     let modelled = model::run(&bench.config(), capacity, &ui::open())?;
-    output::show(&modelled, Files { json: bench.json.as_deref(), csv: bench.csv.as_deref(), svg })?;
+    output::show(&modelled, Files { svg, ..bench.files() })?;
     Ok(exit::OK)
 }

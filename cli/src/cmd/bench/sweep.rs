@@ -8,7 +8,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use phalanx_lab::{
-    bench::sweep::{self, Axis, Over},
+    bench::sweep::{self, AXIS_HELP, Axis, Over},
     error::Usage,
     model::Capacity,
 };
@@ -21,10 +21,9 @@ pub(crate) struct SweepArgs {
     #[command(flatten)]
     capacity: Capacity,
     /// Figure of FAFO's: fafo-3 is throughput by cores, real and modelled as in bench scale; fafo-4 is --alpha by --gamma
-    #[arg(long, value_enum, required_unless_present = "axis", conflicts_with = "axis")]
+    #[arg(long, value_enum, conflicts_with = "axis")]
     figure: Option<SweepFigure>,
-    /// Flag of `bench run` that takes a number, and its values
-    #[arg(long, value_name = "NAME=a,b,c")]
+    #[arg(long, value_name = "NAME=a,b,c", help = AXIS_HELP)]
     axis: Option<Axis>,
     /// Write the picture as SVG
     #[arg(long, value_name = "FILE")]
@@ -45,14 +44,15 @@ impl SweepArgs {
         let over = match (self.figure, &self.axis) {
             (Some(SweepFigure::Fafo3), _) => return scale(&self.bench, &self.capacity, self.svg.as_deref()),
             (_, Some(axis)) => Over::Axis(axis.clone()),
-            (..) => Over::Fafo4,
+            (Some(SweepFigure::Fafo4), _) => Over::Fafo4,
+            (None, None) => {
+                let what =
+                    "name what to vary: --axis NAME=a,b,c, as in --axis threads=1,2,4, or --figure fafo-3 or fafo-4";
+                return Err(Usage(what.into()).into());
+            }
         };
-        if self.bench.report.is_some() {
-            return Err(Usage("a sweep runs one --executor, and writes --json, --csv and --svg".into()).into());
-        }
         let (swept, ending) = sweep::run(&self.bench.config(), &over, &ui::open())?;
-        let (json, csv, svg) = (self.bench.json.as_deref(), self.bench.csv.as_deref(), self.svg.as_deref());
-        output::show(&swept, Files { json, csv, svg })?;
+        output::show(&swept, Files { svg: self.svg.as_deref(), ..self.bench.files() })?;
         Ok(exit::code_of_ending(ending))
     }
 }

@@ -11,7 +11,7 @@ use phalanx_lab::{
     error::Usage,
     machine::host,
     report::{
-        svg::{self, Layout},
+        svg::{self, Layout, Origin},
         text,
     },
     result::SCHEMA,
@@ -102,7 +102,7 @@ fn explain(args: &ExplainArgs, ui: &Ui) -> anyhow::Result<u8> {
     if !stdout {
         output::print(&explained.table(&hottest))?;
     }
-    let picture = || explained.picture().standalone();
+    let picture = || explained.picture().standalone(&Origin::here(&output::command()));
     let dot = || explained.dot();
     for (path, draw) in [(&args.svg, &picture as &dyn Fn() -> String), (&args.dot, &dot)] {
         if let Some(path) = path {

@@ -15,14 +15,14 @@ use phalanx_lab::{
         clock::{self, StageClock},
         pin,
     },
-    result::BenchResult,
+    result,
     run::{
-        drive::{self, Setup},
+        drive::{self, Purpose, Setup},
         engines,
     },
     ui::Ui,
 };
-use phalanx_workloads::fixtures::RealBlock;
+use phalanx_workloads::fixtures::{RealBlock, find_blocks};
 use std::{ffi::OsString, fs, path::Path};
 
 /// A block, its graph and its execution.
@@ -51,21 +51,31 @@ pub(super) fn read(path: &Path, block: Option<u64>, ui: &Ui) -> anyhow::Result<E
 
 /// The run that a result is of.
 fn config_of(path: &Path) -> anyhow::Result<RunConfig> {
-    let text = fs::read_to_string(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
     let refused = |why: String| Usage(format!("{} is no result of `bench run --json`: {why}", path.display()));
-    let result: BenchResult = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+    let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    let results = result::read(&text).map_err(|error| refused(error.to_string()))?;
+    let [result] = &results[..] else {
+        return Err(refused(format!("it holds {} results, and one is explained at a time", results.len())).into());
+    };
     let words: Vec<OsString> = words::split(&result.command)?.into_iter().map(Into::into).collect();
     let foreign = || refused(format!("its command is {}", result.command));
     if !words.iter().skip(1).take(2).eq(["bench", "run"]) {
         return Err(foreign().into());
     }
-    let args = parse::<RunArgs>(profile::expand(words)?.into_iter().skip(3)).map_err(|_| foreign())?;
+    let args = parse::<RunArgs>(profile::expand(words)?.words.into_iter().skip(3)).map_err(|_| foreign())?;
     // The cores and the memory of a run are no part of its load.
     Ok(RunConfig { pin: false, touch: 0, ..args.config() })
 }
 
 /// Explains a recorded block by the true access sets.
 fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
+    let found = find_blocks(dir).map_err(|error| Usage(error.to_string()))?;
+    if let [first, ..] = &found[..]
+        && first != dir
+    {
+        let (count, dir, first) = (found.len(), dir.display(), first.display());
+        return Err(Usage(format!("{dir} is a folder of {count} recorded blocks: name one of them, as {first}")).into());
+    }
     let block = RealBlock::read(dir).map_err(|error| Usage(error.to_string()))?;
     let chain = ChainSpec::mainnet();
     // Uncle headers are not recorded. Their rewards touch no transaction, so stand-ins do.
@@ -110,14 +120,18 @@ fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
 /// Explains a block of a generated load by the predicted access sets, on which the engine's order rests.
 pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<Explained> {
     config.check()?;
-    if number == 0 || config.executors != [Executor::Dag] {
-        return Err(Usage("--block counts from 1, and only --executor dag has a graph".into()).into());
+    if number == 0 {
+        return Err(Usage("--block counts from 1, not 0".into()).into());
+    }
+    if config.executors != [Executor::Dag] {
+        return Err(Usage("only --executor dag has a graph".into()).into());
     }
     let workload = workload::workload(config, workload::TX_BYTES, ui)?;
     let mut txs = Vec::with_capacity(config.load.txs as usize);
     workload.transactions().fill(&mut txs, config.load.txs as usize);
     let threads = threads(config.threads)?;
-    let setup = Setup { config, workload: &*workload, txs: &txs, signed: &[], threads, gate: None };
+    let setup =
+        Setup { config, workload: &*workload, txs: &txs, signed: &[], threads, gate: None, purpose: Purpose::Measure };
     let store = Store::Mem;
     let pinned = pin::confine(config.pin, threads)?;
     let open = |executor| -> anyhow::Result<phalanx::Engine> {
@@ -139,9 +153,9 @@ pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<E
         ui.go_on()?;
         let mut env = workload.block_env(height);
         env.gas_limit = config.block_gas;
-        let block = planner
-            .next_block(&engine, &env)
-            .ok_or_else(|| Usage(format!("the load has {} blocks, not {number}", height - 1)))?;
+        let block = planner.next_block(&engine, &env).ok_or_else(|| {
+            Usage(format!("the load has {} blocks, and --block {number} is none of them", height - 1))
+        })?;
         let (sets, keys) = (block.sets().clone(), block.keys().to_vec());
         let planned = block.order()[..sets.len()].to_vec();
         let executed = engine.execute(&env, &txs, block)?;

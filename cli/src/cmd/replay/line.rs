@@ -3,13 +3,14 @@
 use super::args::ReplayArgs;
 use super::run::{Case, Found, Judged, Ran};
 use phalanx::revm::primitives::{B256, hardfork::SpecId};
-use phalanx_lab::{config::word, run::engines::Setup};
+use phalanx_lab::{config::word, result::SCHEMA, run::engines::Setup};
 use serde::Serialize;
 use std::path::PathBuf;
 
 /// Line of the result. Fields may be added; none is renamed. A comparison that is not possible is null.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Line {
+    schema: u32,
     pub(crate) number: u64,
     pub(crate) spec: String,
     pub(crate) txs: usize,
@@ -73,6 +74,7 @@ impl Line {
         let index = block.index.as_ref();
         // A block that was wrongly refused matches in nothing.
         Self {
+            schema: SCHEMA,
             number: header.number,
             spec: index.and_then(|index| index.spec.clone()).unwrap_or_else(|| name(case.spec).to_owned()),
             txs: block.txs.len(),
@@ -118,6 +120,12 @@ impl Line {
             error: refused.or_else(|| claims.clone().err()),
             bundle: None,
         }
+    }
+
+    /// Number of comparisons that agree, that differ, and that are not possible.
+    pub(crate) fn checks(&self) -> [usize; 3] {
+        let of = |wanted: Option<bool>| self.comparisons().iter().filter(|(_, matches)| *matches == wanted).count();
+        [of(Some(true)), of(Some(false)), of(None)]
     }
 
     const fn comparisons(&self) -> [(&'static str, Option<bool>); 8] {

@@ -90,7 +90,10 @@ fn replay_all(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
 
 /// Reports a block that cannot be read, as a line and on stderr.
 fn report(dir: &Path, error: &FixtureError, out: &mut Lines) -> anyhow::Result<()> {
-    eprintln!("phalanx: {}: {error}", dir.display());
+    let (dir_name, error_text) = (dir.display().to_string(), error.to_string());
+    // Most errors name the file, and so the folder.
+    let place = if error_text.contains(&dir_name) { String::new() } else { format!("{dir_name}: ") };
+    eprintln!("phalanx: {place}{error_text}");
     out.write(&serde_json::json!({ "dir": dir, "error": format!("malformed: {error}") }))
 }
 

@@ -1,10 +1,13 @@
 //! `simulate autobahn`: the evaluation of Autobahn against HotStuff in virtual time. Two runs print the same bytes.
 
+use super::parallel;
 use crate::{exit, output, ui};
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use phalanx_lab::{
-    report::svg::{Line, Picture, lines},
+    report::{
+        Gallery,
+        svg::{Line, Picture, lines},
+    },
     result::SCHEMA,
     ui::Ui,
 };
@@ -60,18 +63,15 @@ struct Swept {
 impl AutobahnArgs {
     /// Sweeps the figures and shows them.
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let ui = ui::open();
+        let ui = ui::immediate();
         let mut swept = Vec::new();
         for name in &self.figures {
-            match sweep(Figure::ALL[*name as usize], &ui)? {
-                Some(figure) => swept.push(figure),
-                None => return Ok(exit::INTERRUPTED),
-            }
+            swept.push(sweep(Figure::ALL[*name as usize], &ui)?);
         }
         match &self.json {
             Some(path) if path == Path::new("-") => output::json(path, &to_json(&swept))?,
             path => {
-                output::print(&swept.iter().map(table).collect::<Vec<_>>().join("\n"))?;
+                output::print(&tables(&swept))?;
                 path.as_ref().map_or(Ok(()), |path| output::json(path, &to_json(&swept)))?;
             }
         }
@@ -81,28 +81,28 @@ impl AutobahnArgs {
 
     fn write_plots(&self, swept: &[Swept]) -> anyhow::Result<()> {
         let Some(dir) = &self.report else { return Ok(()) };
-        std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         let names = self.figures.iter().map(|name| crate::flags::word(*name));
-        let plots = names.zip(swept).map(|(name, swept)| (format!("autobahn-{name}.svg"), plot(swept).standalone()));
-        for (name, content) in plots.chain([("autobahn.csv".to_owned(), csv(swept))]) {
-            output::whole(&dir.join(name), content.as_bytes())?;
-        }
-        Ok(())
+        let plots = names.zip(swept).map(|(name, swept)| (format!("autobahn-{name}"), plot(swept)));
+        let (pictures, command) = (plots.collect(), output::command());
+        let rows = Some(("autobahn.csv", csv(swept)));
+        let gallery =
+            Gallery { title: "Autobahn, simulated", table: &tables(swept), pictures, rows, command: &command };
+        output::gallery(dir, &gallery, self.json.as_deref() == Some(Path::new("-")))
     }
 }
 
-/// Runs all points of a figure; `None` if the user stopped it.
-fn sweep(figure: Figure, ui: &Ui) -> anyhow::Result<Option<Swept>> {
+/// Tables of all figures.
+fn tables(swept: &[Swept]) -> String {
+    swept.iter().map(table).collect::<Vec<_>>().join("\n")
+}
+
+/// Runs all points of a figure, side by side.
+fn sweep(figure: Figure, ui: &Ui) -> anyhow::Result<Swept> {
     let points = figure.points();
-    let mut outcomes = Vec::new();
-    for point in &points {
-        if ui.stopped() {
-            return Ok(None);
-        }
-        ui.say(&format!("simulating {}, {} {}", figure.title().0, point.series, point.at));
-        outcomes.push(run(&point.setting).map_err(|what| anyhow::anyhow!("a setting is impossible: {what}"))?);
-    }
-    Ok(Some(Swept { figure, points, outcomes }))
+    let title = |point: &Point| format!("{}, {} {}", figure.title().0, point.series, point.at);
+    let one = |point: &Point| run(&point.setting).map_err(|what| anyhow::anyhow!("a setting is impossible: {what}"));
+    let outcomes = parallel::all(ui, &points, title, one)?;
+    Ok(Swept { figure, points, outcomes })
 }
 
 /// Mean latency by second of submission, in s; `None` where nothing is ready.
@@ -235,13 +235,14 @@ fn to_json(swept: &[Swept]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_lab::report::svg::Origin;
 
     #[test]
     fn a_figure_has_a_table_a_plot_and_the_papers_numbers() {
         assert_eq!(FigureName::value_variants().len(), Figure::ALL.len());
-        let ui = ui::open();
-        let swept = sweep(Figure::Seven, &ui).expect("possible").expect("not stopped");
-        assert!(table(&swept).contains("hangover") && plot(&swept).standalone().contains("<svg"));
+        let ui = ui::immediate();
+        let swept = sweep(Figure::Seven, &ui).expect("possible");
+        assert!(table(&swept).contains("hangover") && plot(&swept).standalone(&Origin::default()).contains("<svg"));
         let value = to_json(core::slice::from_ref(&swept));
         assert_eq!(value["figures"][0]["points"].as_array().map(Vec::len), Some(5));
         assert!(csv(&[swept]).lines().count() > 100);

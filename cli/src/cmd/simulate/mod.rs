@@ -10,14 +10,19 @@ mod real;
 mod args;
 mod figures;
 mod point;
+mod parallel;
 #[cfg(test)]
 mod tests;
 
 use crate::{exit, flags::word, output, ui};
-use anyhow::Context as _;
 use args::{EngineKind, ZaptosArgs};
 use clap::Subcommand;
-use phalanx_lab::{error::Usage, report::svg::Picture, result::SCHEMA, ui::Ui};
+use phalanx_lab::{
+    error::Usage,
+    report::{Gallery, svg::Picture},
+    result::SCHEMA,
+    ui::Ui,
+};
 use phalanx_pipeline::Mode;
 use phalanx_sim::{
     RTT_SOURCE, Topology,
@@ -46,7 +51,7 @@ pub(crate) enum SimulateCommand {
 impl SimulateCommand {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         match self {
-            Self::Zaptos(args) => run(args, &ui::open()),
+            Self::Zaptos(args) => run(args, &ui::immediate()),
             Self::Resilientdb(args) => args.run(),
             Self::Sbft(args) => args.run(),
             Self::Autobahn(args) => args.run(),
@@ -61,59 +66,64 @@ fn run(args: &ZaptosArgs, ui: &Ui) -> anyhow::Result<u8> {
     let modes = args.modes();
     let plant = plant(args, &experiment)?;
     if args.figures.is_empty() {
-        let Some(point) = simulate(String::new(), experiment, modes, plant.as_ref(), ui)? else {
-            return Ok(exit::INTERRUPTED);
+        let point = match plant {
+            None => simulate(&[(String::new(), experiment)], modes, ui)?.remove(0),
+            Some(plant) => with_engines(experiment, modes, &plant, ui)?,
         };
-        show(args, &table::one(&point), &point_json(args, &point))?;
-        return write_plots(
-            args,
-            &[("stages".into(), figures::breakdown(&point.label, core::slice::from_ref(&point)))],
-            core::slice::from_ref(&point),
-        );
+        let (text, points) = (table::one(&point), core::slice::from_ref(&point));
+        show(args, &text, &point_json(args, &point))?;
+        let picture = figures::breakdown(&point.label, "", points);
+        return write_plots(args, &text, vec![("stages".into(), picture)], points);
     }
     let mut points = Vec::new();
     let mut plots = Vec::new();
     for figure in &args.figures {
-        let mut swept = Vec::new();
-        for (label, experiment) in figure.experiments(args.seed, args.seconds * 1_000_000) {
-            let Some(point) = simulate(label, experiment, modes, None, ui)? else { return Ok(exit::INTERRUPTED) };
-            swept.push(point);
-        }
+        let swept = simulate(&figure.experiments(args.seed, args.seconds * 1_000_000), modes, ui)?;
         plots.push((figure.file(), figure.plot(&swept)));
         points.extend(swept);
     }
     let swept: Vec<Value> = points.iter().map(|point| point_json(args, point)).collect();
     let value = json!({ "schema": SCHEMA, "seed": args.seed, "points": swept });
-    show(args, &table::many(&points), &value)?;
-    write_plots(args, &plots, &points)
+    let text = table::many(&points);
+    show(args, &text, &value)?;
+    write_plots(args, &text, plots, &points)
 }
 
-/// Runs an experiment in all modes; `None` if the user stopped it.
-fn simulate(
-    label: String,
-    experiment: Experiment,
-    modes: &[Mode],
-    plant: Option<&Plant>,
-    ui: &Ui,
-) -> anyhow::Result<Option<Point>> {
+/// Runs experiments in all modes, side by side.
+fn simulate(experiments: &[(String, Experiment)], modes: &[Mode], ui: &Ui) -> anyhow::Result<Vec<Point>> {
+    let runs: Vec<_> = experiments.iter().flat_map(|of| modes.iter().map(move |mode| (of, *mode))).collect();
+    let title =
+        |((label, _), mode): &(&(String, Experiment), Mode)| format!("{label} {}", name(*mode)).trim().to_owned();
+    let mut reports = parallel::all(ui, &runs, title, |((label, experiment), mode)| {
+        experiment.run(*mode).map_err(|error| refused(label, error))
+    })?
+    .into_iter();
+    let point = |(label, experiment): &(String, Experiment)| Point {
+        label: label.clone(),
+        experiment: experiment.clone(),
+        reports: reports.by_ref().take(modes.len()).collect(),
+    };
+    Ok(experiments.iter().map(point).collect())
+}
+
+/// Runs an experiment on real engines in all modes, in turns: their work is measured.
+fn with_engines(experiment: Experiment, modes: &[Mode], plant: &Plant, ui: &Ui) -> anyhow::Result<Point> {
     let mut reports = Vec::new();
     for mode in modes {
-        if ui.stopped() {
-            return Ok(None);
-        }
-        ui.say(format!("simulating {label} {}", name(*mode)).replace("  ", " ").as_str());
-        let report = match plant {
-            None => experiment.run(*mode),
-            Some(plant) => plant.run(&experiment, *mode),
-        };
-        let sep = if label.is_empty() { "" } else { ": " };
-        reports.push(report.map_err(|error| match error {
-            // Neither is a usage error.
-            error @ (ExperimentError::Machine(_) | ExperimentError::Broken(_)) => anyhow::Error::from(error),
-            error => Usage(format!("{label}{sep}{error}")).into(),
-        })?);
+        ui.say(&format!("running {}", name(*mode)));
+        reports.push(plant.run(&experiment, *mode).map_err(|error| refused("", error))?);
     }
-    Ok(Some(Point { label, experiment, reports }))
+    Ok(Point { label: String::new(), experiment, reports })
+}
+
+/// Error of an experiment, by its kind.
+fn refused(label: &str, error: ExperimentError) -> anyhow::Error {
+    let sep = if label.is_empty() { "" } else { ": " };
+    match error {
+        // Neither is a usage error.
+        error @ (ExperimentError::Machine(_) | ExperimentError::Broken(_)) => error.into(),
+        error => Usage(format!("{label}{sep}{error}")).into(),
+    }
 }
 
 fn show(args: &ZaptosArgs, text: &str, value: &Value) -> anyhow::Result<()> {
@@ -127,14 +137,17 @@ fn show(args: &ZaptosArgs, text: &str, value: &Value) -> anyhow::Result<()> {
     }
 }
 
-fn write_plots(args: &ZaptosArgs, plots: &[(String, Picture)], points: &[Point]) -> anyhow::Result<u8> {
+fn write_plots(
+    args: &ZaptosArgs,
+    table: &str,
+    pictures: Vec<(String, Picture)>,
+    points: &[Point],
+) -> anyhow::Result<u8> {
     if let Some(dir) = &args.report {
-        std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-        let files = plots.iter().map(|(name, plot)| (format!("{name}.svg"), plot.standalone()));
-        for (name, content) in files.chain([("points.csv".to_owned(), table::csv(points))]) {
-            let path = dir.join(name);
-            output::whole(&path, content.as_bytes())?;
-        }
+        let rows = Some(("points.csv", table::csv(points)));
+        let command = output::command();
+        let gallery = Gallery { title: "Zaptos's pipeline, simulated", table, pictures, rows, command: &command };
+        output::gallery(dir, &gallery, args.json.as_deref() == Some(Path::new("-")))?;
     }
     Ok(exit::OK)
 }

@@ -1,10 +1,13 @@
 //! `simulate resilientdb`: throughput and latency by the threads of replicas, in virtual time. Two runs print the same bytes.
 
+use super::parallel;
 use crate::{exit, output, ui};
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use phalanx_lab::{
-    report::svg::{Bar, Line, Picture, Segment, lines, stacked},
+    report::{
+        Gallery,
+        svg::{Bar, Line, Picture, Segment, lines, stacked},
+    },
     result::SCHEMA,
     ui::Ui,
 };
@@ -84,18 +87,15 @@ struct Swept {
 impl ResilientdbArgs {
     /// Sweeps the figures and shows them.
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let ui = ui::open();
+        let ui = ui::immediate();
         let mut swept = Vec::new();
         for name in &self.figures {
-            match sweep(Figure::ALL[*name as usize], &ui)? {
-                Some(figure) => swept.push(figure),
-                None => return Ok(exit::INTERRUPTED),
-            }
+            swept.push(sweep(Figure::ALL[*name as usize], &ui)?);
         }
         match &self.json {
             Some(path) if path == Path::new("-") => output::json(path, &to_json(&swept))?,
             path => {
-                output::print(&swept.iter().map(table).collect::<Vec<_>>().join("\n"))?;
+                output::print(&tables(&swept))?;
                 path.as_ref().map_or(Ok(()), |path| output::json(path, &to_json(&swept)))?;
             }
         }
@@ -105,33 +105,32 @@ impl ResilientdbArgs {
 
     fn write_plots(&self, swept: &[Swept]) -> anyhow::Result<()> {
         let Some(dir) = &self.report else { return Ok(()) };
-        std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         let names = self.figures.iter().map(|name| crate::flags::word(*name));
         let plots = names.zip(swept).flat_map(|(name, swept)| {
             let plots =
                 [("throughput", plot(swept, false)), ("latency", plot(swept, true)), ("compared", beside(swept))];
-            plots.map(|(kind, plot)| (format!("figure-{name}-{kind}.svg"), plot.standalone()))
+            plots.map(|(kind, plot)| (format!("figure-{name}-{kind}"), plot))
         });
-        for (name, content) in plots.chain([("points.csv".to_owned(), csv(swept))]) {
-            let path = dir.join(name);
-            output::whole(&path, content.as_bytes())?;
-        }
-        Ok(())
+        let (pictures, command) = (plots.collect(), output::command());
+        let rows = Some(("points.csv", csv(swept)));
+        let gallery =
+            Gallery { title: "ResilientDB, simulated", table: &tables(swept), pictures, rows, command: &command };
+        output::gallery(dir, &gallery, self.json.as_deref() == Some(Path::new("-")))
     }
 }
 
-/// Runs all points of a figure; `None` if the user stopped it.
-fn sweep(figure: Figure, ui: &Ui) -> anyhow::Result<Option<Swept>> {
+/// Tables of all figures.
+fn tables(swept: &[Swept]) -> String {
+    swept.iter().map(table).collect::<Vec<_>>().join("\n")
+}
+
+/// Runs all points of a figure, side by side.
+fn sweep(figure: Figure, ui: &Ui) -> anyhow::Result<Swept> {
     let points = figure.points();
-    let mut outcomes = Vec::new();
-    for point in &points {
-        if ui.stopped() {
-            return Ok(None);
-        }
-        ui.say(&format!("simulating {}, {} {}", figure.title().0, point.series, point.at));
-        outcomes.push(run(&point.setting).map_err(|what| anyhow::anyhow!("a setting is impossible: {what}"))?);
-    }
-    Ok(Some(Swept { figure, points, outcomes }))
+    let title = |point: &Point| format!("{}, {} {}", figure.title().0, point.series, point.at);
+    let one = |point: &Point| run(&point.setting).map_err(|what| anyhow::anyhow!("a setting is impossible: {what}"));
+    let outcomes = parallel::all(ui, &points, title, one)?;
+    Ok(Swept { figure, points, outcomes })
 }
 
 /// Points of a figure, then the paper's numbers beside ours.
@@ -270,15 +269,16 @@ fn to_json(swept: &[Swept]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_lab::report::svg::Origin;
 
     #[test]
     fn a_figure_has_a_table_plots_and_the_papers_numbers() {
         assert_eq!(FigureName::value_variants().len(), Figure::ALL.len());
-        let ui = ui::open();
-        let swept = sweep(Figure::Seven, &ui).expect("possible").expect("not stopped");
+        let ui = ui::immediate();
+        let swept = sweep(Figure::Seven, &ui).expect("possible");
         assert!(table(&swept).contains("500000.000"));
-        assert!(plot(&swept, true).standalone().contains("<svg"));
-        assert!(beside(&swept).standalone().contains("without execution, tx/s, paper"));
+        assert!(plot(&swept, true).standalone(&Origin::default()).contains("<svg"));
+        assert!(beside(&swept).standalone(&Origin::default()).contains("without execution, tx/s, paper"));
         assert_eq!(csv(core::slice::from_ref(&swept)).lines().count(), 3);
         let value = to_json(&[swept]);
         assert_eq!(value["figures"][0]["points"].as_array().map(Vec::len), Some(2));

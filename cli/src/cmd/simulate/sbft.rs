@@ -1,11 +1,14 @@
 //! `simulate sbft`: throughput and latency of SBFT and of what it is built from, in virtual time. Two runs print the same bytes.
 
+use super::parallel;
 use crate::{exit, flags::word, output, ui};
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use phalanx_lab::{
     error::Usage,
-    report::svg::{Bar, Line, Picture, Segment, lines, stacked},
+    report::{
+        Gallery,
+        svg::{Bar, Line, Picture, Segment, lines, stacked},
+    },
     result::SCHEMA,
     ui::Ui,
 };
@@ -125,27 +128,21 @@ impl Swept {
 impl SbftArgs {
     /// Simulates and shows.
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let ui = ui::open();
+        let ui = ui::immediate();
         let mut swept = Vec::new();
         for name in &self.figures {
             let figure = Figure::ALL[*name as usize];
-            match sweep(Some(figure), word(*name), figure.points(), &ui)? {
-                Some(figure) => swept.push(figure),
-                None => return Ok(exit::INTERRUPTED),
-            }
+            swept.push(sweep(Some(figure), word(*name), figure.points(), &ui)?);
         }
         if self.figures.is_empty() {
             let setting = self.setting()?;
             let point = Point { series: word(self.protocol), at: setting.clients as f64, setting };
-            match sweep(None, "point".into(), vec![point], &ui)? {
-                Some(point) => swept.push(point),
-                None => return Ok(exit::INTERRUPTED),
-            }
+            swept.push(sweep(None, "point".into(), vec![point], &ui)?);
         }
         match &self.json {
             Some(path) if path == Path::new("-") => output::json(path, &to_json(&swept))?,
             path => {
-                output::print(&swept.iter().map(table).collect::<Vec<_>>().join("\n"))?;
+                output::print(&tables(&swept))?;
                 path.as_ref().map_or(Ok(()), |path| output::json(path, &to_json(&swept)))?;
             }
         }
@@ -186,32 +183,30 @@ impl SbftArgs {
 
     fn write_plots(&self, swept: &[Swept]) -> anyhow::Result<()> {
         let Some(dir) = &self.report else { return Ok(()) };
-        std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         let plots = swept.iter().flat_map(|swept| {
             let plots =
                 [("throughput", plot(swept, false)), ("latency", plot(swept, true)), ("compared", beside(swept))];
             let name = swept.name.clone();
-            plots.map(|(kind, plot)| (format!("{name}-{kind}.svg"), plot.standalone()))
+            plots.map(|(kind, plot)| (format!("{name}-{kind}"), plot))
         });
-        for (name, content) in plots.chain([("points.csv".to_owned(), csv(swept))]) {
-            let path = dir.join(name);
-            output::whole(&path, content.as_bytes())?;
-        }
-        Ok(())
+        let (pictures, command) = (plots.collect(), output::command());
+        let rows = Some(("points.csv", csv(swept)));
+        let gallery = Gallery { title: "SBFT, simulated", table: &tables(swept), pictures, rows, command: &command };
+        output::gallery(dir, &gallery, self.json.as_deref() == Some(Path::new("-")))
     }
 }
 
-/// Runs points; `None` if the user stopped it.
-fn sweep(figure: Option<Figure>, name: String, points: Vec<Point>, ui: &Ui) -> anyhow::Result<Option<Swept>> {
-    let mut outcomes = Vec::new();
-    for point in &points {
-        if ui.stopped() {
-            return Ok(None);
-        }
-        ui.say(&format!("simulating {}, {}", point.series, point.at));
-        outcomes.push(run(&point.setting).map_err(|what| anyhow::anyhow!("{}: {what}", point.series))?);
-    }
-    Ok(Some(Swept { figure, name, points, outcomes }))
+/// Tables of all figures.
+fn tables(swept: &[Swept]) -> String {
+    swept.iter().map(table).collect::<Vec<_>>().join("\n")
+}
+
+/// Runs points, side by side.
+fn sweep(figure: Option<Figure>, name: String, points: Vec<Point>, ui: &Ui) -> anyhow::Result<Swept> {
+    let title = |point: &Point| format!("{}, {}", point.series, point.at);
+    let one = |point: &Point| run(&point.setting).map_err(|what| anyhow::anyhow!("{}: {what}", point.series));
+    let outcomes = parallel::all(ui, &points, title, one)?;
+    Ok(Swept { figure, name, points, outcomes })
 }
 
 /// Points of a figure, then the paper's numbers beside ours.
@@ -328,15 +323,16 @@ fn to_json(swept: &[Swept]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_lab::report::svg::Origin;
 
     #[test]
     fn a_point_has_a_table_plots_and_json() {
         assert_eq!(FigureName::value_variants().len(), Figure::ALL.len());
         let setting = Setting { f: 1, c: 1, ..Setting::PAPER };
         let point = Point { series: "sbft".into(), at: 2.0, setting };
-        let swept = sweep(None, "point".into(), vec![point], &ui::open()).expect("possible").expect("not stopped");
+        let swept = sweep(None, "point".into(), vec![point], &ui::immediate()).expect("possible");
         assert!(table(&swept).contains("sbft"));
-        assert!(plot(&swept, true).standalone().contains("<svg"));
+        assert!(plot(&swept, true).standalone(&Origin::default()).contains("<svg"));
         assert_eq!(csv(core::slice::from_ref(&swept)).lines().count(), 2);
         let value = to_json(&[swept]);
         assert_eq!(value["figures"][0]["points"][0]["replicas"], 6);

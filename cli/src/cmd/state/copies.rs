@@ -89,8 +89,10 @@ pub(super) fn import(New { db, hasher }: &New, from: &Path, root: Option<&Hex>) 
     let (mut stream, mut head) = (input(from)?, Vec::new());
     let reading = || format!("reading {}", from.display());
     (&mut stream).take(EXPORT_HEAD_LEN as u64).read_to_end(&mut head).with_context(reading)?;
-    // What is no export is refused by the import.
-    let params = export_params(&head).unwrap_or_default();
+    let params = export_params(&head).ok_or_else(|| merkle::Error::Corrupt {
+        path: from.to_path_buf(),
+        what: "it does not begin as what `state export` writes".into(),
+    })?;
     check_hasher(from, params.hash, *hasher)?;
     let mut stream = head.chain(stream);
     let store = merkle::Store::import_root(config(backend, params), &mut stream, root.as_ref()).context("importing")?;

@@ -133,11 +133,26 @@ fn run(args: &TestArgs, kind: &dyn Kind, ui: &Ui) -> anyhow::Result<u8> {
     if ui.stopped() {
         return Ok(exit::INTERRUPTED);
     }
-    if tally.is_empty() {
-        return Err(Usage("no such test under the given paths".into()).into());
+    if tally.ran() == 0 {
+        return Err(Usage(nothing_ran(&tally)).into());
     }
     Ok(if tally.failed() == 0 { exit::OK } else { exit::FIXTURES })
 }
+
+/// Reason why no test was run, which is no success: a suite that is green because nothing ran hides every fault.
+fn nothing_ran(tally: &Tally) -> String {
+    let Some(first) = tally.skips().next().map(|(reason, _)| reason.to_owned()) else {
+        return "no such test under the given paths".into();
+    };
+    let other = |kind: &str| tally.skips().all(|(reason, _)| reason == format!("{OTHER_KIND}{kind}"));
+    match ["state", "blockchain"].into_iter().find(|kind| other(kind)) {
+        Some(kind) => format!("nothing was run: these are tests of another kind, use `phalanx test {kind}`"),
+        None => format!("nothing was run: every test was skipped, the first because of: {first}"),
+    }
+}
+
+/// Beginning of the reason for which a test of another kind is skipped.
+const OTHER_KIND: &str = "a test of another kind: ";
 
 fn lock(tally: &Mutex<Tally>) -> std::sync::MutexGuard<'_, Tally> {
     tally.lock().unwrap_or_else(PoisonError::into_inner)
@@ -184,7 +199,7 @@ fn run_file(
                         Test::Blockchain(_) => "blockchain",
                         Test::Other(kind) => kind,
                     };
-                    tell(Case::default(), Verdict::Skipped(format!("a test of another kind: {other}")));
+                    tell(Case::default(), Verdict::Skipped(format!("{OTHER_KIND}{other}")));
                 }
             }
         }

@@ -93,8 +93,20 @@ pub enum ExperimentError {
         validators: u32,
     },
     /// A value is zero or absurdly large.
-    #[error("{0} is out of range")]
-    Range(&'static str),
+    #[error("{what} must be between {low} and {high}, not {found}")]
+    Range {
+        /// Name of the value, with its unit.
+        what: &'static str,
+        /// Minimum.
+        low: u64,
+        /// Maximum.
+        high: u64,
+        /// Given value.
+        found: u64,
+    },
+    /// A time between blocks with a fraction of a millisecond.
+    #[error("the time between blocks must be whole milliseconds, not {0} µs")]
+    Fraction(u64),
     /// The closed formulas do not apply.
     #[error("the ideal formulas need {0}")]
     NotIdeal(&'static str),
@@ -160,20 +172,22 @@ impl Experiment {
             return Err(ExperimentError::Equivocating { asked: equivocating, most, validators });
         }
         let ranges = [
-            ("the time between blocks", self.block_us, 1_000, 60_000_000),
+            ("the time between blocks, in µs,", self.block_us, 1_000, 60_000_000),
             ("transactions per second", self.tps, 1, 10_000_000),
             ("transactions per block", self.block_txs, 1, 10_000_000),
-            ("the cost of execution", self.execute_ns_per_tx, 0, 1_000_000_000),
-            ("the cost of roots", self.root_ns_per_tx, 0, 1_000_000_000),
-            ("the cost of writing", self.commit_us, 0, 60_000_000),
-            ("the cost of writing a transaction", self.commit_ns_per_tx, 0, 1_000_000_000),
-            ("the measured time", self.measured_us, 1_000_000, Self::MAX_MEASURED_US),
+            ("the cost of execution, in ns per transaction,", self.execute_ns_per_tx, 0, 1_000_000_000),
+            ("the cost of roots, in ns per transaction,", self.root_ns_per_tx, 0, 1_000_000_000),
+            ("the cost of writing a block, in µs,", self.commit_us, 0, 60_000_000),
+            ("the cost of writing a transaction, in ns,", self.commit_ns_per_tx, 0, 1_000_000_000),
+            ("the measured time, in µs,", self.measured_us, 1_000_000, Self::MAX_MEASURED_US),
         ];
-        if let Some((what, ..)) = ranges.iter().find(|(_, value, low, high)| !(*low..=*high).contains(value)) {
-            return Err(ExperimentError::Range(what));
+        if let Some((what, found, low, high)) =
+            ranges.into_iter().find(|(_, value, low, high)| !(*low..=*high).contains(value))
+        {
+            return Err(ExperimentError::Range { what, low, high, found });
         }
         if !self.block_us.is_multiple_of(1000) {
-            return Err(ExperimentError::Range("the time between blocks, whole milliseconds,"));
+            return Err(ExperimentError::Fraction(self.block_us));
         }
         if self.ideal { self.check_ideal() } else { Ok(()) }
     }

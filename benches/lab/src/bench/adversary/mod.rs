@@ -9,6 +9,7 @@ mod run;
 mod verdict;
 
 use crate::{
+    doctor,
     error::Usage,
     machine::host,
     report::Output,
@@ -103,13 +104,13 @@ pub fn measure(config: &AdversaryConfig, command: &str, ui: &Ui) -> anyhow::Resu
     let holds = rows.iter().all(Row::holds);
     let AdversaryConfig { cases, threads, runs, block_gas, max_validator, max_builder } = config;
     let value = json!({
-        "schema": SCHEMA, "command": command, "tool": host::tool(), "host": host::host(None),
+        "schema": SCHEMA, "command": command, "tool": host::tool(), "host": doctor::host(None),
         "config": { "case": cases, "threads": threads, "runs": runs, "block_gas": block_gas },
         "bounds": { "validator": max_validator, "builder": max_builder, "planner": max_builder },
         "holds": holds,
         "rows": rows,
     });
-    Ok(Adversary { output: Output { value, text: verdict::table(&rows), csv: None, svg: None }, holds })
+    Ok(Adversary { output: Output { value, text: verdict::table(&rows), csv: None, picture: None }, holds })
 }
 
 impl AdversaryConfig {

@@ -15,10 +15,11 @@ mod validate;
 use super::workload::{TX_BYTES, orders, report, scope, workload};
 use crate::{
     config::{Artefact, BuildConfig, OracleKind, Store, threads},
+    doctor,
     machine::host,
     result::{Artefacts, BenchResult, Building, Fairness, Run, SCHEMA},
     run::{
-        drive::{self, Setup, Timed},
+        drive::{self, Purpose, Setup, Timed},
         oracle::{self, Oracle},
     },
     ui::Ui,
@@ -40,6 +41,7 @@ const KEPT_BYTES: u64 = 2 * TX_BYTES;
 pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     let beside = &config.run;
     beside.check()?;
+    let machine = doctor::host(config.run.store.path());
     let (threads, validators) = (threads(beside.threads)?, config.validators()?);
     let workload = workload(beside, KEPT_BYTES, ui)?;
     let mut txs = Vec::with_capacity(config.run.load.txs as usize);
@@ -53,7 +55,15 @@ pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     } else {
         Input::unsigned(&txs)
     };
-    let setup = Setup { config: beside, workload: &*workload, txs: &txs, signed: &[], threads, gate: None };
+    let setup = Setup {
+        config: beside,
+        workload: &*workload,
+        txs: &txs,
+        signed: &[],
+        threads,
+        gate: None,
+        purpose: Purpose::Measure,
+    };
     let mut bench = Bench { config, chain, setup, input, ui, runs: Vec::new(), building: Building::default() };
     let mut interrupted = false;
     for _ in 0..config.run.runs {
@@ -70,7 +80,7 @@ pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     Ok(BenchResult {
         schema: SCHEMA,
         tool: host::tool(),
-        host: host::host(config.run.store.path()),
+        host: machine,
         config: config.resolved(threads, &validators),
         scope,
         building: Some(Building { cost_beside_run: cost_beside_run(&runs), ..building }),

@@ -1,7 +1,7 @@
 //! `bench schedule --figure fafo-4`: parallelism gained by reordering, by contention (FAFO §3.2, Figure 4).
 
 use super::{Load, Parallelism, frame, given, intern};
-use crate::{config::LoadConfig, machine::host, report::Output, result::SCHEMA, ui::Ui};
+use crate::{config::LoadConfig, doctor, machine::host, report::Output, result::SCHEMA, ui::Ui};
 use phalanx::{
     BlockLimits,
     access::Interner,
@@ -45,9 +45,9 @@ pub fn run(config: &LoadConfig, ui: &Ui) -> anyhow::Result<Option<Output>> {
     resolved.insert("figure".into(), json!("fafo-4"));
     let values: Vec<_> = rows.iter().map(row).collect();
     let value = json!({
-        "schema": SCHEMA, "tool": host::tool(), "host": host::host(None), "config": resolved, "rows": values,
+        "schema": SCHEMA, "tool": host::tool(), "host": doctor::host(None), "config": resolved, "rows": values,
     });
-    Ok(Some(Output { value, text: table(&rows), csv: None, svg: None }))
+    Ok(Some(Output { value, text: table(&rows), csv: None, picture: None }))
 }
 
 fn measure(load: &LoadConfig, ui: &Ui) -> anyhow::Result<Row> {

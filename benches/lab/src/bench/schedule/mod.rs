@@ -8,6 +8,7 @@ pub use figure::run as figure;
 
 use crate::{
     config::{LoadConfig, threads},
+    doctor,
     error::Usage,
     machine::{host, memory},
     report::Output,
@@ -173,7 +174,7 @@ pub fn run(config: &ScheduleConfig, ui: &Ui) -> anyhow::Result<Option<Output>> {
     resolved.insert("runs".into(), json!(runs));
     resolved.insert("threads".into(), json!(threads));
     let value = json!({
-        "schema": SCHEMA, "tool": host::tool(), "host": host::host(None), "config": resolved,
+        "schema": SCHEMA, "tool": host::tool(), "host": doctor::host(None), "config": resolved,
         "txs_per_s": medians, "runs_mtxs_per_s": all, "tlp_frames": tlp_frames, "tlp_dag": tlp_dag,
         "given": { "tlp_frames": given.frames, "tlp_dag": given.dag },
         "blocks": blocks.len(), "frames": frames,
@@ -187,7 +188,7 @@ pub fn run(config: &ScheduleConfig, ui: &Ui) -> anyhow::Result<Option<Output>> {
     for (what, free, given) in lines {
         text.push_str(&format!("{:34} {free:>12.1} {given:>12.1}\n", format!("transactions ÷ {what}")));
     }
-    Ok(Some(Output { value, text, csv: None, svg: None }))
+    Ok(Some(Output { value, text, csv: None, picture: None }))
 }
 
 fn frame(sets: &AccessSets<StateKey>, digests: &[(u64, Access)], limits: BlockLimits) -> (Vec<Planned>, usize) {

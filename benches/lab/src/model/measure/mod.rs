@@ -278,6 +278,7 @@ mod tests {
     use crate::{
         bench::workload,
         config::{LoadConfig, RunConfig},
+        run::drive::Purpose,
     };
 
     #[test]
@@ -288,7 +289,15 @@ mod tests {
             let workload = workload::workload(&config, workload::TX_BYTES, &ui).unwrap();
             let mut txs = Vec::new();
             workload.transactions().fill(&mut txs, config.load.txs as usize);
-            let setup = Setup { config: &config, workload: &*workload, txs: &txs, signed: &[], threads: 1, gate: None };
+            let setup = Setup {
+                config: &config,
+                workload: &*workload,
+                txs: &txs,
+                signed: &[],
+                threads: 1,
+                gate: None,
+                purpose: Purpose::Measure,
+            };
             run(&setup, &Store::Mem, take, &ui).unwrap()
         };
         let [beside, in_turns] = [true, false].map(|overlap| measured(60_000, 60_000, 30_000, overlap, Take::AsFast));

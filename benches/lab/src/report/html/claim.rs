@@ -3,11 +3,12 @@
 use super::tag::{distinct, tag};
 use crate::{
     report::{
-        summary::Row,
+        settled,
+        summary::{Pace, Row, SEQUENTIAL},
         table::{DIFFERS, bottleneck},
         text::{self, escape},
     },
-    result::BenchResult,
+    result::{BenchResult, INTERRUPTED, NOT_STEADY},
 };
 
 /// Boxes, one per result: a claim, or a red box with the difference.
@@ -38,12 +39,15 @@ fn refusal(name: &str, rows: &[&Row<'_>]) -> String {
 /// Box with the best parallel run in a sentence, and every reason to doubt it.
 fn claim(result: &BenchResult, name: &str, rows: &[&Row<'_>]) -> String {
     let by_tps = |a: &&&Row<'_>, b: &&&Row<'_>| a.tps().unwrap_or(0.0).total_cmp(&b.tps().unwrap_or(0.0));
-    let parallel = rows.iter().filter(|row| row.executor != "sequential").max_by(by_tps);
+    let parallel = rows.iter().filter(|row| row.executor != SEQUENTIAL).max_by(by_tps);
     let Some((best, tps)) =
         parallel.or_else(|| rows.iter().max_by(by_tps)).and_then(|row| row.tps().map(|tps| (*row, tps)))
     else {
         return card("caution", &format!("{name}: nothing was measured."), &doubts(result, None));
     };
+    if best.is_empty() {
+        return card("caution", &format!("{name}: interrupted before the first block."), &[]);
+    }
     let doubts = doubts(result, Some(best));
     let sentence = format!(
         "transactions per second on {}, {} µs·core each, {}",
@@ -52,13 +56,14 @@ fn claim(result: &BenchResult, name: &str, rows: &[&Row<'_>]) -> String {
         equality(best.oracle()),
     );
     let mut lines = doubts.clone();
+    lines.extend(rows.iter().filter(|row| !core::ptr::eq(**row, best)).filter_map(|row| remark(row)));
     let headline = if result.scope.access_source == "oracle" {
         lines.push(format!("{} {sentence}", text::count(tps)));
         format!("{}: access sets were handed in, which makes no headline", escape(name))
     } else {
         format!("{}: <b>{}</b> {}", escape(name), escape(&text::count(tps)), escape(&sentence))
     };
-    lines.push(beside(result, best, tps, rows));
+    lines.push(beside(result, best, rows));
     raw_card(if doubts.is_empty() { "good" } else { "caution" }, &headline, &lines)
 }
 
@@ -79,16 +84,33 @@ fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
     if best.is_some_and(|row| !matches!(row.oracle(), "match" | "sampled")) {
         doubts.push("The results are not checked: run it with --oracle full or sampled.".into());
     }
-    let interrupted = result.tags.iter().any(|tag| tag == "interrupted");
-    if !interrupted && distinct(result.runs.iter().map(|run| &run.integrity.state_root)).len() > 1 {
+    match best.map_or(Pace::Unjudged, Row::pace) {
+        Pace::Drifts(drift) => doubts.push(format!(
+            "Its rate still drifted by {:+.0} % over the second half: let it run longer, or on a quieter machine.",
+            drift * 100.0
+        )),
+        Pace::Undecided => {
+            doubts.push(
+                "Too few blocks, or too much noise, to tell whether its rate is steady: let it run longer.".into(),
+            );
+        }
+        Pace::Unjudged | Pace::Steady(_) => {}
+    }
+    if let Some(of) = best.and_then(Row::disturbance) {
+        doubts.push(format!("The machine did other work beside it: {}.", settled::disturbance(of)));
+    }
+    if let Some(row) = best.filter(|row| row.threads > row.cores) {
+        doubts.push(format!("It had {} on {} cores.", text::threads(row.threads), row.cores));
+    }
+    let judged = result.runs.iter().any(|run| run.steady.is_some());
+    if !result.is_interrupted() && distinct(result.runs.iter().map(|run| &run.integrity.state_root)).len() > 1 {
         doubts.push("Runs of the same blocks ended in different states.".into());
     }
     for tag in &result.tags {
         doubts.push(match tag.as_str() {
-            "interrupted" => "It was interrupted: the figures cover only the blocks that had run.".into(),
-            "not-steady" => {
-                "Its rate still drifted in the second half: let it run longer, or on a quieter machine.".into()
-            }
+            INTERRUPTED => "It was interrupted: the figures cover only the blocks that had run.".into(),
+            // The verdict belongs to a run, and the runs have been asked.
+            NOT_STEADY if judged => continue,
             other => format!("Tagged: {other}."),
         });
     }
@@ -98,20 +120,31 @@ fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
     doubts
 }
 
+/// Remark on a run beside the best: it does not touch the headline, but the ratio to it.
+fn remark(row: &Row<'_>) -> Option<String> {
+    match row.pace() {
+        Pace::Drifts(drift) => {
+            Some(format!("The rate of {} drifted by {:+.0} %: a ratio to it is rough.", row.name(), drift * 100.0))
+        }
+        _ => None,
+    }
+}
+
 /// Figures that belong beside a throughput: the settings that change it most, the sequential executor's figure, spread,
 /// latency, and the busiest stage.
-fn beside(result: &BenchResult, best: &Row<'_>, tps: f64, rows: &[&Row<'_>]) -> String {
-    let mut parts = vec![format!("executor {}", best.executor)];
+fn beside(result: &BenchResult, best: &Row<'_>, rows: &[&Row<'_>]) -> String {
+    let all: Vec<Row<'_>> = rows.iter().map(|row| (*row).clone()).collect();
+    let mut parts = Vec::new();
+    if let Some(ratio) = best.speed_up(&all).filter(|_| best.executor != SEQUENTIAL) {
+        parts.push(format!("{}× the sequential executor on the same blocks", text::figure(ratio)));
+    }
+    parts.push(format!("executor {}", best.executor));
     if !result.scope.signatures {
         parts.push("signatures not inside".to_owned());
     }
     parts.push(format!("durability {}", result.scope.durability));
     if let Some((slowest, fastest)) = best.spread() {
         parts.push(format!("{} of {} to {}", best.repeats(), text::count(slowest), text::count(fastest)));
-    }
-    let sequential = rows.iter().find(|row| row.executor == "sequential").and_then(|row| row.tps());
-    if let Some(base) = sequential.filter(|base| best.executor != "sequential" && *base > 0.0) {
-        parts.push(format!("{}× the sequential executor on the same blocks", text::figure(tps / base)));
     }
     let latency = best.latency();
     parts.push(format!(

@@ -6,7 +6,7 @@ use crate::{
         summary::plain,
         text::{self, escape},
     },
-    result::{BenchResult, Scope},
+    result::{BenchResult, Finding, Host, Scope, Verdict},
 };
 
 /// Contents of the timer, a column per distinct scope.
@@ -107,7 +107,9 @@ pub(super) fn commands(results: &[BenchResult]) -> String {
 
 /// Machine and program, a pair of tables per distinct pair.
 pub(super) fn machines(results: &[BenchResult]) -> String {
-    let pairs = distinct(results.iter().map(|result| (&result.host, &result.tool)));
+    // Findings vary from run to run; the machine is the same.
+    let plain = |result: &BenchResult| Host { findings: Vec::new(), ..result.host.clone() };
+    let pairs = distinct(results.iter().map(|result| (plain(result), &result.tool)));
     let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| text::NONE.to_owned());
     let list = |values: &[String]| if values.is_empty() { "none".to_owned() } else { values.join(", ") };
     let tables = pairs.into_iter().map(|(host, tool)| {
@@ -134,7 +136,25 @@ pub(super) fn machines(results: &[BenchResult]) -> String {
             pairs_table("Program", &program)
         )
     });
-    section("Machine and program", &tables.collect::<String>())
+    section("Machine and program", &(tables.collect::<String>() + &noise(results)))
+}
+
+/// Name of a finding, and what was found with its remedy.
+fn remark(finding: &Finding) -> (&str, String) {
+    let advice = finding.advice.as_ref().map_or_else(String::new, |advice| format!(": {advice}"));
+    (&finding.check, format!("{}{advice}", finding.found))
+}
+
+/// Sources of noise that were found before the runs, each once; empty if there are none.
+fn noise(results: &[BenchResult]) -> String {
+    let findings = distinct(results.iter().flat_map(|result| &result.host.findings));
+    let of = |verdict| -> Vec<(&str, String)> {
+        findings.iter().filter(|of| of.verdict == verdict).map(|of| remark(of)).collect()
+    };
+    let table = |title: &str, lines: Vec<(&str, String)>| {
+        if lines.is_empty() { String::new() } else { pairs_table(title, &lines) }
+    };
+    table("Spoils figures", of(Verdict::Spoils)) + &table("To keep in mind", of(Verdict::Note))
 }
 
 fn pairs_table(title: &str, pairs: &[(&str, String)]) -> String {

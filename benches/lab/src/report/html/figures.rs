@@ -3,14 +3,24 @@
 use super::tag::{section, tag};
 use crate::report::{
     summary::{Row, amount},
-    table::{DIFFERS, bottleneck},
+    table::{DIFFERS, NOTHING, bottleneck},
     text::{self, escape},
 };
 
 /// Throughput and cost.
 pub(super) fn table(rows: &[Row<'_>]) -> String {
-    let heads =
-        ["TPS", "µs·core / tx", "Mgas/s", "p50 ms", "p99 ms", "TLP frames", "TLP DAG", "disk MB/s", "peak memory"];
+    let heads = [
+        "TPS",
+        "× sequential revm",
+        "µs·core / tx",
+        "Mgas/s",
+        "p50 ms",
+        "p99 ms",
+        "TLP frames",
+        "TLP DAG",
+        "disk MB/s",
+        "peak memory",
+    ];
     let body = rows.iter().map(|row| {
         let verdict = tag("td", row.oracle());
         if row.differs() {
@@ -21,6 +31,10 @@ pub(super) fn table(rows: &[Row<'_>]) -> String {
                 escape(DIFFERS)
             );
         }
+        if row.is_empty() {
+            let span = heads.len();
+            return format!("<tr>{}<td colspan=\"{span}\">{}</td>{verdict}</tr>\n", identity(row), escape(NOTHING));
+        }
         let latency = row.latency();
         let disk = |run: &crate::result::Run| {
             let seconds = run.throughput.as_ref().map_or(0.0, |t| t.seconds);
@@ -28,6 +42,7 @@ pub(super) fn table(rows: &[Row<'_>]) -> String {
         };
         let figures = [
             row.tps().map_or_else(|| text::NONE.to_owned(), text::count),
+            text::optional(row.speed_up(rows)),
             text::figure(row.us_core()),
             row.throughput(|t| t.gas_per_s / 1e6).map_or_else(|| text::NONE.to_owned(), text::count),
             text::figure(latency.p50),

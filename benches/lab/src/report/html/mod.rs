@@ -8,9 +8,9 @@ mod figures;
 mod tag;
 
 use super::{
-    plots, settled,
+    Gallery, plots, settled,
     summary::{self, Row},
-    svg::{self, Picture},
+    svg::{self, Origin, Picture},
     table,
     text::escape,
 };
@@ -55,6 +55,23 @@ pub(crate) fn page(results: &[BenchResult]) -> String {
         "<footer>The same figures for programs: <a href=\"results.json\">results.json</a>. Plots as files: \
          <a href=\"tps.svg\">tps.svg</a>, <a href=\"stages.svg\">stages.svg</a>.</footer>\n",
     );
+    document(&format!("Phalanx: {}", names.join(", ")), &body)
+}
+
+/// The page of a [`Gallery`]; `files` are beside it.
+pub(crate) fn gallery(of: &Gallery<'_>, origin: &Origin, files: &[&str]) -> String {
+    let mut body = format!("<h1 class=\"brand\">{}</h1>\n", escape(of.title));
+    let lines: String = origin.lines().iter().map(|line| tag("pre", line) + "\n").collect();
+    body.push_str(&section("Program, machine and command", &lines));
+    of.pictures.iter().for_each(|(_, picture)| body.push_str(&figure(picture, "", "")));
+    body.push_str(&section("Figures", &format!("<div class=\"scroll\">{}</div>\n", tag("pre", of.table))));
+    let links: Vec<String> = files.iter().map(|name| format!("<a href=\"{0}\">{0}</a>", escape(name))).collect();
+    body.push_str(&format!("<footer>The same as files: {}.</footer>\n", links.join(", ")));
+    document(&format!("Phalanx: {}", of.title), &body)
+}
+
+/// A whole document.
+fn document(title: &str, body: &str) -> String {
     // The policy makes the browser enforce this: no scripts, no network.
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
@@ -62,14 +79,15 @@ pub(crate) fn page(results: &[BenchResult]) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
          <meta name=\"color-scheme\" content=\"light dark\"/>\n<link rel=\"icon\" href=\"data:,\"/>\n\
          <title>{title}</title>\n<style>\n{STYLE}{plots}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
-        title = escape(&format!("Phalanx: {}", names.join(", "))),
+        title = escape(title),
         plots = svg::STYLE,
     )
 }
 
 fn figure(picture: &Picture, caption: &str, absent: &str) -> String {
     let (svg, caption) = (picture.inline(), escape(&format!("{caption}{absent}")));
-    format!("<figure>\n<div class=\"scroll\">{svg}</div>\n<figcaption>{caption}</figcaption>\n</figure>\n")
+    let caption = if caption.is_empty() { caption } else { format!("<figcaption>{caption}</figcaption>\n") };
+    format!("<figure>\n<div class=\"scroll\">{svg}</div>\n{caption}</figure>\n")
 }
 
 /// Caption for rows that are in no plot; empty if there are none.

@@ -10,7 +10,7 @@ use crate::report::{summary::amount, text};
 const BAR: f64 = 26.0;
 const PITCH: f64 = 40.0;
 /// Room for the total at the end of a bar.
-const TOTAL: f64 = 92.0;
+const TOTAL: f64 = 124.0;
 
 /// A bar.
 #[derive(Clone, Debug)]

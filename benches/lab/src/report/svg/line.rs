@@ -26,16 +26,44 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
+/// Numbers of a paper, drawn as squares beside the lines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// Group that it is compared with, and whose colour it has; a series of its own if there is no such group.
+    pub series: String,
+    /// Entry in the legend.
+    pub label: String,
+    /// Place in the paper, below the picture.
+    pub source: String,
+    /// Points; values that are not finite or below zero are left out.
+    pub points: Vec<(f64, f64)>,
+}
+
 /// Lines over a common axis, with `groups` as legend. `y_label` is below the title, `x_label` below the axis.
 pub fn lines(title: &str, y_label: &str, x_label: &str, groups: &[String], lines: &[Line]) -> Picture {
-    drawn(title, [x_label, y_label], groups, lines, |points, marks, from, to| {
+    lines_beside([title, y_label, x_label], groups, lines, &[])
+}
+
+/// [`lines`] with a paper's numbers beside them; title, label of the vertical axis and of the horizontal one.
+pub fn lines_beside(
+    [title, y_label, x_label]: [&str; 3],
+    groups: &[String],
+    lines: &[Line],
+    published: &[Published],
+) -> Picture {
+    drawn(title, [x_label, y_label], groups, lines, published, |points, marks, from, to| {
         Scale::new(points.fold(0.0, f64::max), marks, from, to)
     })
 }
 
-/// [`lines`] on logarithmic axes: proportional growth is a straight line.
-pub(crate) fn ratios(title: &str, y_label: &str, x_label: &str, groups: &[String], lines: &[Line]) -> Picture {
-    drawn(title, [x_label, y_label], groups, lines, |points, _, from, to| {
+/// [`lines_beside`] on logarithmic axes: proportional growth is a straight line.
+pub(crate) fn ratios(
+    [title, y_label, x_label]: [&str; 3],
+    groups: &[String],
+    lines: &[Line],
+    published: &[Published],
+) -> Picture {
+    drawn(title, [x_label, y_label], groups, lines, published, |points, _, from, to| {
         let reach = |(least, most): (f64, f64), point: f64| (least.min(point), most.max(point));
         let (least, most) = points.fold((f64::INFINITY, 0.0), reach);
         Scale::logarithmic(least, most, from, to)
@@ -48,18 +76,31 @@ fn drawn(
     [x_label, y_label]: [&str; 2],
     groups: &[String],
     lines: &[Line],
+    published: &[Published],
     scaled: impl Fn(&mut dyn Iterator<Item = f64>, u32, f64, f64) -> Scale,
 ) -> Picture {
     let mut picture = Picture::new(title, y_label);
     let lines: Vec<(&Line, Vec<(f64, f64)>)> = lines.iter().map(|line| (line, thinned(&line.points))).collect();
-    let points = || lines.iter().flat_map(|(_, points)| points);
+    let marks: Vec<_> = published
+        .iter()
+        .enumerate()
+        .map(|(at, mark)| {
+            let alike = groups.iter().position(|group| group.starts_with(&mark.series)).unwrap_or(groups.len() + at);
+            (alike, mark, thinned(&mark.points))
+        })
+        .collect();
+    let points = || lines.iter().flat_map(|(_, points)| points).chain(marks.iter().flat_map(|(_, _, points)| points));
     if points().next().is_none() {
         return picture.empty("No samples were taken.");
     }
     let top = 14.0
-        + picture.legend(groups.iter().map(String::as_str), |picture, group, x, y| {
-            picture.rule((x, y), (x + 26.0, y), &format!("l {}", style(group)));
-        });
+        + picture.legend(
+            groups.iter().map(String::as_str).chain(published.iter().map(|mark| mark.label.as_str())),
+            |picture, entry, x, y| match entry.checked_sub(groups.len()) {
+                None => picture.rule((x, y), (x + 26.0, y), &format!("l {}", style(entry))),
+                Some(mark) => square(picture, (x + 13.0, y), marks[mark].0, &published[mark].label),
+            },
+        );
     let bottom = top + PLOT;
     let x = scaled(&mut points().map(|p| p.0), 8, LEFT, WIDTH - RIGHT);
     let y = scaled(&mut points().map(|p| p.1), 5, bottom, top);
@@ -76,7 +117,20 @@ fn drawn(
     for (line, points) in &lines {
         draw(&mut picture, line, points, (x, x_label), y);
     }
+    for (colour, mark, points) in &marks {
+        for point in points {
+            let tip = format!("{}\n{}\n{x_label}: {}", mark.label, text::count(point.1), text::figure(point.0));
+            square(&mut picture, (x.at(point.0), y.at(point.1)), *colour, &tip);
+        }
+    }
     picture.height = bottom + 56.0;
+    let mut sources: Vec<&str> = Vec::new();
+    published.iter().map(|mark| mark.source.as_str()).for_each(|source| {
+        if !sources.contains(&source) {
+            sources.push(source);
+        }
+    });
+    sources.into_iter().for_each(|source| picture.below("soft tiny", &format!("Squares: {source}")));
     picture
 }
 
@@ -99,6 +153,12 @@ fn draw(picture: &mut Picture, line: &Line, points: &[(f64, f64)], (x, x_label):
             );
         }
     }
+}
+
+/// Mark of a paper's number: hollow, so that it is told from a dot without colours.
+fn square(picture: &mut Picture, (x, y): (f64, f64), colour: usize, tip: &str) {
+    let outline = format!("M{} {}h10v10h-10z", number(x - 5.0), number(y - 5.0));
+    picture.path(&outline, &format!("dot hollow square c{}", colour % 7), tip);
 }
 
 /// Seven colours, then the same again in other dashes.
@@ -142,5 +202,31 @@ mod tests {
         let svg = lines("t", "y", "x", &["a".into()], &[one]).inline();
         assert_eq!(svg.matches("class=\"dot c0\"").count(), 1);
         assert!(lines("t", "y", "x", &[], &[]).inline().contains("No samples"));
+    }
+
+    #[test]
+    fn a_papers_numbers_are_squares_in_the_colour_of_their_series() {
+        let ours = Line { label: "b, fast".into(), group: 1, points: vec![(1.0, 2.0), (2.0, 3.0)] };
+        let of = |series: &str, points| Published {
+            series: series.into(),
+            label: format!("paper: {series}"),
+            source: "Paper, Figure 1".into(),
+            points,
+        };
+        let groups = ["a".to_owned(), "b, fast".to_owned()];
+        let marks = [of("b, fast", vec![(1.5, 100.0)]), of("new", vec![(1.0, 5.0), (f64::NAN, 1.0)])];
+        for svg in [
+            lines_beside(["t", "y", "x"], &groups, core::slice::from_ref(&ours), &marks).inline(),
+            ratios(["t", "y", "x"], &groups, core::slice::from_ref(&ours), &marks).inline(),
+        ] {
+            // A square in the legend, and one per point.
+            assert_eq!(svg.matches("hollow square c1").count(), 2, "{svg}");
+            assert_eq!(svg.matches("hollow square c3").count(), 2, "{svg}");
+            assert!(svg.contains("paper: b, fast\n100"), "{svg}");
+            assert_eq!(svg.matches("Squares: Paper, Figure 1").count(), 1, "{svg}");
+        }
+        // The axis reaches them.
+        let svg = lines_beside(["t", "y", "x"], &groups, &[ours], &marks[..1]).inline();
+        assert!(svg.contains(">100<"), "{svg}");
     }
 }

@@ -9,11 +9,13 @@ mod graph;
 mod line;
 mod scale;
 mod picture;
+mod origin;
 
 pub use bars::{Bar, Segment, stacked};
 pub(crate) use dots::{Dots, dots};
 pub use graph::{Layout, graph};
 pub(crate) use line::ratios;
-pub use line::{Line, lines};
+pub use line::{Line, Published, lines, lines_beside};
+pub use origin::Origin;
 pub use picture::Picture;
 pub(crate) use picture::STYLE;

@@ -1,5 +1,6 @@
 //! The frame of every picture: size, legend, title.
 
+use super::origin::Origin;
 use crate::report::text::{self, escape};
 use std::fmt::Write as _;
 
@@ -15,6 +16,9 @@ const LEGEND: f64 = 22.0;
 /// Mean width of a character at the size of labels. Browsers differ; plots only need to be about right.
 const CHARACTER: f64 = 6.9;
 
+/// Height of a line of small text below the drawing.
+const LINE: f64 = 17.0;
+
 /// A finished drawing.
 #[derive(Clone, Debug)]
 pub struct Picture {
@@ -29,9 +33,30 @@ impl Picture {
         self.render("")
     }
 
-    /// SVG as a file.
-    pub fn standalone(&self) -> String {
-        self.render(&format!("<style>{STYLE}</style><rect class=\"paper\" width=\"100%\" height=\"100%\"/>"))
+    /// SVG as a file, with its origin below the drawing.
+    pub fn standalone(&self, origin: &Origin) -> String {
+        let mut picture = self.clone();
+        origin.lines().iter().for_each(|line| picture.below("soft tiny", line));
+        picture.render(&format!("<style>{STYLE}</style><rect class=\"paper\" width=\"100%\" height=\"100%\"/>"))
+    }
+
+    /// The picture with warnings below the drawing: a reason to doubt a figure belongs into the picture of it.
+    #[must_use]
+    pub fn warned(mut self, warnings: &[String]) -> Self {
+        warnings.iter().for_each(|warning| self.below("warn", &format!("⚠ {warning}")));
+        self
+    }
+
+    /// Adds text below everything, wrapped to the width.
+    pub(super) fn below(&mut self, class: &str, text: &str) {
+        for line in text::wrapped(text, ((WIDTH - 40.0) / CHARACTER) as usize) {
+            // Words that are longer than a line, such as paths, are cut into pieces.
+            let letters: Vec<char> = line.chars().collect();
+            for piece in letters.chunks(((WIDTH - 40.0) / CHARACTER) as usize) {
+                self.text(20.0, self.height + 4.0, class, &piece.iter().collect::<String>());
+                self.height += LINE;
+            }
+        }
     }
 
     fn render(&self, front: &str) -> String {

@@ -10,7 +10,7 @@ use phalanx_lab::{
     compare::Sample,
     config::{RunConfig, parse},
     error::{Different, Usage},
-    result::BenchResult,
+    result,
     ui::Ui,
 };
 use std::{
@@ -64,7 +64,7 @@ impl Plan {
         let line = ["phalanx", "bench", "run"].into_iter().map(str::to_owned);
         let line = line.chain(words::split(common)?).chain(words::split(flags)?).map(Into::into).collect();
         // A profile's flags are expanded first, so that flags that are appended later override them.
-        let line = profile::expand(line).map_err(|Usage(why)| refused(&why))?;
+        let line = profile::expand(line).map_err(|Usage(why)| refused(&why))?.words;
         let words = line.iter().skip(3).map(|word| word.to_string_lossy().into_owned()).collect();
         let words = words::without(words, "--profile");
         let args = parse::<RunArgs>(line.into_iter().skip(3)).map_err(|error| {
@@ -133,7 +133,9 @@ fn sample(name: &str, round: usize, output: &Output) -> anyhow::Result<Sample> {
         let why = format!("variant {name} ended with {} and {why}: {}", output.status, said.trim());
         Ended { code: output.status.code(), why }
     };
-    let result: BenchResult = serde_json::from_slice(&output.stdout).map_err(|_| failed("no result"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let result =
+        result::read(&text).ok().and_then(|results| results.into_iter().next()).ok_or_else(|| failed("no result"))?;
     let run = result.runs.first().ok_or_else(|| failed("no run"))?;
     let Some(throughput) = &run.throughput else {
         anyhow::bail!(Different(format!("variant {name} differs from the oracle: {}", run.integrity.detail)));
@@ -167,8 +169,8 @@ mod tests {
         // A foreign exit code is an internal failure.
         assert_eq!(ended(99, "").0, exit::INTERNAL);
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/results/2026-11-26-zen5-native-1-thread.json");
-        let mut result: BenchResult = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-        let text = |result: &BenchResult| serde_json::to_string(result).unwrap();
+        let mut result: result::BenchResult = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        let text = |result: &result::BenchResult| serde_json::to_string(result).unwrap();
         assert_eq!(ended(1, &text(&result)).0, exit::INTERNAL, "a result of a run that went wrong");
         result.runs[0].throughput.as_mut().unwrap().tps = 0.0;
         assert_eq!(ended(0, &text(&result)).0, exit::USAGE, "nothing to compare");

@@ -1,20 +1,19 @@
 //! `bench sweep`: one benchmark over a range of settings.
 
+mod show;
+mod axis;
+
+pub use axis::{AXIS_HELP, Axis};
+
 use super::workload;
 use crate::{
     config::{OracleKind, RunConfig},
     error::Usage,
-    machine::host,
-    report::{
-        Output, rows,
-        svg::{Line, Picture, lines},
-        text,
-    },
-    result::{BenchResult, Ending, SCHEMA},
+    report::{Output, rows, text},
+    result::{BenchResult, Ending},
     ui::Ui,
 };
-use serde_json::{Value, json};
-use std::str::FromStr;
+use show::{by_alpha, csv, curve, place, table, value};
 
 /// FAFO's grid (§3.2, Figure 4).
 const ALPHAS: [f64; 5] = [0.0, 0.1, 0.5, 0.9, 0.99];
@@ -56,6 +55,20 @@ impl Swept {
         if self.ending == Ending::Complete { judge(&self.cells) } else { None }
     }
 
+    /// Warnings that belong into the picture.
+    fn warnings(&self) -> Vec<String> {
+        let cells = |holds: &dyn Fn(&Cell) -> bool| {
+            let places: Vec<String> =
+                self.cells.iter().filter(|cell| holds(cell)).map(|cell| place(&cell.at)).collect();
+            places.join("; ")
+        };
+        let of_tag =
+            |tag: &&str| format!("{}: {}", tag.to_uppercase(), cells(&|cell| cell.tags.iter().any(|own| own == tag)));
+        let wrong = cells(&|cell| cell.tps.is_none());
+        let wrong = (!wrong.is_empty()).then(|| format!("NOT DRAWN, the results differ from the oracle: {wrong}"));
+        self.tags().iter().map(of_tag).chain(wrong).collect()
+    }
+
     fn tags(&self) -> Vec<&str> {
         let mut tags: Vec<&str> = self.cells.iter().flat_map(|cell| &cell.tags).map(String::as_str).collect();
         tags.sort_unstable();
@@ -71,51 +84,6 @@ pub enum Over {
     Axis(Axis),
     /// `alpha` by `gamma` (FAFO §3.2, Figure 4).
     Fafo4,
-}
-
-/// A setting and its values.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Axis {
-    name: &'static str,
-    values: Vec<f64>,
-}
-
-/// Settings that a sweep may vary.
-const AXES: [&str; 7] = ["accounts", "alpha", "block-txs", "gamma", "seed", "threads", "txs"];
-
-impl FromStr for Axis {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let (name, values) = word.split_once('=').ok_or("expected NAME=a,b,c")?;
-        let values: Result<Vec<f64>, _> = values.split(',').map(|value| value.trim().parse::<f64>()).collect();
-        let values = values.map_err(|error| error.to_string())?;
-        let name = name.trim_start_matches("--").replace('_', "-");
-        let Some(name) = AXES.into_iter().find(|axis| *axis == name) else {
-            return Err(format!("{name} is none of {}", AXES.join(", ")));
-        };
-        let whole = |value: &f64| name == "alpha" || (*value >= 0.0 && value.fract() == 0.0 && *value <= 2f64.powi(53));
-        if !values.iter().all(whole) {
-            return Err(format!("{name} takes whole numbers"));
-        }
-        Ok(Self { name, values })
-    }
-}
-
-impl Axis {
-    /// Sets this setting of `config` to `value`.
-    fn set(&self, config: &mut RunConfig, value: f64) {
-        let whole = value as u64;
-        match self.name {
-            "accounts" => config.load.accounts = whole,
-            "alpha" => config.load.alpha = value,
-            "block-txs" => config.load.block_txs = whole as usize,
-            "gamma" => config.load.gamma = whole,
-            "seed" => config.load.seed = whole,
-            "threads" => config.threads = Some(whole as usize),
-            _ => config.load.txs = whole,
-        }
-    }
 }
 
 /// Runs the benchmark of `config` at every setting.
@@ -139,7 +107,7 @@ pub fn run(config: &RunConfig, over: &Over, ui: &Ui) -> anyhow::Result<(Output, 
         value: value(config, &swept, judged.as_ref()),
         text: table(&swept, judged.as_ref()) + &text::prepared(config.pin, config.touch),
         csv: Some(csv(&swept.cells)),
-        svg: Some(picture.standalone()),
+        picture: Some(picture.warned(&swept.warnings())),
     };
     Ok((output, swept.ending))
 }
@@ -176,7 +144,7 @@ fn measure(
     for (_, bench) in &settings {
         bench.check()?;
         if bench.executors.len() != 1 {
-            return Err(Usage("a sweep runs one --executor, and writes --json, --csv and --svg".into()).into());
+            return Err(Usage("a sweep runs one --executor".into()).into());
         }
     }
     let rounds = settings.first().map_or(0, |(_, bench)| bench.runs);
@@ -272,127 +240,12 @@ fn judge(cells: &[Cell]) -> Option<Judged> {
     Some(Judged { flat: tps(&worst) >= (1.0 - FLAT) * tps(&best), held: (held, cells.len()), worst, best })
 }
 
-fn place(at: &[(&'static str, f64)]) -> String {
-    at.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
-}
-
-fn table(swept: &Swept, judged: Option<&Judged>) -> String {
-    let cells = &swept.cells;
-    let mut out = String::new();
-    for (name, _) in cells.first().map_or(&[][..], |cell| &cell.at) {
-        out.push_str(&format!("{name:>10}"));
-    }
-    out.push_str(&format!(
-        "{:>14}{:>15}{:>12}{:>10}{:>9}  oracle\n",
-        "TPS", "µs·core per tx", "TLP frames", "TLP DAG", "escapes"
-    ));
-    for cell in cells {
-        cell.at.iter().for_each(|(_, value)| out.push_str(&format!("{value:>10}")));
-        out.push_str(&format!(
-            "{:>14}{:>15}{:>12}{:>10}{:>9}  {}\n",
-            cell.tps.map_or_else(|| text::NONE.to_owned(), text::count),
-            text::figure(cell.us_core),
-            text::optional(cell.tlp_frames),
-            text::optional(cell.tlp_dag),
-            cell.escapes,
-            if cell.tps.is_none() { format!("{}: {}", cell.oracle, cell.detail) } else { cell.oracle.clone() }
-        ));
-    }
-    if let Some(Judged { flat, held: (held, all), worst, best }) = judged {
-        let (worst, best) = (&cells[*worst], &cells[*best]);
-        let tps = |cell: &Cell| cell.tps.unwrap_or(0.0);
-        let below = (1.0 - tps(worst) / tps(best).max(f64::MIN_POSITIVE)) * 100.0;
-        out.push_str(&format!(
-            "\nThe DAG's parallelism is at least {ENOUGH} in {held} of {all} cells. Of {}, the worst ({}) reaches {} TPS, {below:.0} % \
-             below the best ({}). {}\n",
-            if *held == 0 { "all" } else { "those" },
-            place(&worst.at),
-            text::count(tps(worst)),
-            place(&best.at),
-            if *flat { "Throughput is flat within 10 %." } else { "Throughput is NOT flat within 10 %." }
-        ));
-    }
-    for tag in swept.tags() {
-        let cells = cells.iter().filter(|cell| cell.tags.iter().any(|own| own == tag));
-        let cells: Vec<String> = cells.map(|cell| place(&cell.at)).collect();
-        out.push_str(&format!("\n({tag}: {})\n", cells.join("; ")));
-    }
-    out
-}
-
-fn csv(cells: &[Cell]) -> String {
-    let names: Vec<&str> = cells.first().map_or(&[][..], |cell| &cell.at).iter().map(|(name, _)| *name).collect();
-    let mut out = format!("{},tps,us_core_per_tx,tlp_frames,tlp_dag,escapes,oracle\n", names.join(","));
-    let optional = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
-    for cell in cells {
-        let at: Vec<String> = cell.at.iter().map(|(_, value)| value.to_string()).collect();
-        out.push_str(&format!(
-            "{},{},{:.4},{},{},{},{}\n",
-            at.join(","),
-            cell.tps.map_or_else(String::new, |tps| format!("{tps:.0}")),
-            cell.us_core,
-            optional(cell.tlp_frames),
-            optional(cell.tlp_dag),
-            cell.escapes,
-            cell.oracle
-        ));
-    }
-    out
-}
-
-fn curve(axis: &Axis, cells: &[Cell]) -> Picture {
-    let points = cells.iter().filter_map(|cell| Some((cell.at[0].1, cell.tps?))).collect();
-    let line = Line { label: axis.name.to_owned(), group: 0, points };
-    let title = format!("Throughput by {}", axis.name);
-    lines(&title, "transactions per second", axis.name, &["median of the runs".to_owned()], &[line])
-}
-
-/// A line per gamma.
-fn by_alpha(cells: &[Cell]) -> Picture {
-    let drawn: Vec<Line> = GAMMAS
-        .iter()
-        .enumerate()
-        .map(|(group, gamma)| {
-            let own = cells.iter().filter(|cell| cell.at[1].1 == *gamma as f64);
-            let points = own.filter_map(|cell| Some((cell.at[0].1, cell.tps?))).collect();
-            Line { label: format!("gamma {gamma}"), group, points }
-        })
-        .collect();
-    let groups: Vec<String> =
-        GAMMAS.iter().map(|gamma| format!("{} hot accounts", text::count(*gamma as f64))).collect();
-    let x = "alpha: probability that the hot side of a transaction is hot";
-    lines("Throughput by contention (FAFO, Figure 4)", "transactions per second", x, &groups, &drawn)
-}
-
-fn value(config: &RunConfig, swept: &Swept, judged: Option<&Judged>) -> Value {
-    let Swept { cells, .. } = swept;
-    let cell = |cell: &Cell| {
-        let mut value = json!({
-            "tps": cell.tps, "us_core_per_tx": cell.us_core, "tlp_frames": cell.tlp_frames, "tlp_dag": cell.tlp_dag,
-            "escapes": cell.escapes, "oracle": cell.oracle, "detail": cell.detail, "tags": cell.tags,
-        });
-        cell.at.iter().for_each(|(name, at)| value[*name] = json!(at));
-        value
-    };
-    let judged = judged.map(|judged| {
-        json!({
-            "flat": judged.flat, "cells_with_parallelism": judged.held.0, "parallelism": ENOUGH, "floor": FLAT,
-            "worst": cell(&cells[judged.worst]), "best": cell(&cells[judged.best]),
-        })
-    });
-    json!({
-        "schema": SCHEMA, "tool": host::tool(), "host": host::host(config.store.path()),
-        "config": config.resolved(config.threads.unwrap_or_else(host::cores)),
-        "cells": cells.iter().map(cell).collect::<Vec<_>>(), "judged": judged, "tags": swept.tags(),
-        "command": config.command,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{config::LoadConfig, report::fixture};
     use phalanx::Executor;
+    use serde_json::{Value, json};
 
     fn cell(alpha: f64, tps: f64, tlp: f64) -> Cell {
         let at = vec![("alpha", alpha), ("gamma", 100.0)];
@@ -474,6 +327,11 @@ mod tests {
         let mut drifting = swept;
         drifting.cells[0].tags.push("not-steady".into());
         assert_eq!(drifting.tags(), ["interrupted", "not-steady"]);
+        let warned = by_alpha(&drifting.cells).warned(&drifting.warnings()).inline();
+        assert!(
+            warned.contains("NOT-STEADY: alpha 0, gamma 100") && warned.contains("INTERRUPTED: alpha 0.5"),
+            "{warned}"
+        );
     }
 
     /// A sweep of three rounds over three settings, and the setting of each run; the fourth run ends in another state if it
@@ -525,15 +383,5 @@ mod tests {
         let config = RunConfig { executors: vec![Executor::Dag, Executor::Sequential], ..RunConfig::default() };
         let refused = measure(vec![(vec![("alpha", 0.0)], config)], &mut never, &Ui::silent()).unwrap_err();
         assert!(refused.to_string().contains("one --executor"), "{refused}");
-    }
-
-    #[test]
-    fn axes_are_settings_with_numbers() {
-        let axis: Axis = "block_txs=100,2000".parse().unwrap();
-        assert_eq!(axis, Axis { name: "block-txs", values: vec![100.0, 2000.0] });
-        assert_eq!("--alpha=0,0.5".parse::<Axis>().unwrap().values, [0.0, 0.5]);
-        for wrong in ["alpha", "alpha=", "alpha=x", "hasher=1", "txs=1.5", "txs=-1"] {
-            assert!(wrong.parse::<Axis>().is_err(), "{wrong}");
-        }
     }
 }

@@ -1,0 +1,141 @@
+//! A sweep as table, rows, pictures and JSON.
+
+use super::{Axis, Cell, ENOUGH, FLAT, GAMMAS, Judged, Swept};
+use crate::{
+    config::RunConfig,
+    doctor,
+    machine::host,
+    papers,
+    report::{
+        svg::{Line, Picture, Published, lines, lines_beside},
+        text,
+    },
+    result::SCHEMA,
+};
+use serde_json::{Value, json};
+
+pub(super) fn place(at: &[(&'static str, f64)]) -> String {
+    at.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn table(swept: &Swept, judged: Option<&Judged>) -> String {
+    let cells = &swept.cells;
+    let mut out = String::new();
+    for (name, _) in cells.first().map_or(&[][..], |cell| &cell.at) {
+        out.push_str(&format!("{name:>10}"));
+    }
+    out.push_str(&format!(
+        "{:>14}{:>15}{:>12}{:>10}{:>9}  oracle\n",
+        "TPS", "µs·core per tx", "TLP frames", "TLP DAG", "escapes"
+    ));
+    for cell in cells {
+        cell.at.iter().for_each(|(_, value)| out.push_str(&format!("{value:>10}")));
+        out.push_str(&format!(
+            "{:>14}{:>15}{:>12}{:>10}{:>9}  {}\n",
+            cell.tps.map_or_else(|| text::NONE.to_owned(), text::count),
+            text::figure(cell.us_core),
+            text::optional(cell.tlp_frames),
+            text::optional(cell.tlp_dag),
+            cell.escapes,
+            if cell.tps.is_none() { format!("{}: {}", cell.oracle, cell.detail) } else { cell.oracle.clone() }
+        ));
+    }
+    if let Some(Judged { flat, held: (held, all), worst, best }) = judged {
+        let (worst, best) = (&cells[*worst], &cells[*best]);
+        let tps = |cell: &Cell| cell.tps.unwrap_or(0.0);
+        let below = (1.0 - tps(worst) / tps(best).max(f64::MIN_POSITIVE)) * 100.0;
+        out.push_str(&format!(
+            "\nThe DAG's parallelism is at least {ENOUGH} in {held} of {all} cells. Of {}, the worst ({}) reaches {} TPS, {below:.0} % \
+             below the best ({}). {}\n",
+            if *held == 0 { "all" } else { "those" },
+            place(&worst.at),
+            text::count(tps(worst)),
+            place(&best.at),
+            if *flat { "Throughput is flat within 10 %." } else { "Throughput is NOT flat within 10 %." }
+        ));
+    }
+    for tag in swept.tags() {
+        let cells = cells.iter().filter(|cell| cell.tags.iter().any(|own| own == tag));
+        let cells: Vec<String> = cells.map(|cell| place(&cell.at)).collect();
+        out.push_str(&format!("\n({tag}: {})\n", cells.join("; ")));
+    }
+    out
+}
+
+pub(super) fn csv(cells: &[Cell]) -> String {
+    let names: Vec<&str> = cells.first().map_or(&[][..], |cell| &cell.at).iter().map(|(name, _)| *name).collect();
+    let mut out = format!("{},tps,us_core_per_tx,tlp_frames,tlp_dag,escapes,oracle\n", names.join(","));
+    let optional = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+    for cell in cells {
+        let at: Vec<String> = cell.at.iter().map(|(_, value)| value.to_string()).collect();
+        out.push_str(&format!(
+            "{},{},{:.4},{},{},{},{}\n",
+            at.join(","),
+            cell.tps.map_or_else(String::new, |tps| format!("{tps:.0}")),
+            cell.us_core,
+            optional(cell.tlp_frames),
+            optional(cell.tlp_dag),
+            cell.escapes,
+            cell.oracle
+        ));
+    }
+    out
+}
+
+pub(super) fn curve(axis: &Axis, cells: &[Cell]) -> Picture {
+    let points = cells.iter().filter_map(|cell| Some((cell.at[0].1, cell.tps?))).collect();
+    let line = Line { label: axis.name.to_owned(), group: 0, points };
+    let title = format!("Throughput by {}", axis.name);
+    lines(&title, "transactions per second", axis.name, &["median of the runs".to_owned()], &[line])
+}
+
+/// A line per gamma, and the paper's own points.
+pub(super) fn by_alpha(cells: &[Cell]) -> Picture {
+    let drawn: Vec<Line> = GAMMAS
+        .iter()
+        .enumerate()
+        .map(|(group, gamma)| {
+            let own = cells.iter().filter(|cell| cell.at[1].1 == *gamma as f64);
+            let points = own.filter_map(|cell| Some((cell.at[0].1, cell.tps?))).collect();
+            Line { label: format!("gamma {gamma}"), group, points }
+        })
+        .collect();
+    let groups: Vec<String> =
+        GAMMAS.iter().map(|gamma| format!("{} hot accounts", text::count(*gamma as f64))).collect();
+    let x = "alpha: probability that the hot side of a transaction is hot";
+    // Series of the table are numbers of hot accounts.
+    let of = |mark: Published| {
+        let hot = mark
+            .series
+            .parse::<u64>()
+            .map_or(mark.series.clone(), |hot| format!("{} hot accounts", text::count(hot as f64)));
+        Published { label: format!("paper, at least: {hot}"), series: hot, ..mark }
+    };
+    let papers: Vec<_> = papers::published("fafo-4", |_| true).into_iter().map(of).collect();
+    let labels = ["Throughput by contention (FAFO, Figure 4)", "transactions per second", x];
+    lines_beside(labels, &groups, &drawn, &papers)
+}
+
+pub(super) fn value(config: &RunConfig, swept: &Swept, judged: Option<&Judged>) -> Value {
+    let Swept { cells, .. } = swept;
+    let cell = |cell: &Cell| {
+        let mut value = json!({
+            "tps": cell.tps, "us_core_per_tx": cell.us_core, "tlp_frames": cell.tlp_frames, "tlp_dag": cell.tlp_dag,
+            "escapes": cell.escapes, "oracle": cell.oracle, "detail": cell.detail, "tags": cell.tags,
+        });
+        cell.at.iter().for_each(|(name, at)| value[*name] = json!(at));
+        value
+    };
+    let judged = judged.map(|judged| {
+        json!({
+            "flat": judged.flat, "cells_with_parallelism": judged.held.0, "parallelism": ENOUGH, "floor": FLAT,
+            "worst": cell(&cells[judged.worst]), "best": cell(&cells[judged.best]),
+        })
+    });
+    json!({
+        "schema": SCHEMA, "tool": host::tool(), "host": doctor::host(config.store.path()),
+        "config": config.resolved(config.threads.unwrap_or_else(host::cores)),
+        "cells": cells.iter().map(cell).collect::<Vec<_>>(), "judged": judged, "tags": swept.tags(),
+        "command": config.command,
+    })
+}
