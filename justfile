@@ -53,6 +53,9 @@ doc:
 bench name='':
     cargo bench --workspace --bench '*' -- {{ name }}
 
+# The command without line tables, within its size budget, and the packages of all crates that others need.
+dist: (ci "dist" "packages")
+
 # Builds a `phalanx` that is guided by a profile of itself, and prints its path.
 pgo:
     benches/pgo
