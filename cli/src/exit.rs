@@ -190,6 +190,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_reference_has_every_code() {
+        let page = include_str!("../../docs/reference/exit-codes.md");
+        let first = |line: &'static str| line.strip_prefix("| ")?.split(' ').next()?.parse::<u8>().ok();
+        let listed: Vec<u8> = page.lines().filter_map(first).collect();
+        assert_eq!(listed, CODES.map(|(code, _)| code));
+        assert!(CODES.iter().all(|(code, means)| help().contains(&format!("{code:>3}  {means}"))));
+    }
+
+    #[test]
     fn a_repeated_cause_is_printed_once() {
         let io = || std::io::Error::other("disk");
         let repeats = merkle::Error::Io { path: "x".into(), source: io() };

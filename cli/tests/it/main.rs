@@ -12,6 +12,7 @@ mod consensus;
 mod copies;
 mod contract;
 mod docs;
+mod inputs;
 mod insight;
 mod interrupted;
 mod killed;

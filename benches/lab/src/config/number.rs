@@ -81,13 +81,13 @@ pub fn numbers(command: Command) -> Command {
 }
 
 fn numeric(arg: Arg) -> Arg {
-    let of = arg.get_value_parser().type_id();
-    let is = |parser: ValueParser| parser.type_id() == of;
+    let own = arg.get_value_parser().clone();
+    let is = |parser: ValueParser| parser.type_id() == own.type_id();
     let arg = match () {
-        () if is(value_parser!(u64).into()) => arg.value_parser(count),
-        () if is(value_parser!(usize).into()) => arg.value_parser(narrow::<usize>),
-        () if is(value_parser!(u32).into()) => arg.value_parser(narrow::<u32>),
-        () if is(value_parser!(u16).into()) => arg.value_parser(narrow::<u16>),
+        () if is(value_parser!(u64).into()) => arg.value_parser(within::<u64>(own)),
+        () if is(value_parser!(usize).into()) => arg.value_parser(within::<usize>(own)),
+        () if is(value_parser!(u32).into()) => arg.value_parser(within::<u32>(own)),
+        () if is(value_parser!(u16).into()) => arg.value_parser(within::<u16>(own)),
         () if is(value_parser!(f64).into()) => arg,
         () => return arg,
     };
@@ -95,10 +95,22 @@ fn numeric(arg: Arg) -> Arg {
     if arg.get_action().takes_values() { arg.allow_negative_numbers(true) } else { arg }
 }
 
-/// [`count`] in a narrower type.
-fn narrow<T: TryFrom<u64>>(word: &str) -> Result<T, String> {
-    let fits = T::try_from(count(word)?);
-    fits.map_err(|_| format!("number too large to fit in target type: {} bits", 8 * size_of::<T>()))
+/// [`count`], and then the flag's own parser, which knows its bounds.
+fn within<T: Clone + Send + Sync + 'static>(
+    own: ValueParser,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |word: &str| {
+        let digits = count(word)?.to_string();
+        let alone = Arg::new("count").required(true).value_parser(own.clone());
+        let parsed = Command::new("count").no_binary_name(true).arg(alone).try_get_matches_from([digits]);
+        let refused = |error: clap::Error| {
+            let text = error.to_string();
+            let reason =
+                text.lines().next().and_then(|line| line.rsplit_once("': ")).map(|(_, reason)| reason.to_owned());
+            reason.unwrap_or(text)
+        };
+        parsed.map_err(refused)?.remove_one("count").ok_or_else(|| odd(word))
+    }
 }
 
 #[cfg(test)]
@@ -154,8 +166,12 @@ mod tests {
             (Ok(1 << 30), Ok(65_536), Ok(1 << 20), Ok(4096))
         );
         assert!(bytes("Gi").is_err() && bytes("G").is_err());
-        assert!(narrow::<u32>("2^32").unwrap_err().contains("32 bits"));
-        assert_eq!(narrow::<u16>("64k"), Ok(64_000));
+        let small = within::<u16>(value_parser!(u16).into());
+        assert_eq!(small("64k"), Ok(64_000));
+        assert!(small("65536").unwrap_err().contains("65536 is not in"), "{:?}", small("65536"));
+        let few = within::<u16>(value_parser!(u16).range(1..=16).into());
+        assert_eq!((few("2^4"), few("1")), (Ok(16), Ok(1)));
+        assert!(few("17").unwrap_err().contains("17 is not in 1..=16") && few("0").is_err() && few("-1").is_err());
     }
 
     /// Whatever the parser gives for a word, a longer way round gives too.
