@@ -77,6 +77,18 @@ fn every_number_of_threads_and_authentication_agrees() {
     net("--seconds 1 --tps 0 --clients 50 --execution worker --batch-threads 1 --authentication ed25519 --batch 1");
 }
 
+/// Logs of a few KiB are replaced all the time, and two replicas are killed meanwhile.
+#[test]
+fn logs_are_replaced_under_load_and_kills() {
+    for protocol in ["pbft", "sbft", "autobahn"] {
+        let flags = "--seconds 3 --tps 200 --clients 200 --batch 5 --interval 4 --log-kib 4 --timeout-ms 700";
+        let result = net(&format!("--protocol {protocol} {flags} --kill 2@1+0.3 --kill primary@2+0.3"));
+        let replaced = |replica: &Value| replica["compactions"].as_u64() > Some(0);
+        let replicas = result["replicas"].as_array().expect("replicas");
+        assert!(replicas.iter().any(replaced), "{protocol}: {replicas:#?}");
+    }
+}
+
 /// Lanes under distances: a leader is killed, and half of the network is cut off from the other.
 #[test]
 fn autobahn_orders_under_distances_kills_and_cuts() {
@@ -87,20 +99,23 @@ fn autobahn_orders_under_distances_kills_and_cuts() {
     println!("{hangovers:?}, median {}", result["latency_ms"]["p50"]);
 }
 
-/// The fast path, and the slow one while a replica is suspended. `sbft_counts_its_paths` of the crate waits for the way back.
+/// The fast path, the slow one while a replica is suspended for twice its patience, and the fast one again. A machine that is too busy
+/// for any fast path has three attempts; a replica that left its view, or collectors that do not learn, have no chance in any.
 #[test]
 fn sbft_changes_paths_and_proves_transactions_in_one_message() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ack.json");
-    let result = net(&format!(
-        "--protocol sbft --seconds 8 --tps 60 --clients 200 --stop 3@2+2 --acknowledgement {}",
-        path.display()
-    ));
-    let of = |seconds: &[usize], path: &str| -> u64 {
-        seconds.iter().filter_map(|second| result["by_second"][*second][path].as_u64()).sum()
+    let flags = "--protocol sbft --seconds 8 --tps 60 --clients 200 --stop 3@2+2 --acknowledgement";
+    let changes = |_| {
+        let result = net(&format!("{flags} {}", path.display()));
+        let of = |seconds: std::ops::Range<usize>, path: &str| -> u64 {
+            seconds.filter_map(|second| result["by_second"][second][path].as_u64()).sum()
+        };
+        println!("{:#}\n{:#}", result["by_second"], result["replicas"]);
+        assert!(of(2..4, "slow_blocks") > 0 && result["acknowledgements"]["verified"].as_u64() > Some(0), "{result:#}");
+        of(0..2, "fast_blocks") > 0 && of(5..8, "fast_blocks") > 0
     };
-    assert!(of(&[0, 1], "fast_blocks") > 0 && of(&[2, 3], "slow_blocks") > 0, "{result:#}");
-    assert!(result["acknowledgements"]["verified"].as_u64() > Some(0), "{result:#}");
+    assert!((0..3).any(changes), "the fast path does not come back");
     let message: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
     let key = message["public_key"].as_str().expect("a key");
     let verify = |path: &Path, flags: &str| run(&format!("state acknowledged {} {flags}", path.display()));
@@ -218,6 +233,7 @@ fn wrong_flags_are_refused_before_anything_starts() {
         ("--acknowledgement ack.json", "--protocol sbft"),
         ("--partition 0@1+1:bends", "none of holds, loses"),
         ("--batch 0", "`batch_txs` is 0"),
+        ("--log-kib 0", "`log_bytes` is 0"),
         ("--loss 1000", "loss_per_mille"),
         ("--rtt /nowhere", "/nowhere"),
         (&table, "4 rows of 4"),

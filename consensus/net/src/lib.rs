@@ -28,7 +28,8 @@ mod config;
 pub use audit::{Audit, AuditError, Settled};
 pub use client::{Acknowledgement, Client, ClientSender, Notice, Reply, Request};
 pub use config::{
-    Authentication, Cut, Durability, Link, Links, Member, NetConfig, NetConfigError, ProtocolName, VERSION, order_floor,
+    Authentication, Cut, Durability, LOG_BYTES, Link, Links, Member, NetConfig, NetConfigError, ProtocolName, VERSION,
+    order_floor,
 };
 pub use phalanx_adapter::WalError;
 pub use replica::{Admit, DecisionPath, LogError, Machine, Networked, Replica, ReplicaError, ReplicaKeys, Status};

@@ -92,6 +92,9 @@ pub(crate) struct NetArgs {
     /// Slots between two checkpoints
     #[arg(long, default_value_t = 128)]
     pub(crate) interval: u64,
+    /// Length of a replica's log from which on it is replaced by what is still needed, in KiB
+    #[arg(long, default_value_t = phalanx_net::LOG_BYTES >> 10)]
+    pub(crate) log_kib: u64,
     /// Patience with a primary, in ms
     #[arg(long, default_value_t = 1_000)]
     pub(crate) timeout_ms: u64,

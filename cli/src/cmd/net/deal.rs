@@ -56,6 +56,7 @@ impl NetArgs {
             timeout_us: self.timeout_ms.saturating_mul(1_000),
             resend_us: 100_000,
             retention: 1 << 14,
+            log_bytes: self.log_kib.saturating_mul(1 << 10),
             gas_limit: u64::MAX,
             base_fee: fees.base_fee,
             beneficiary: coinbase,

@@ -50,7 +50,7 @@ impl NetConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Authentication, Durability, Links, Member, VERSION};
+    use crate::config::{Authentication, Durability, LOG_BYTES, Links, Member, VERSION};
     use alloy_primitives::{Address, B256, Bytes};
     use alloy_rlp::{Decodable, Encodable};
     use phalanx_bft::{Group, Index, Message, Signed, pbft, sbft};
@@ -152,6 +152,7 @@ mod tests {
             timeout_us: 1_000_000,
             resend_us: 100_000,
             retention: 16_384,
+            log_bytes: LOG_BYTES,
             gas_limit: 1 << 40,
             base_fee: 0,
             beneficiary: Address::ZERO,

@@ -17,6 +17,9 @@ use std::{net::SocketAddr, path::PathBuf};
 /// Version of the configuration that this build reads.
 pub const VERSION: u32 = 1;
 
+/// Length from which on a log is replaced where the configuration has no other, in bytes.
+pub const LOG_BYTES: u64 = 16 << 20;
+
 /// A cut of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
@@ -137,6 +140,9 @@ pub struct NetConfig {
     pub resend_us: Micros,
     /// Decided blocks kept below the stable checkpoint, for replicas that are behind.
     pub retention: u64,
+    /// Length from which on a replica replaces its log by what it still needs, in bytes; at least double the last replacement.
+    #[serde(default = "log_bytes")]
+    pub log_bytes: u64,
     /// Gas that a block may use.
     pub gas_limit: u64,
     /// Wei per gas that is burnt.
@@ -148,6 +154,10 @@ pub struct NetConfig {
     pub links: Links,
     /// Replicas by index.
     pub replicas: Vec<Member>,
+}
+
+const fn log_bytes() -> u64 {
+    LOG_BYTES
 }
 
 /// Reason why a configuration cannot be used.
@@ -220,6 +230,7 @@ impl NetConfig {
         ConfigError::within("links.loss_per_mille", self.links.loss_per_mille.into(), 0, 999)?;
         ConfigError::within("batch_threads", self.batch_threads.into(), 0, 64)?;
         ConfigError::within("batch_bytes", self.batch_bytes as u64, 1 << 10, 64 << 20)?;
+        ConfigError::within("log_bytes", self.log_bytes, 1 << 10, 1 << 40)?;
         ConfigError::within("gas_limit", self.gas_limit, 21_000, u64::MAX)?;
         let mut addresses: Vec<SocketAddr> = self.replicas.iter().flat_map(|of| [of.peers, of.clients]).collect();
         addresses.sort_unstable();

@@ -50,6 +50,8 @@ pub(crate) struct Log<R> {
     thread: Option<JoinHandle<()>>,
     durability: Durability,
     appended: u64,
+    /// Length from which on the log is long, in bytes.
+    long: u64,
 }
 
 /// Reason why a log cannot be opened.
@@ -73,11 +75,12 @@ pub enum LogError {
 }
 
 impl<R: Encodable + Decodable + Send + 'static> Log<R> {
-    /// Opens the log in a file and returns its records. `bell` rings when records are durable.
+    /// Opens the log in a file and returns its records. `bell` rings when records are durable; the log is long from `long` bytes on.
     pub(crate) fn open(
         path: &Path,
         durability: Durability,
         bell: Arc<Bell>,
+        long: u64,
     ) -> Result<(Self, Vec<HostRecord<R>>), LogError> {
         let sync = if durability == Durability::None { Sync::Never } else { Sync::Always };
         let (wal, found) = Wal::open(path, sync)?;
@@ -109,7 +112,7 @@ impl<R: Encodable + Decodable + Send + 'static> Log<R> {
             }
         };
         let thread = thread::Builder::new().name("log".into()).spawn(run)?;
-        let log = Self { jobs: Some(jobs), shared, thread: Some(thread), durability, appended: 0 };
+        let log = Self { jobs: Some(jobs), shared, thread: Some(thread), durability, appended: 0, long };
         Ok((log, records))
     }
 
@@ -144,8 +147,7 @@ impl<R: Encodable + Decodable + Send + 'static> Log<R> {
 
     /// Returns true if the file is so long that a replacement is worth its writes: each byte is written twice on average.
     pub(crate) fn is_long(&self) -> bool {
-        const SMALL: u64 = 16 << 20;
-        let least = SMALL.max(2 * self.shared.replaced.load(Relaxed));
+        let least = self.long.max(2 * self.shared.replaced.load(Relaxed));
         self.shared.bytes.load(Relaxed) > least && !self.shared.replacing.load(Relaxed)
     }
 

@@ -51,7 +51,7 @@ pub(super) fn start<P: Networked, E: Engine + 'static>(
     let identity = Identity::new(keys.single().clone(), config.authentication)?;
     let folder = Folder::open(dir)?;
     let bell = Arc::new(Bell::default());
-    let (log, records) = Log::<P::Record>::open(&folder.log(), config.durability, Arc::clone(&bell))?;
+    let (log, records) = Log::<P::Record>::open(&folder.log(), config.durability, Arc::clone(&bell), config.log_bytes)?;
     let scheme = keys.scheme(&identity)?;
     let host_config = config.host(clock.epoch_ms).map_err(NetConfigError::from)?;
     let protocol = Arc::new(protocol);

@@ -2,8 +2,11 @@
 
 use crate::kit::{Net, PATIENCE, config, folder};
 use phalanx_bft::Index;
-use phalanx_net::{Authentication, Cut, Durability, Links, ReplicaError};
-use std::time::{Duration, Instant};
+use phalanx_net::{Authentication, Cut, Durability, Links, ProtocolName, ReplicaError};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -70,6 +73,57 @@ fn a_replica_that_was_away_past_checkpoints_catches_up() {
     net.settle();
     net.check();
     assert!(net.replica(3).status().transfers > 0);
+}
+
+/// Logs are replaced several times, and each replica starts from what the last replacement left.
+#[test]
+fn replaced_logs_restore_their_replicas() {
+    for protocol in [ProtocolName::Pbft, ProtocolName::Sbft, ProtocolName::Autobahn] {
+        let folder = folder();
+        let mut config = config(4, folder.path());
+        (config.protocol, config.batch_txs, config.interval) = (protocol, 5, 4);
+        config.log_bytes = 2 << 10;
+        let mut net = Net::new(config);
+        let end = Instant::now() + PATIENCE;
+        while (0..4).any(|index| net.replica(index).status().compactions < 2) {
+            assert!(Instant::now() < end, "{protocol:?}: logs stay as they are");
+            net.submit(10);
+            net.listen(Duration::from_millis(20));
+        }
+        net.settle();
+        (0..4).for_each(|index| net.stop(index));
+        (0..4).for_each(|index| net.start(index));
+        net.submit(20);
+        net.settle();
+        net.check();
+    }
+}
+
+/// The write of a replacement fails: the replica stops, the others go on, and it starts again from its old log.
+#[test]
+fn a_failed_write_stops_a_replica_and_loses_nothing() {
+    let folder = folder();
+    let mut config = config(4, folder.path());
+    (config.batch_txs, config.interval) = (5, 4);
+    config.log_bytes = 2 << 10;
+    let obstacle = config.replicas[2].dir.join("log.next");
+    fs::create_dir_all(&obstacle).expect("a folder in the place of the file");
+    let mut net = Net::new(config);
+    let end = Instant::now() + PATIENCE;
+    while !net.replica(2).has_ended() {
+        assert!(Instant::now() < end, "the log is never replaced");
+        net.submit(10);
+        net.listen(Duration::from_millis(20));
+    }
+    let reason = net.failed(2);
+    assert!(matches!(reason, ReplicaError::Write(_)) && reason.to_string().contains("log"), "{reason}");
+    net.submit(20);
+    net.settle();
+    fs::remove_dir(&obstacle).expect("it is empty");
+    net.start(2);
+    net.submit(20);
+    net.settle();
+    net.check();
 }
 
 #[test]

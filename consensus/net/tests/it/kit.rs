@@ -5,8 +5,8 @@ use phalanx_bft::Index;
 use phalanx_engine_api::{Engine as _, Limits};
 use phalanx_keys::{deal, deal_bls};
 use phalanx_net::{
-    Audit, Authentication, Client, ClientSender, Durability, Links, Machine, Member, NetConfig, ProtocolName, Replica,
-    ReplicaError, ReplicaKeys, Reply, Request, VERSION,
+    Audit, Authentication, Client, ClientSender, Durability, LOG_BYTES, Links, Machine, Member, NetConfig,
+    ProtocolName, Replica, ReplicaError, ReplicaKeys, Reply, Request, VERSION,
 };
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::{
@@ -67,6 +67,7 @@ pub(crate) fn config(n: usize, dir: &Path) -> NetConfig {
         timeout_us: 1_000_000,
         resend_us: 100_000,
         retention: 4_096,
+        log_bytes: LOG_BYTES,
         gas_limit: 1 << 40,
         base_fee: 0,
         beneficiary: Address::ZERO,
@@ -171,6 +172,15 @@ impl Net {
         self.senders[index] = None;
         replica.stop().unwrap_or_else(|error| panic!("replica {index}: {error}"));
         self.disks[index] = Some(engine.unplug());
+    }
+
+    /// Takes a replica that has ended by itself away, and returns the reason.
+    pub(crate) fn failed(&mut self, index: usize) -> ReplicaError {
+        let (replica, engine) = self.replicas[index].take().expect("it was started");
+        self.senders[index] = None;
+        let reason = replica.stop().expect_err("it has ended by itself");
+        self.disks[index] = Some(engine.unplug());
+        reason
     }
 
     /// Sends new transactions to all replicas that run, as a client does that got no answer.

@@ -28,6 +28,7 @@ fn wrong_configurations_are_refused_with_a_sentence() {
         (refusal(|config| config.interval = 0), "`interval` is 0"),
         (refusal(|config| config.timeout_us = 0), "`timeout` is 0"),
         (refusal(|config| config.batch_bytes = 1), "`batch_bytes` is 1"),
+        (refusal(|config| config.log_bytes = 0), "`log_bytes` is 0"),
         (refusal(|config| config.replicas[2].peers = config.replicas[1].clients), "is listed twice"),
         (
             refusal(|config| config.replicas[2].dir = config.replicas[1].dir.clone()),
