@@ -6,7 +6,7 @@ use alloy_eips::Decodable2718 as _;
 use crossbeam_channel::Sender;
 use phalanx::{
     alloy::primitives::{Address, B256, Bytes, keccak256},
-    api::{BlockEnv, Build as _, BuildRequest, Built, Engine, Failure, ProofQuery, Prove as _},
+    api::{BlockEnv, Build as _, BuildRequest, Built, Engine, Failure},
     chain::Attributes,
     pool::{Admission, Refusal},
 };
@@ -108,34 +108,29 @@ impl Host for Validator {
     }
 
     fn read(&self, path: &str, data: &Bytes, height: u64, prove: bool) -> Result<Read, String> {
-        let tip = self.chain.height();
         // 0 stands for the newest block.
-        if height != 0 && height != tip {
-            return Err(format!(
-                "height {height}: only the newest block, {tip}, is read here; JSON-RPC reads older ones"
-            ));
-        }
-        let view = self.chain.state(tip).map_err(|error| error.to_string())?;
+        let height = if height == 0 { self.chain.height() } else { height };
+        let state = self.chain.state(height).map_err(|error| error.to_string())?;
         let short = || "the data is an address of 20 bytes, and 32 bytes of a slot after it for /storage".to_owned();
+        let unread = |error: phalanx::SnapshotError| error.to_string();
         let (address, rest) = data.split_first_chunk::<20>().ok_or_else(short)?;
         let (address, slot) = (Address::from(address), B256::try_from(rest));
-        let (value, query) = match (path.trim_start_matches('/'), slot) {
+        let (value, proof) = match (path.trim_start_matches('/'), slot) {
             ("account", Err(_)) if rest.is_empty() => {
-                let account = view.account(&address).map_err(|error| error.to_string())?.unwrap_or_default();
+                let account = state.account(&address).map_err(unread)?.unwrap_or_default();
                 let nonce = account.nonce.to_be_bytes();
                 let value = [&nonce[..], &account.balance.to_be_bytes::<32>(), account.code_hash.as_slice()].concat();
-                (value.into(), ProofQuery::Account(address))
+                (value.into(), prove.then(|| state.prove_account(&address)))
             }
             ("storage", Ok(slot)) => {
-                let value = view.storage(&address, &slot.into()).map_err(|error| error.to_string())?;
-                (Bytes::copy_from_slice(&value.to_be_bytes::<32>()), ProofQuery::Slot(address, slot))
+                let value = state.storage(&address, &slot.into()).map_err(unread)?;
+                let value = Bytes::copy_from_slice(&value.to_be_bytes::<32>());
+                (value, prove.then(|| state.prove_slot(&address, &slot.into())))
             }
             ("account" | "storage", _) => return Err(short()),
             (path, _) => return Err(format!("path {path:?}: there are /account and /storage")),
         };
-        let proof =
-            if prove { Some(self.chain.service.prove(query).map_err(|error| error.to_string())?.bytes) } else { None };
-        Ok(Read { height: tip, value, proof })
+        Ok(Read { height, value, proof: proof.transpose().map_err(unread)? })
     }
 
     fn halted(&self, why: &Halt) {

@@ -193,15 +193,23 @@ fn payment(from: u64, nonce: u64) -> Bytes {
 }
 
 /// What clients have seen as committed: a block for every transaction, and the highest block.
-#[derive(Default)]
 struct Seen {
     blocks: BTreeMap<B256, Value>,
     height: u64,
+    /// Time of the last progress.
+    since: Instant,
 }
 
 impl Seen {
-    /// Sends the next transactions of every payer to one validator, and notes what another has committed.
-    fn round(&mut self, net: &Net, round: u64) {
+    fn new() -> Self {
+        Self { blocks: BTreeMap::new(), height: 0, since: Instant::now() }
+    }
+
+    /// Sends the next transactions of every payer to one validator, and notes what another has committed. Fails if the chain
+    /// stands still.
+    fn round(&mut self, net: &mut Net, round: u64) {
+        net.check();
+        assert!(self.since.elapsed() < PATIENCE, "no block within {} s", PATIENCE.as_secs());
         let count = net.rpc.len() as u64;
         let (sends, shows) = (net.rpc[(round % count) as usize], net.rpc[(round / 3 % count) as usize]);
         for from in 0..PAYERS {
@@ -218,12 +226,14 @@ impl Seen {
                 }
                 if let Some(receipt) = ask(shows, "eth_getTransactionReceipt", &json!([hash])).filter(|r| !r.is_null())
                 {
-                    self.height = self.height.max(number(&receipt["blockNumber"]).expect("a number"));
                     self.blocks.insert(hash, receipt["blockHash"].clone());
                 }
             }
         }
-        self.height = self.height.max(height(shows).unwrap_or_default());
+        let now = height(shows).unwrap_or_default();
+        if now > self.height {
+            (self.height, self.since) = (now, Instant::now());
+        }
     }
 
     /// Compares all validators at every height, and with everything that was seen.
@@ -273,14 +283,13 @@ fn four_validators_survive_kills_of_both_kinds_and_a_full_restart() {
     let seed = number("PHALANX_SEED", 44);
     println!("{kills} kills, PHALANX_SEED={seed}");
     let folder = tempfile::tempdir().expect("a folder");
-    let (mut seen, mut round) = (Seen::default(), 0);
+    let (mut seen, mut round) = (Seen::new(), 0);
     let mut net = Net::start(folder.path(), &program, &format!("--kill {every} --seed {seed}"));
     assert_eq!((net.rpc.len(), net.comet.len()), (4, 4));
     let mut heights = 0;
     // The load goes on until there were enough kills, and blocks since the last one.
     while net.kills() < kills || seen.blocks.len() < 20 {
-        net.check();
-        seen.round(&net, round);
+        seen.round(&mut net, round);
         round += 1;
     }
     let killed = net.kills();
@@ -289,8 +298,7 @@ fn four_validators_survive_kills_of_both_kinds_and_a_full_restart() {
         let mut net = Net::start(folder.path(), &program, "");
         let before = seen.blocks.len();
         while seen.blocks.len() == before || seen.height <= heights {
-            net.check();
-            seen.round(&net, round);
+            seen.round(&mut net, round);
             round += 1;
         }
         heights = seen.check(&mut net);

@@ -58,6 +58,27 @@ fn a_node_answers_ends_in_order_and_continues() {
 }
 
 #[test]
+fn the_image_and_its_services_name_what_is_there() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../node/deploy");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect(name);
+    let compose = read("compose.yaml");
+    let command = compose.lines().find_map(|line| line.trim().strip_prefix("command: ")).expect("a command");
+    let words: Vec<String> = serde_json::from_str(command).expect("a list of words");
+    let help = run("node --help").stdout;
+    for flag in words.iter().filter(|word| word.starts_with("--")) {
+        assert!(help.contains(&format!("{flag} ")) || help.contains(&format!("{flag}[=")), "{flag} is no flag of node");
+    }
+    // Files beside it that the services mount.
+    let mounts: Vec<_> = compose.lines().filter_map(|line| line.split("\"./").nth(1)?.split(':').next()).collect();
+    assert_eq!(mounts.len(), 4, "{mounts:?}");
+    mounts.iter().for_each(|name| assert!(!read(name).is_empty(), "{name}"));
+    // The toolchain is the one that the workspace asks for.
+    let manifest = std::fs::read_to_string(folder.join("../../Cargo.toml")).expect("a manifest");
+    let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")).expect("a version");
+    assert!(read("Dockerfile").contains(&format!("FROM rust:{}-", version.trim_matches('"'))));
+}
+
+#[test]
 fn settings_that_cannot_be_followed_are_refused() {
     for (words, says) in [
         ("", "--genesis FILE, or --dev"),

@@ -6,5 +6,6 @@ mod answers;
 mod tracing;
 mod following;
 mod hostile;
+mod deploy;
 mod kills;
 mod ordered;

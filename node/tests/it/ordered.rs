@@ -13,7 +13,8 @@ use phalanx::{
 };
 use phalanx_abci::{
     Header as Ordered,
-    conformance::{Broken, Comet, Proposal, TcpLink, verify},
+    conformance::{Broken, Comet, Link as _, Proposal, TcpLink, asked, verify},
+    proto::{RequestQuery, ResponseQuery, request::Value as Asked, response::Value as Answer},
 };
 use phalanx_node::{CometConfig, Node, NodeConfig, NodeError, Production};
 use rand::{Rng as _, SeedableRng as _};
@@ -170,6 +171,58 @@ fn decided_blocks_have_the_roots_of_a_sequential_engine_and_the_accounts_of_stoc
 }
 
 #[test]
+fn queries_read_accounts_and_slots_at_kept_heights_with_proofs_under_the_app_hash() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::start(&settings(folder.path())).expect("a node");
+    let mut comet = Comet::new(NAME, START_MS);
+    let mut link = TcpLink::connect(node.abci_address().expect("ABCI")).expect("a connection");
+    comet.handshake(&mut link).expect("sound");
+    let counter = address(4).create(0);
+    let count = |nonce| signed(2, &Call::to(1, nonce, counter, 0), vec![]);
+    comet.height(&mut link, &[Proposal::Other(vec![deploy(4, 0, &COUNTER)])]).expect("sound");
+    for nonce in 0..3 {
+        comet.height(&mut link, &[Proposal::Other(vec![count(nonce)])]).expect("sound");
+    }
+    let roots = comet.app_hashes();
+    let mut query = |path: &str, data: &[u8], height: i64| {
+        let (path, data) = (path.to_owned(), data.to_vec().into());
+        let query = RequestQuery { path, data, height, prove: true };
+        match link.call(asked(Asked::Query(query))).expect("an answer").value {
+            Some(Answer::Query(answer)) => answer,
+            other => panic!("{other:?}"),
+        }
+    };
+    let params = phalanx::merkle::Params::default();
+    let proof = |answer: &ResponseQuery| answer.proof_ops.as_ref().expect("a proof").ops[0].data.clone();
+    for (height, nonce) in [(1, 0_u64), (2, 1), (3, 2), (4, 3), (0, 3)] {
+        let root = roots[usize::try_from(if height == 0 { 4 } else { height }).expect("small") - 1];
+        let answer = query("/account", address(1).as_slice(), height);
+        assert_eq!((answer.code, &answer.value[..8]), (0, &nonce.to_be_bytes()[..]), "height {height}");
+        let proven = phalanx::verify_account(&params, root, address(1), &proof(&answer)).expect("a sound proof");
+        assert_eq!(proven.expect("an account").nonce, nonce, "height {height}");
+        let slot = [counter.as_slice(), &[0; 32]].concat();
+        let answer = query("/storage", &slot, height);
+        assert_eq!(answer.value, B256::from(alloy_primitives::U256::from(nonce)).to_vec(), "height {height}");
+        let proven = phalanx::verify_slot(&params, root, counter, B256::ZERO, &proof(&answer)).expect("a sound proof");
+        assert_eq!(proven, B256::from(alloy_primitives::U256::from(nonce)), "height {height}");
+    }
+    let slot = [0; 52];
+    for (path, data, height) in [
+        ("/account", &slot[..19], 0),
+        ("/account", &slot[..21], 0),
+        ("/storage", &slot[..20], 0),
+        ("/storage", &slot[..51], 0),
+        ("/nothing", &slot[..20], 0),
+        ("/account", &slot[..20], 5),
+        ("/account", &slot[..20], i64::MAX),
+    ] {
+        let answer = query(path, data, height);
+        assert!(answer.code == 1 && !answer.log.is_empty() && answer.value.is_empty(), "{path} {height}: {answer:?}");
+    }
+    node.stop();
+}
+
+#[test]
 fn a_halt_keeps_a_report_and_ends_the_node() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::start(&settings(folder.path())).expect("a node");
@@ -177,7 +230,6 @@ fn a_halt_keeps_a_report_and_ends_the_node() {
     Comet::new(NAME, START_MS).handshake(&mut link).expect("sound");
     let tx = signed(2, &Call::to(0, 0, address(1), 1), vec![]);
     let block = phalanx_abci::conformance::Block::new(1, 0, START_MS, vec![tx.clone()]);
-    use phalanx_abci::conformance::Link as _;
     link.call(block.process()).expect("sound");
     for place in 1..4 {
         link.call(verify(&block, place, vec![9; 32].into())).expect("sound");

@@ -4,11 +4,15 @@ use super::comet::{self, Program};
 use anyhow::Context as _;
 use phalanx_lab::error::Usage;
 use phalanx_node::{DevAccount, dev_accounts, dev_genesis};
+use rand::Rng as _;
 use std::{
     fs,
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
 };
+
+/// Number of ports that are tried before the system chooses.
+const TRIES: usize = 1000;
 
 /// Choices for a network.
 #[derive(Clone, Copy, Debug)]
@@ -79,14 +83,34 @@ impl Layout {
     }
 }
 
+/// Port that nothing listens on. Those below the ones that systems give to outgoing connections come first: another process may
+/// not take it while a validator is down.
+fn free_port(held: &[TcpListener]) -> anyhow::Result<TcpListener> {
+    let mut rng = rand::rng();
+    let is_held = |port| held.iter().any(|held| held.local_addr().is_ok_and(|address| address.port() == port));
+    for _ in 0..TRIES {
+        let port = rng.random_range(10_000..32_000);
+        if let (false, Ok(listener)) = (is_held(port), TcpListener::bind(local(port))) {
+            return Ok(listener);
+        }
+    }
+    TcpListener::bind(local(0)).context("looking for a free port")
+}
+
+const fn local(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}
+
 /// Free addresses for every validator.
 fn places(homes: Vec<PathBuf>, rpc_port: u16) -> anyhow::Result<Vec<Place>> {
-    let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
     // All are held until the last is chosen, so that none is chosen twice.
     let mut held = Vec::new();
-    let mut free = |wanted: SocketAddr| -> anyhow::Result<SocketAddr> {
-        let listener =
-            TcpListener::bind(wanted).map_err(|error| Usage(format!("cannot listen on {wanted}: {error}")))?;
+    let mut free = |port: u16| -> anyhow::Result<SocketAddr> {
+        let wanted = local(port);
+        let listener = match port {
+            0 => free_port(&held)?,
+            _ => TcpListener::bind(wanted).map_err(|error| Usage(format!("cannot listen on {wanted}: {error}")))?,
+        };
         let address = listener.local_addr()?;
         held.push(listener);
         Ok(address)
@@ -95,7 +119,7 @@ fn places(homes: Vec<PathBuf>, rpc_port: u16) -> anyhow::Result<Vec<Place>> {
     for (home, place) in homes.into_iter().zip(0..) {
         let port = if rpc_port == 0 { Some(0) } else { rpc_port.checked_add(place) };
         let port = port.ok_or_else(|| Usage(format!("--rpc-port {rpc_port}: there are no ports above 65535")))?;
-        let (rpc, abci, comet_rpc, p2p) = (free(local(port))?, free(local(0))?, free(local(0))?, free(local(0))?);
+        let (rpc, abci, comet_rpc, p2p) = (free(port)?, free(0)?, free(0)?, free(0)?);
         places.push(Place { data: home.join("phalanx"), home, abci, comet_rpc, p2p, rpc });
     }
     Ok(places)
