@@ -1,6 +1,6 @@
 //! CometBFT of one validator as a script: what it calls, what it saves between two calls, and its death at any step.
 //!
-//! A chain team runs it against its own [`Host`](crate::Host). The handshake is that of CometBFT v0.38, case by case
+//! A chain team runs it against its own [`Host`]. The handshake is that of CometBFT v0.38, case by case
 //! (`consensus/replay.go` of its source), and so is the order of saves around FinalizeBlock and Commit.
 
 use crate::{
