@@ -156,19 +156,18 @@ fn report(why: &Halt) -> (String, Value) {
                 "hash": found.hash, "ours": found.ours, "theirs": found.theirs, "power": found.power, "total": found.total,
                 "votes": votes,
             });
-            if let Some((candidate, outcome)) = &found.block {
-                let env = candidate.env();
-                report["block"] = json!({
-                    "execution": candidate.id().0, "parent": candidate.parent().0, "timestampMs": env.timestamp_ms,
-                    "prevrandao": env.prevrandao, "beneficiary": env.beneficiary, "gasLimit": env.gas_limit,
-                    "baseFee": env.base_fee, "transactions": candidate.payload().txs(),
-                });
-                let statuses: Vec<u8> = outcome.txs.iter().map(|status| *status as u8).collect();
-                report["outcome"] = json!({
-                    "stateRoot": outcome.state_root, "receiptsRoot": outcome.receipts_root,
-                    "transactionsRoot": outcome.transactions_root, "gasUsed": outcome.gas_used, "statuses": statuses,
-                });
-            }
+            let (candidate, outcome) = &found.block;
+            let env = candidate.env();
+            report["block"] = json!({
+                "execution": candidate.id().0, "parent": candidate.parent().0, "timestampMs": env.timestamp_ms,
+                "prevrandao": env.prevrandao, "beneficiary": env.beneficiary, "gasLimit": env.gas_limit,
+                "baseFee": env.base_fee, "transactions": candidate.payload().txs(),
+            });
+            let statuses: Vec<u8> = outcome.txs.iter().map(|status| *status as u8).collect();
+            report["outcome"] = json!({
+                "stateRoot": outcome.state_root, "receiptsRoot": outcome.receipts_root,
+                "transactionsRoot": outcome.transactions_root, "gasUsed": outcome.gas_used, "statuses": statuses,
+            });
             (found.height, report)
         }
         Halt::Engine { height, .. } | Halt::Host { height, .. } => (*height, json!({})),

@@ -168,11 +168,12 @@ impl<H: Host> Inner<H> {
         driver.settle(self.host.engine(), Vec::new())?;
         let next = driver.core.next(CALL, prepare.height)?;
         let votes = prepare.local_last_commit.iter().flat_map(|commit| &commit.votes).map(|vote| {
-            let power = vote.validator.as_ref().map_or(0, |validator| validator.power);
+            let (voter, power) =
+                vote.validator.as_ref().map_or((&[][..], 0), |voter| (&voter.address[..], voter.power));
             let digest = B256::try_from(&vote.vote_extension[..]).ok().filter(|_| vote.block_id_flag == COMMIT_FLAG);
-            (u64::try_from(power).unwrap_or_default(), digest)
+            (Address::try_from(voter).unwrap_or_default(), u64::try_from(power).unwrap_or_default(), digest)
         });
-        let outs = driver.core.last_commit(votes);
+        let outs = driver.core.last_commit(&votes.collect::<Vec<_>>());
         driver.settle(self.host.engine(), outs)?;
         let header = Header::check(CALL, next, prepare.time, &prepare.proposer_address)?;
         let env = self.host.env(&header).map_err(CallError::Environment)?;

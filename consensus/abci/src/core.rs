@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  process ──► Submit(Speculative) ┐
-//!  finalize ─► Submit(Decided) ────┴─► Rooted ─► votes compared ─► Stage ─► Staged ─► answer
+//!  finalize ─► Submit(Decided) ────┴─► Rooted ─► Stage ─► Staged ─► answer
 //!  commit ───► Commit ─► Committed ─► answer, next height
 //! ```
 //!
@@ -32,6 +32,8 @@ pub(crate) enum Out {
     /// Some time passes, then [`Core::again`].
     Pause(RetryCause),
     Done(Done),
+    /// Votes whose signatures are not checked contradict this node's result.
+    Suspect(Box<Divergence>),
     Halt(Halt),
 }
 
@@ -43,12 +45,12 @@ pub(crate) enum Done {
 }
 
 /// The newest committed block.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Tip {
     height: u64,
     exec: ExecId,
-    /// Hash in CometBFT, and digest of the outcome, if this process has executed the block.
-    result: Option<(B256, B256)>,
+    /// Hash in CometBFT, content and outcome, if this process has executed the block.
+    result: Option<(B256, Candidate, Outcome)>,
 }
 
 /// A proposal of the next height.
@@ -104,7 +106,7 @@ impl Core {
     pub(crate) fn new(committed: &Committed) -> Self {
         let tip = Tip { height: committed.height, exec: committed.exec, result: None };
         let (proposals, votes) = (BTreeMap::new(), Votes::default());
-        Self { tip, is_begun: tip.height > 0, proposals, votes, decided: None, ticket: 0 }
+        Self { is_begun: tip.height > 0, tip, proposals, votes, decided: None, ticket: 0 }
     }
 
     /// Begins the chain.
@@ -126,13 +128,16 @@ impl Core {
         if is_next { Ok((expected, self.tip.exec)) } else { Err(CallError::Height { call, says, expected }) }
     }
 
-    /// Compares the votes for the committed block with this node's result: they are of one round, and signed.
-    pub(crate) fn last_commit(&self, votes: impl Iterator<Item = (u64, Option<B256>)>) -> Vec<Out> {
-        let Some((hash, ours)) = self.tip.result else { return Vec::new() };
-        match majority(votes) {
-            Some(Majority { digest, power, total }) if digest != ours => {
-                let (height, theirs, block) = (self.tip.height, digest, None);
-                let found = Divergence { height, hash, ours, theirs, power, total, block, votes: Vec::new() };
+    /// Compares the votes for the committed block with this node's result. They are of one round, and CometBFT has checked
+    /// their signatures: nothing else is a reason to halt.
+    pub(crate) fn last_commit(&self, votes: &[(Address, u64, Option<B256>)]) -> Vec<Out> {
+        let Some((hash, candidate, outcome)) = &self.tip.result else { return Vec::new() };
+        let ours = outcome.digest();
+        match majority(votes.iter().map(|(_, power, digest)| (*power, *digest))) {
+            Some(found) if found.digest != ours => {
+                let block = (candidate.clone(), outcome.clone());
+                let votes = votes.iter().filter_map(|(voter, _, digest)| Some((*voter, (*digest)?))).collect();
+                let found = divergence(self.tip.height, *hash, found, block, votes);
                 vec![Out::Halt(Halt::Divergence(Box::new(found)))]
             }
             _ => Vec::new(),
@@ -242,7 +247,8 @@ impl Core {
         self.decided.as_mut().filter(|decided| decided.goal.is_some() && decided.candidate.id() == exec)
     }
 
-    /// A block has a result. The decided one is staged unless the votes contradict it.
+    /// A block has a result, and the decided one is staged. Votes that contradict it only warn: CometBFT shows them before
+    /// it checks their address, so a single validator may vote in the names of all.
     fn rooted(&mut self, outcome: Outcome) -> Vec<Out> {
         let ours = outcome.digest();
         for known in self.proposals.values_mut().filter(|known| known.exec == outcome.id) {
@@ -255,19 +261,13 @@ impl Core {
         });
         let Some(decided) = decided else { return Vec::new() };
         let hash = decided.hash;
-        match self.votes.majority(&hash, &decided.powers) {
-            Some(Majority { digest: theirs, power, total }) if theirs != ours => {
-                decided.goal = None;
-                let votes = self.votes.of(&hash).collect();
-                let block = Some((decided.candidate.clone(), outcome));
-                let found = Divergence { height, hash, ours, theirs, power, total, block, votes };
-                vec![Out::Halt(Halt::Divergence(Box::new(found)))]
-            }
-            _ => {
-                decided.step = Step::Staging(outcome);
-                self.again()
-            }
-        }
+        let suspect = self.votes.majority(&hash, &decided.powers).filter(|found| found.digest != ours).map(|found| {
+            let block = (decided.candidate.clone(), outcome.clone());
+            let votes = self.votes.of(&hash).collect();
+            Out::Suspect(Box::new(divergence(height, hash, found, block, votes)))
+        });
+        decided.step = Step::Staging(outcome);
+        suspect.into_iter().chain(self.again()).collect()
     }
 
     fn staged(&mut self, exec: ExecId) -> Vec<Out> {
@@ -286,8 +286,9 @@ impl Core {
     }
 
     fn committed(&mut self, exec: ExecId, height: u64) -> Vec<Out> {
-        let Some(Decided { hash, step: Step::Committing(outcome), .. }) = self.awaited(exec) else { return Vec::new() };
-        let result = Some((*hash, outcome.digest()));
+        let Some(decided) = self.awaited(exec) else { return Vec::new() };
+        let Step::Committing(outcome) = &decided.step else { return Vec::new() };
+        let result = Some((decided.hash, decided.candidate.clone(), outcome.clone()));
         self.tip = Tip { height, exec, result };
         (self.decided, self.votes) = (None, Votes::default());
         self.proposals.clear();
@@ -322,4 +323,15 @@ impl Core {
         }
         Vec::new()
     }
+}
+
+fn divergence(
+    height: u64,
+    hash: B256,
+    found: Majority,
+    block: (Candidate, Outcome),
+    votes: Vec<(Address, B256)>,
+) -> Divergence {
+    let Majority { digest: theirs, power, total } = found;
+    Divergence { height, hash, ours: block.1.digest(), theirs, power, total, block, votes }
 }

@@ -111,6 +111,10 @@ impl Driver {
                         progress = Progress::Paused;
                         continue;
                     }
+                    Out::Suspect(found) => {
+                        tracing::warn!(%found, "unchecked votes contradict this node's result");
+                        continue;
+                    }
                     Out::Done(done) => return Ok(Progress::Done(done)),
                     Out::Halt(halt) => return Err(Missed::Halt(halt)),
                 };

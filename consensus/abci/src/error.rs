@@ -124,9 +124,9 @@ pub struct Divergence {
     pub power: u64,
     /// Voting power of all validators.
     pub total: u64,
-    /// The block and this node's outcome; `None` if the block is committed already.
-    pub block: Option<(Candidate, Outcome)>,
-    /// Digests that validators have voted for; empty if the block is committed already.
+    /// The block and this node's outcome.
+    pub block: (Candidate, Outcome),
+    /// Digests that validators have voted for.
     pub votes: Vec<(Address, B256)>,
 }
 

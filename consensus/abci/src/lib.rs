@@ -9,8 +9,8 @@
 //! A proposed block is executed while validators vote on it. FinalizeBlock stages it, and **only Commit makes it the state**:
 //! CometBFT saves the response to FinalizeBlock after that call and before Commit, so an engine that is durable earlier could
 //! be ahead of a CometBFT that has no response saved, which then refuses to start. The app hash is the state root after the
-//! block. A vote extension carries the digest of the block's outcome; if more than two thirds of the power vote for another
-//! digest than this node's, the node halts and keeps everything for a report.
+//! block. A vote extension carries the digest of the block's outcome; if more than two thirds of the power have
+//! another digest than this node's in the checked votes of the last commit, the node halts and keeps everything for a report.
 //!
 //! The pipeline of the other consensus protocols has no part in this: CometBFT handles one height at a time, replays by
 //! itself, and names the moment of the commit. No async, and no thread but those of the connections.

@@ -1,7 +1,8 @@
 //! Digests that validators have voted for, by block.
 //!
 //! ABCI names no round in a vote extension, so a vote says nothing about an undecided block: votes of different rounds must
-//! not be added up there. They are counted for a block that is decided, and for no other.
+//! not be added up there. They are counted for a block that is decided, and for no other; even then they only warn, since
+//! CometBFT passes on an extension before it has checked the address of its vote.
 
 use alloy_primitives::{Address, B256};
 use std::collections::BTreeMap;

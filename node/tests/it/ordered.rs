@@ -13,8 +13,8 @@ use phalanx::{
 };
 use phalanx_abci::{
     Header as Ordered,
-    conformance::{Broken, Comet, Link as _, Proposal, TcpLink, asked, verify},
-    proto::{RequestQuery, ResponseQuery, request::Value as Asked, response::Value as Answer},
+    conformance::{Broken, Comet, Link as _, Proposal, TcpLink, asked, validator},
+    proto::{self, RequestQuery, ResponseQuery, request::Value as Asked, response::Value as Answer},
 };
 use phalanx_node::{CometConfig, Node, NodeConfig, NodeError, Production};
 use rand::{Rng as _, SeedableRng as _};
@@ -230,14 +230,23 @@ fn a_halt_keeps_a_report_and_ends_the_node() {
     Comet::new(NAME, START_MS).handshake(&mut link).expect("sound");
     let tx = signed(2, &Call::to(0, 0, address(1), 1), vec![]);
     let block = phalanx_abci::conformance::Block::new(1, 0, START_MS, vec![tx.clone()]);
-    link.call(block.process()).expect("sound");
-    for place in 1..4 {
-        link.call(verify(&block, place, vec![9; 32].into())).expect("sound");
-    }
-    assert!(matches!(link.call(block.finalize()), Err(Broken::Lost(_))));
+    link.call(block.finalize()).expect("sound");
+    link.call(asked(Asked::Commit(proto::RequestCommit {}))).expect("sound");
+    let votes = (0..4).map(|place| proto::ExtendedVoteInfo {
+        validator: Some(proto::Validator { address: validator(place).to_vec().into(), power: 10 }),
+        vote_extension: vec![if place == 0 { 0 } else { 9 }; 32].into(),
+        block_id_flag: 2,
+        ..Default::default()
+    });
+    let prepare = asked(Asked::PrepareProposal(proto::RequestPrepareProposal {
+        local_last_commit: Some(proto::ExtendedCommitInfo { round: 0, votes: votes.collect() }),
+        height: 2,
+        ..Default::default()
+    }));
+    assert!(matches!(link.call(prepare), Err(Broken::Lost(_))));
     let ended = node.wait(Duration::from_secs(60)).expect_err("the node has ended");
     assert!(matches!(ended, NodeError::Halted(phalanx_abci::Halt::Divergence(_))), "{ended}");
-    assert_eq!(node.height(), 0);
+    assert_eq!(node.height(), 1);
     let report = std::fs::read_to_string(folder.path().join("halt-1.json")).expect("a report");
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["block"]["transactions"], json!([tx]));
