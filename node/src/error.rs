@@ -2,7 +2,7 @@
 
 use crate::store::StoreError;
 use phalanx::api::Failure;
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::PathBuf};
 
 /// Reason for which a node does not start, or has stopped.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +44,22 @@ pub enum NodeError {
     /// Consensus has halted; a report is in the node's folder.
     #[error("consensus has halted: {0}")]
     Halted(phalanx_abci::Halt),
+    /// An earlier run has found another result than that of two thirds of the power.
+    #[error(
+        "results differ ({path} says how): a start would go on with this node's own; remove the report once that is mended"
+    )]
+    Divergent {
+        /// Report of the halt.
+        path: PathBuf,
+    },
+    /// The report of an earlier halt cannot be looked for.
+    #[error("{path}: {source}")]
+    Reports {
+        /// The node's folder.
+        path: PathBuf,
+        /// Error of the system.
+        source: std::io::Error,
+    },
     /// Setting that cannot be followed.
     #[error("{0}")]
     Setting(String),

@@ -18,6 +18,7 @@
 //! - `exit`: way of an admitted transaction out of the pool: to the producer, or to CometBFT.
 //! - `relay`: transactions for the pools of other validators.
 //! - `validator`: blocks of a chain that CometBFT orders.
+//! - `report`: reports of halts, which may forbid a start.
 //! - `producer`: blocks of a chain with one producer.
 //! - `chain`: one view of committed blocks and their states, and the sink that feeds the store.
 //! - `metrics`: counters, in the text format of Prometheus.
@@ -30,6 +31,7 @@ mod rpc;
 mod exit;
 mod relay;
 mod validator;
+mod report;
 mod producer;
 mod chain;
 mod metrics;

@@ -5,6 +5,7 @@ use crate::{
     config::NodeConfig,
     error::NodeError,
     metrics::{Metrics, Stages},
+    report,
     rpc::{Api, Pages, Server, serve_pages},
     source::{Ready, Source},
     store::{Cut, Sizes},
@@ -45,6 +46,9 @@ impl Node {
     /// [`NodeError`]: nothing is left running.
     pub fn start(config: &NodeConfig) -> Result<Self, NodeError> {
         config.check()?;
+        if config.comet.is_some() {
+            report::refuse_divergence(config.store.folder())?;
+        }
         let metrics = Arc::new(Metrics::new());
         let Opened { chain, cuts } = Chain::open(config, Arc::new(Stages::new(Arc::clone(&metrics))))?;
         let chain = Arc::new(chain);

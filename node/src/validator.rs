@@ -1,6 +1,6 @@
 //! Blocks of a chain that CometBFT orders: what the ABCI application needs of the node.
 
-use crate::{chain::Chain, error::NodeError, metrics::Metrics};
+use crate::{chain::Chain, error::NodeError, metrics::Metrics, report};
 use alloy_consensus::transaction::PooledTransaction;
 use alloy_eips::Decodable2718 as _;
 use crossbeam_channel::Sender;
@@ -11,7 +11,6 @@ use phalanx::{
     pool::{Admission, Refusal},
 };
 use phalanx_abci::{Halt, Header, Host, Read};
-use serde_json::{Value, json};
 use std::{
     path::PathBuf,
     sync::{
@@ -135,46 +134,10 @@ impl Host for Validator {
 
     fn halted(&self, why: &Halt) {
         self.healthy.store(false, Ordering::Relaxed);
-        let (name, report) = report(why);
-        let path = self.folder.join(name);
-        match std::fs::write(&path, report.to_string()) {
-            Ok(()) => tracing::error!(path = %path.display(), "the report of the halt is kept"),
-            Err(error) => tracing::error!(%error, %report, "the report of the halt is not kept"),
-        }
+        report::keep(&self.folder, why);
         // An error means that an earlier reason waits.
         let _ = self.ended.try_send(NodeError::Halted(why.clone()));
     }
-}
-
-/// Name and content of the report on a halt: enough to execute the block again, and to compare.
-fn report(why: &Halt) -> (String, Value) {
-    let (height, mut report) = match why {
-        Halt::Divergence(found) => {
-            let votes: Vec<_> =
-                found.votes.iter().map(|(voter, digest)| json!({ "validator": voter, "digest": digest })).collect();
-            let mut report = json!({
-                "hash": found.hash, "ours": found.ours, "theirs": found.theirs, "power": found.power, "total": found.total,
-                "votes": votes,
-            });
-            let (candidate, outcome) = &found.block;
-            let env = candidate.env();
-            report["block"] = json!({
-                "execution": candidate.id().0, "parent": candidate.parent().0, "timestampMs": env.timestamp_ms,
-                "prevrandao": env.prevrandao, "beneficiary": env.beneficiary, "gasLimit": env.gas_limit,
-                "baseFee": env.base_fee, "transactions": candidate.payload().txs(),
-            });
-            let statuses: Vec<u8> = outcome.txs.iter().map(|status| *status as u8).collect();
-            report["outcome"] = json!({
-                "stateRoot": outcome.state_root, "receiptsRoot": outcome.receipts_root,
-                "transactionsRoot": outcome.transactions_root, "gasUsed": outcome.gas_used, "statuses": statuses,
-            });
-            (found.height, report)
-        }
-        Halt::Engine { height, .. } | Halt::Host { height, .. } => (*height, json!({})),
-        other => (0, json!({ "reason": other.to_string() })),
-    };
-    (report["height"], report["reason"]) = (json!(height), json!(why.to_string()));
-    (format!("halt-{height}.json"), report)
 }
 
 #[cfg(test)]

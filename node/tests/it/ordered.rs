@@ -253,6 +253,12 @@ fn a_halt_keeps_a_report_and_ends_the_node() {
     assert_eq!((&report["height"], &report["power"], &report["total"]), (&json!(1), &json!(30), &json!(40)));
     assert_eq!(report["theirs"], json!(B256::repeat_byte(9)));
     node.stop();
+    for _ in 0..2 {
+        let refused = Node::start(&settings(folder.path())).expect_err("the report is still there");
+        assert!(matches!(&refused, NodeError::Divergent { path } if path.ends_with("halt-1.json")), "{refused}");
+    }
+    std::fs::remove_file(folder.path().join("halt-1.json")).expect("removed");
+    Node::start(&settings(folder.path())).expect("the operator has removed the report").stop();
 }
 
 #[test]
