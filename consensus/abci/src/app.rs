@@ -24,6 +24,9 @@ use std::sync::{
 /// Vote for a block in CometBFT's commits; others are absent, or for no block.
 const COMMIT_FLAG: i32 = tendermint_proto::v0_38::types::BlockIdFlag::Commit as i32;
 
+/// Minimum gas of a transaction.
+const TX_GAS: u64 = 21_000;
+
 /// Application that answers CometBFT's calls. Clones share one state.
 #[derive(Debug)]
 pub struct App<H: Host>(Arc<Inner<H>>);
@@ -179,9 +182,14 @@ impl<H: Host> Inner<H> {
         let env = self.host.env(&header).map_err(CallError::Environment)?;
         let room = u64::try_from(prepare.max_tx_bytes).unwrap_or_default();
         let budget = Budget { bytes: answers::payload(room), ..Budget::UNLIMITED };
+        let gas_limit = env.gas_limit;
         let request = BuildRequest { parent: next.1, env, budget, forced: Vec::new(), attributes: Bytes::new() };
         let txs = match self.host.build(request) {
-            Ok(built) => answers::fitting(built.candidate.payload().txs(), room),
+            Ok(built) => {
+                let mut txs = answers::fitting(built.candidate.payload().txs(), room);
+                txs.truncate(usize::try_from(most_txs(gas_limit)).unwrap_or(usize::MAX));
+                txs
+            }
             Err(why @ Failure::Fatal(_)) => return Err(Missed::Halt(Halt::Engine { height: next.0, why })),
             Err(why) => {
                 // An empty block is better than none.
@@ -200,7 +208,8 @@ impl<H: Host> Inner<H> {
         let next = driver.core.next(CALL, process.height)?;
         let hash = header::hash(CALL, &process.hash)?;
         let candidate = Header::check(CALL, next, process.time, &process.proposer_address)
-            .and_then(|header| self.candidate(next.1, &header, process.txs));
+            .and_then(|header| self.candidate(next.1, &header, process.txs))
+            .and_then(|candidate| plausible(&candidate).map(|()| candidate));
         let status = match candidate {
             Ok(candidate) => {
                 let outs = driver.core.process(hash, candidate)?;
@@ -281,4 +290,19 @@ impl<H: Host> Inner<H> {
         let payload = Payload::new(txs.into_iter().map(Bytes).collect());
         Ok(Candidate::new(self.chain, parent, env, TxPolicy::SkipInvalid, payload.into()))
     }
+}
+
+/// Maximum number of transactions that a block has gas for.
+const fn most_txs(gas_limit: u64) -> u64 {
+    gas_limit / TX_GAS
+}
+
+/// Checks that a proposal could be of an honest proposer, by its transactions' number and lengths: a function of the
+/// proposal and the committed block. A decided block is executed in any case.
+fn plausible(candidate: &Candidate) -> Result<(), CallError> {
+    let (txs, most) = (candidate.payload().txs(), most_txs(candidate.env().gas_limit));
+    if txs.len() as u64 > most {
+        return Err(CallError::Crowded { count: txs.len(), most });
+    }
+    txs.iter().position(|tx| tx.is_empty()).map_or(Ok(()), |place| Err(CallError::EmptyTx { place }))
 }

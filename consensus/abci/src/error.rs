@@ -54,6 +54,20 @@ pub enum CallError {
     /// Fields that make no block of this chain.
     #[error("no block of this chain: {0}")]
     Environment(String),
+    /// Proposal of more transactions than the gas limit has room for.
+    #[error("{count} transactions: the gas limit has room for {most}")]
+    Crowded {
+        /// Number of transactions.
+        count: usize,
+        /// Maximum number of transactions.
+        most: u64,
+    },
+    /// Proposal with a transaction of no bytes.
+    #[error("transaction {place} is empty")]
+    EmptyTx {
+        /// Place in the block, from 0.
+        place: usize,
+    },
     /// Commit without FinalizeBlock.
     #[error("Commit, and no block was finalized")]
     NothingFinalized,

@@ -233,3 +233,31 @@ fn any_order_of_calls_has_the_result_that_the_calls_before_it_imply() {
         }
     }
 }
+
+#[test]
+fn proposals_of_impossible_transactions_are_rejected() {
+    use proto::response_process_proposal::ProposalStatus;
+    let (app, host, disk) = begun();
+    let status = |txs: Vec<Bytes>| match app.call(Block::new(1, 0, START_MS, txs).process()).expect("sound").value {
+        Some(Answer::ProcessProposal(answer)) => answer.status(),
+        other => panic!("{other:?}"),
+    };
+    // The gas limit of the test host is 30,000,000.
+    let most = 30_000_000 / 21_000;
+    for txs in [(0..=most).map(tx).collect(), vec![tx(1), Bytes::new()], vec![Bytes::new()]] {
+        assert_eq!(status(txs), ProposalStatus::Reject);
+    }
+    assert_eq!(host.model().executions(), 0);
+    assert_eq!(status((0..most).map(tx).collect()), ProposalStatus::Accept);
+    // An own proposal is one that others accept.
+    (0..most + 9).for_each(|number| host.admit(&tx(number)).expect("admitted"));
+    let Some(Asked::PrepareProposal(mut request)) = prepare(1).value else { unreachable!() };
+    request.max_tx_bytes = 1 << 20;
+    let answer = app.call(asked(Asked::PrepareProposal(request))).expect("sound").value;
+    let Some(Answer::PrepareProposal(own)) = answer else { panic!("{answer:?}") };
+    assert_eq!(own.txs.len() as u64, most);
+    // What two thirds have decided is executed, all the same.
+    app.call(Block::new(1, 1, START_MS, vec![tx(1), Bytes::new()]).finalize()).expect("decided");
+    app.call(commit()).expect("sound");
+    assert_eq!((host.halts(), disk.roots().len()), (vec![], 2));
+}
