@@ -16,9 +16,13 @@ use alloy_primitives::{Address, B256, Bytes};
 use parking_lot::Mutex;
 use phalanx_engine_api::{Budget, BuildRequest, Candidate, ExecId, Failure, Payload, TxPolicy};
 use prost::bytes;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// Vote for a block in CometBFT's commits; others are absent, or for no block.
@@ -68,7 +72,10 @@ impl<H: Host> App<H> {
             return Err(CallError::Halted(why));
         }
         let asked = request.value.ok_or(CallError::Unknown)?;
-        let answer = self.0.answer(asked).map_err(|missed| match missed {
+        // Without an answer CometBFT would wait for good, and a later call would meet a broken state.
+        let caught = catch_unwind(AssertUnwindSafe(|| self.0.answer(asked)));
+        let answered = caught.unwrap_or_else(|panic| Err(Missed::Halt(Halt::Panic(words(panic.as_ref())))));
+        let answer = answered.map_err(|missed| match missed {
             Missed::Call(error) => error,
             Missed::Halt(halt) => self.0.halt(&halt),
         })?;
@@ -305,4 +312,10 @@ fn plausible(candidate: &Candidate) -> Result<(), CallError> {
         return Err(CallError::Crowded { count: txs.len(), most });
     }
     txs.iter().position(|tx| tx.is_empty()).map_or(Ok(()), |place| Err(CallError::EmptyTx { place }))
+}
+
+/// Message of a panic.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message").to_owned()
 }

@@ -113,6 +113,9 @@ pub enum Halt {
         /// Failure of the engine.
         why: Failure,
     },
+    /// A call has panicked: what it has left behind is unknown.
+    #[error("a call panicked: this is a bug; {0}")]
+    Panic(String),
     /// The node's own store has failed.
     #[error("block {height} is committed, and the node cannot show it: {why}")]
     Host {

@@ -120,19 +120,27 @@ fn open<H: Host>(stream: TcpStream, number: u64, shared: &Arc<Shared<H>>) -> io:
     }
     open.insert(number, stream.try_clone()?);
     drop(open);
-    let served = Arc::clone(shared);
-    let spawned = std::thread::Builder::new().name(format!("phalanx-abci-{number}")).spawn(move || {
-        match serve(&stream, &served.app) {
+    let connection = Connection { stream, number, shared: Arc::clone(shared) };
+    std::thread::Builder::new().name(format!("phalanx-abci-{number}")).spawn(move || {
+        match serve(&connection.stream, &connection.shared.app) {
             Ok(()) => tracing::debug!(number, "a connection has ended"),
             Err(error) => tracing::warn!(%error, number, "a connection has failed"),
         }
-        let _ = stream.shutdown(Shutdown::Both);
-        served.open.lock().remove(&number);
-    });
-    if spawned.is_err() {
-        shared.open.lock().remove(&number);
+    })
+}
+
+/// An open connection. Its end is told to the other side, also if its thread panics.
+struct Connection<H: Host> {
+    stream: TcpStream,
+    number: u64,
+    shared: Arc<Shared<H>>,
+}
+
+impl<H: Host> Drop for Connection<H> {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+        self.shared.open.lock().remove(&self.number);
     }
-    spawned
 }
 
 /// Answers requests until the stream ends, or a call has no answer.

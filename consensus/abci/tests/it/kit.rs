@@ -25,6 +25,9 @@ pub(crate) const START_MS: u64 = 1_700_000_000_500;
 /// Transaction that no engine decodes: it is skipped.
 pub(crate) const JUNK: &[u8] = b"junk";
 
+/// Transaction that the pool panics on.
+pub(crate) const PANIC: &[u8] = b"panic";
+
 /// Committed blocks with their milliseconds. It outlives engine and host.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk(Arc<Mutex<Vec<(Committed, u64)>>>);
@@ -281,6 +284,7 @@ impl Host for TestHost {
     }
 
     fn admit(&self, tx: &Bytes) -> Result<(), String> {
+        assert!(&tx[..] != PANIC, "a bug in the pool");
         if &tx[..] == JUNK {
             return Err("junk".into());
         }

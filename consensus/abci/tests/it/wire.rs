@@ -1,8 +1,8 @@
 //! The server: the script over TCP, frames that lie, too many connections, and a stop in the middle of a call.
 
-use crate::kit::{Disk, JUNK, NAME, START_MS, open, tx};
+use crate::kit::{Disk, JUNK, NAME, PANIC, START_MS, open, tx};
 use phalanx_abci::{
-    Server,
+    Halt, Server,
     conformance::{Block, Broken, Comet, Link as _, Proposal, TcpLink, asked},
     frame,
     proto::{self, request::Value as Asked, response::Value as Answer},
@@ -128,4 +128,20 @@ fn a_stop_in_the_middle_of_a_call_answers_nothing() {
     let waiting = std::thread::spawn(move || link.call(Block::new(1, 0, START_MS, vec![tx(1)]).finalize()));
     server.stop();
     assert!(matches!(waiting.join().expect("no panic"), Err(Broken::Lost(_))));
+}
+
+#[test]
+fn a_panic_in_a_call_ends_its_connection_and_halts() {
+    let (app, host) = open(&Disk::new());
+    let server = Server::start(LOOPBACK, app.clone()).expect("a free port");
+    let mut link = TcpLink::connect(server.address()).expect("a connection");
+    echo(&mut link).expect("an answer");
+    let check = proto::RequestCheckTx { tx: PANIC.to_vec().into(), ..Default::default() };
+    assert!(matches!(link.call(asked(Asked::CheckTx(check))), Err(Broken::Lost(_))), "CometBFT does not wait for good");
+    let halts = host.halts();
+    assert!(matches!(&halts[..], [Halt::Panic(why)] if why.contains("a bug in the pool")), "{halts:?}");
+    assert!(app.is_halted());
+    let mut other = TcpLink::connect(server.address()).expect("the server still listens");
+    assert!(matches!(echo(&mut other), Err(Broken::Lost(_))), "a halted application answers nothing");
+    server.stop();
 }
