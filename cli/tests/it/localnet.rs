@@ -21,6 +21,9 @@ use std::{
 /// Time that anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Time for all kills, or for the first blocks after a restart, with the load of a client.
+const DEADLINE: Duration = Duration::from_secs(240);
+
 /// Number of accounts that pay, each by one transaction after the other.
 const PAYERS: u64 = 4;
 
@@ -288,7 +291,18 @@ fn four_validators_survive_kills_of_both_kinds_and_a_full_restart() {
     assert_eq!((net.rpc.len(), net.comet.len()), (4, 4));
     let mut heights = 0;
     // The load goes on until there were enough kills, and blocks since the last one.
+    let begun = Instant::now();
+    // A long run has its time for each kill.
+    let deadline = DEADLINE * u32::try_from(kills.div_ceil(4).max(1)).expect("small");
     while net.kills() < kills || seen.blocks.len() < 20 {
+        assert!(
+            begun.elapsed() < deadline,
+            "{} of {kills} kills and {} of 20 transactions at height {} within {} s",
+            net.kills(),
+            seen.blocks.len(),
+            seen.height,
+            deadline.as_secs()
+        );
         seen.round(&mut net, round);
         round += 1;
     }
@@ -297,7 +311,15 @@ fn four_validators_survive_kills_of_both_kinds_and_a_full_restart() {
     for _ in 0..2 {
         let mut net = Net::start(folder.path(), &program, "");
         let before = seen.blocks.len();
+        let begun = Instant::now();
         while seen.blocks.len() == before || seen.height <= heights {
+            assert!(
+                begun.elapsed() < DEADLINE,
+                "restart: {} new transactions at height {}, which was {heights}, within {} s",
+                seen.blocks.len() - before,
+                seen.height,
+                DEADLINE.as_secs()
+            );
             seen.round(&mut net, round);
             round += 1;
         }

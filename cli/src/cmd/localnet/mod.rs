@@ -2,6 +2,7 @@
 
 mod run;
 mod faults;
+mod height;
 mod validator;
 mod process;
 mod layout;
@@ -39,7 +40,8 @@ pub(crate) struct LocalnetArgs {
     /// The program CometBFT v0.38
     #[arg(long, value_name = "FILE", default_value = "cometbft")]
     cometbft: PathBuf,
-    /// End a random process by kill -9 every so many milliseconds, in turn a CometBFT and a node
+    /// End a random process by kill -9 every so many milliseconds, in turn a CometBFT and a node; each kill waits until
+    /// every validator has a block since the last one
     #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
     kill: Option<u64>,
     /// Seed of the choice of processes
