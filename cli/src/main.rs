@@ -4,6 +4,8 @@ mod cmd;
 mod flags;
 mod output;
 mod ui;
+#[cfg(feature = "node")]
+mod children;
 mod exit;
 
 use flags::profile;

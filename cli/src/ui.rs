@@ -1,5 +1,7 @@
 //! The terminal: bars for people, and signals that end the process.
 
+#[cfg(feature = "node")]
+use crate::children;
 use crate::exit;
 use phalanx_lab::{config::LoadConfig, machine::temporary, ui::Ui};
 use signal_hook::{
@@ -21,7 +23,8 @@ use std::{
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Watches for Ctrl-C, SIGTERM and SIGHUP. The first asks a command that has a terminal [open](open) to end in order. The second, or
-/// the first to any other command, ends the process at once: temporary stores and unfinished output go.
+/// the first to any other command, ends the process at once: child processes, temporary stores
+/// and unfinished output go.
 ///
 /// A process that was started by `nohup` ignores SIGHUP, as there.
 pub(crate) fn watch_signals() -> io::Result<()> {
@@ -33,6 +36,8 @@ pub(crate) fn watch_signals() -> io::Result<()> {
             if STOP.get().is_some_and(|stop| !stop.swap(true, Relaxed)) {
                 continue;
             }
+            #[cfg(feature = "node")]
+            children::kill_all();
             temporary::remove_all();
             // Other threads still work: no destructor of theirs may run beside them.
             low_level::exit(exit::INTERRUPTED.into());

@@ -329,6 +329,44 @@ fn four_validators_survive_kills_of_both_kinds_and_a_full_restart() {
     println!("{killed} kills, {heights} heights, {} transactions", seen.blocks.len());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_second_ctrl_c_ends_all_processes_at_once() {
+    let Some(program) = cometbft() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut net = Net::start(folder.path(), &program, "--validators 1");
+    let place = folder.path().to_str().expect("text").to_owned();
+    let parent = net.child.id();
+    let is_child = |id: &u32| {
+        let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        *id != parent && String::from_utf8_lossy(&line).contains(&place)
+    };
+    let entries = std::fs::read_dir("/proc").expect("a list of processes");
+    let all = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let children: Vec<_> = all.filter(&is_child).collect();
+    assert_eq!(children.len(), 2, "a node and its CometBFT: {children:?}");
+    let send = |signal: &str, id: u32| Command::new("kill").args(["-s", signal, &id.to_string()]).status();
+    // Processes that do not end in order: the network waits for them until it is asked again.
+    for id in &children {
+        assert!(send("STOP", *id).expect("kill starts").success());
+    }
+    let begun = Instant::now();
+    let status = loop {
+        let _ = send("INT", parent);
+        std::thread::sleep(Duration::from_millis(100));
+        if let Some(status) = net.child.try_wait().expect("a child") {
+            break status;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it goes on");
+    };
+    assert_eq!(status.code(), Some(130));
+    // The system ends a process some time after the call. One that has ended has no command line.
+    while children.iter().any(&is_child) {
+        assert!(begun.elapsed() < PATIENCE, "a process is left of {children:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn networks_that_cannot_be_made_are_refused() {
     run("localnet --cometbft /nowhere/cometbft").refused(2, "go install");

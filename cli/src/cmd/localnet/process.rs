@@ -1,5 +1,6 @@
 //! A child process with a log of its own.
 
+use crate::children;
 use anyhow::Context as _;
 use std::{
     fs::File,
@@ -29,13 +30,18 @@ impl Process {
         // Ctrl-C is for this program: it stops its processes in order.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(command, 0);
-        let child = command.spawn().with_context(|| format!("starting {}", command.get_program().display()))?;
+        let child =
+            children::start(command).with_context(|| format!("starting {}", command.get_program().display()))?;
         Ok(Self { child, log })
     }
 
     /// True while the process runs.
     pub(super) fn runs(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        let runs = matches!(self.child.try_wait(), Ok(None));
+        if !runs {
+            children::forget(&self.child);
+        }
+        runs
     }
 
     /// Reason of a process that has ended by itself: its exit code, and the last line of its log.
@@ -55,6 +61,7 @@ impl Process {
     pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        children::forget(&self.child);
     }
 
     /// Asks the process to end. The shell has the call, which would be unsafe code here.
