@@ -5,7 +5,8 @@ use crate::{builder::Reason, model::Transaction};
 /// Limits of a block, or use in the same units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Gas. A transaction is admitted by its gas limit and counts with the gas that it used.
+    /// Gas. A transaction is admitted by its gas limit and counts with the gas that it used, or with its limit after
+    /// [`Builder::with_limits_reserved`](crate::Builder::with_limits_reserved).
     pub gas: u64,
     /// Blob gas (EIP-4844).
     pub blob_gas: u64,

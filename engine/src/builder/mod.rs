@@ -61,12 +61,34 @@ pub struct Builder {
     paralyze: ParaLyze,
     /// Candidates that were analysed and framed before their slot.
     ahead: Intake,
+    gas_counts: GasCounts,
+}
+
+/// Gas of the budget that a transaction of the block takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GasCounts {
+    /// Gas that it used, as Ethereum has it.
+    Used,
+    /// Its gas limit.
+    Limit,
 }
 
 impl Builder {
     /// Creates a builder of blocks for `engine`.
     pub fn new(engine: &Engine) -> Self {
-        Self { paralyze: ParaLyze::new(engine.salt, engine.cfg.clone()), ahead: Intake::new(engine.salt) }
+        let paralyze = ParaLyze::new(engine.salt, engine.cfg.clone());
+        Self { paralyze, ahead: Intake::new(engine.salt), gas_counts: GasCounts::Used }
+    }
+
+    /// Counts each transaction with its gas limit. Without it, a block may hold transactions whose gas limits add up to more than
+    /// the block's, as Ethereum permits.
+    ///
+    /// Chains need it on which gas limits decide before execution which transactions of a block run, as with
+    /// [`TxPolicy::SkipInvalid`](phalanx_engine_api::TxPolicy::SkipInvalid): there the others skip what finds no room.
+    #[must_use]
+    pub const fn with_limits_reserved(mut self) -> Self {
+        self.gas_counts = GasCounts::Limit;
+        self
     }
 
     /// Analyses and frames candidates on the committed state, before the slot in which they may be built opens.
@@ -79,7 +101,7 @@ impl Builder {
         let (cfg, env) = target.rules(engine);
         self.paralyze.set_cfg(cfg);
         let gas = target.limits(engine, &env).gas;
-        let (Self { paralyze, ahead }, state) = (self, StateRef::Own(engine.state()));
+        let (Self { paralyze, ahead, .. }, state) = (self, StateRef::Own(engine.state()));
         ahead.offer(candidates);
         let room = Room { gas, dry_gas: gas, requeued: &VecDeque::new() };
         observe(engine.observer(), Stage::Analyse, || {
@@ -109,7 +131,7 @@ impl Builder {
         let env = target.open(engine)?;
         self.paralyze.set_cfg(engine.cfg.clone());
         let salt = engine.salt;
-        let mut job = BuildJob::new(engine, &mut self.paralyze, target, env, budget)?;
+        let mut job = BuildJob::new(engine, &mut self.paralyze, target, env, (budget, self.gas_counts))?;
         job.begin(core::mem::replace(&mut self.ahead, Intake::new(salt)), forced);
         Ok(job)
     }

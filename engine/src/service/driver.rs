@@ -14,7 +14,7 @@ use crate::{builder::Builder, engine::Engine, model::Error};
 use alloy_primitives::Address;
 use crossbeam_channel::{Receiver, Sender};
 use phalanx_engine_api::{
-    Committed, EngineStatus, ExecId, Failure, InvalidCause, Outcome, RetryCause, Ticket,
+    Committed, EngineStatus, ExecId, Failure, InvalidCause, Outcome, RetryCause, Ticket, TxPolicy,
     desk::{Desk, Job, JobKind},
 };
 use phalanx_merkle::BlockId;
@@ -81,7 +81,12 @@ impl Driver {
         disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
         sink: Option<Arc<dyn BlockSink>>,
     ) -> Self {
-        let (builder, shelf, committing) = (Builder::new(&engine), Shelf::default(), Vec::new());
+        let builder = match shared.policy {
+            TxPolicy::Strict => Builder::new(&engine),
+            // The other replicas skip what has no room by its gas limit, so it may not come into a block here.
+            TxPolicy::SkipInvalid => Builder::new(&engine).with_limits_reserved(),
+        };
+        let (shelf, committing) = (Shelf::default(), Vec::new());
         Self { engine, shared, builder, shelf, committing, orders, disk_room, sink, writing: 0, settling: Vec::new() }
     }
 

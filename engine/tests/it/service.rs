@@ -417,6 +417,29 @@ fn a_built_block_is_already_executed_and_equal_elsewhere() {
     assert_eq!(service.waiting(), 4, "committed transactions have left the pool");
 }
 
+/// Gas limits decide elsewhere which transactions run where invalid ones are skipped, so a builder counts them as well.
+#[test]
+fn a_built_block_holds_nothing_that_others_skip() {
+    let world = World::new();
+    for (policy, held) in [(TxPolicy::Strict, 14), (TxPolicy::SkipInvalid, 10)] {
+        let [service, other] = ["builds", "executes"].map(|name| {
+            let path = world.folder.path().join(format!("{name}-{policy:?}"));
+            world.open_as(&path, 1, ServiceConfig::default().with_policy(policy)).expect("a service")
+        });
+        // Limits of 1.4 million in a block of one million, of which they use a third.
+        let txs: Vec<_> = (0..14).map(|from| world.tx(from, 0, world.sender(15), 5)).collect();
+        send(&service, &txs);
+        let job = service.build(request(ExecId::GENESIS, 1, vec![])).expect("a job");
+        service.settle();
+        let built = job.finish();
+        assert_eq!(built.candidate.payload().txs().len(), held, "{policy:?}");
+        assert_eq!(built.candidate.policy(), policy);
+        let outcome = built.outcome.expect("executed");
+        assert!(outcome.txs.iter().all(|status| *status == TxStatus::Succeeded), "{policy:?}");
+        assert_eq!(submit(&other, &built.candidate), outcome, "{policy:?}");
+    }
+}
+
 #[test]
 fn a_job_has_a_block_at_any_moment_and_keeps_its_budget() {
     let world = World::new();

@@ -2,7 +2,7 @@
 
 use super::{BuildJob, context};
 use crate::{
-    builder::{Budget, Reason, Target, budget::blob_gas, peek::Peek},
+    builder::{Budget, GasCounts, Reason, Target, budget::blob_gas, peek::Peek},
     exec::{
         context::BuildLimits,
         session::{Left, Why},
@@ -143,7 +143,7 @@ impl BuildJob<'_> {
     /// Removes invalid transactions, and updates the use of the budget. The block held `before` transactions; the new
     /// ones start at `from`.
     fn count(&mut self, before: usize, from: usize) {
-        let Self { session, dropped, intake, requeue, behind, used, dry_gas, budget, .. } = self;
+        let Self { session, dropped, intake, requeue, behind, used, dry_gas, budget, gas_counts, .. } = self;
         session.drop_skipped(from, |index, outcome| {
             if let Outcome::Skipped(reason) = outcome {
                 let missing = behind.get(&intake.tx(index).caller).copied();
@@ -157,7 +157,11 @@ impl BuildJob<'_> {
         }
         for (index, outcome) in session.order()[from..].iter().zip(&session.outcomes()[from..]) {
             let tx = &*intake.candidates()[*index as usize].tx;
-            let held = Budget { gas: outcome.gas_used(), blob_gas: blob_gas(tx), bytes: tx.size(), txs: 1 };
+            let gas = match gas_counts {
+                GasCounts::Used => outcome.gas_used(),
+                GasCounts::Limit => tx.env().gas_limit,
+            };
+            let held = Budget { gas, blob_gas: blob_gas(tx), bytes: tx.size(), txs: 1 };
             *used = used.plus(held);
             let again = requeue.escaped.remove(index).is_some_and(|escaped| !escaped.prediction.is_empty());
             if again || intake.source(*index) == Some(Source::Simulated) {

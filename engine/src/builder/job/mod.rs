@@ -4,7 +4,7 @@ mod batch;
 mod seal;
 
 use super::{
-    Budget, Built, Reason, Target,
+    Budget, Built, GasCounts, Reason, Target,
     intake::{Intake, Room},
     peek::Peek,
 };
@@ -78,6 +78,7 @@ pub struct BuildJob<'e> {
     /// Limits of the block, and of its builder.
     rules: Budget,
     budget: Budget,
+    gas_counts: GasCounts,
     used: Budget,
     /// Gas that dry runs may still use for transactions that do not come into the block in the end.
     dry_gas: u64,
@@ -97,7 +98,7 @@ impl<'e> BuildJob<'e> {
         paralyze: &'e mut ParaLyze,
         target: Target,
         env: BlockEnv,
-        budget: Budget,
+        (budget, gas_counts): (Budget, GasCounts),
     ) -> Result<Self, BlockError> {
         let rules = target.limits(engine, &env);
         let salt = engine.salt;
@@ -127,6 +128,7 @@ impl<'e> BuildJob<'e> {
             empty: Closed::default(),
             rules,
             budget: rules.min(budget),
+            gas_counts,
             used: Budget::NOTHING,
             dry_gas: rules.min(budget).gas,
             intake: Intake::new(salt),
