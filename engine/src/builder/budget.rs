@@ -16,6 +16,15 @@ pub struct Budget {
     pub txs: u64,
 }
 
+/// Gas of the budget that a transaction of the block takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GasCounts {
+    /// Gas that it used, as Ethereum has it.
+    Used,
+    /// Its gas limit.
+    Limit,
+}
+
 impl Default for Budget {
     /// No limits beyond the block's own.
     fn default() -> Self {

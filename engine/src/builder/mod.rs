@@ -25,6 +25,7 @@ use crate::{
     model::{BlockError, Stage, observe},
 };
 pub use budget::Budget;
+use budget::GasCounts;
 pub use dropped::{Dropped, Reason};
 use intake::{Intake, Room};
 pub use job::{BuildJob, Progress};
@@ -62,15 +63,6 @@ pub struct Builder {
     /// Candidates that were analysed and framed before their slot.
     ahead: Intake,
     gas_counts: GasCounts,
-}
-
-/// Gas of the budget that a transaction of the block takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GasCounts {
-    /// Gas that it used, as Ethereum has it.
-    Used,
-    /// Its gas limit.
-    Limit,
 }
 
 impl Builder {

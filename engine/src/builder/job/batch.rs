@@ -2,7 +2,11 @@
 
 use super::{BuildJob, context};
 use crate::{
-    builder::{Budget, GasCounts, Reason, Target, budget::blob_gas, peek::Peek},
+    builder::{
+        Budget, Reason, Target,
+        budget::{GasCounts, blob_gas},
+        peek::Peek,
+    },
     exec::{
         context::BuildLimits,
         session::{Left, Why},

@@ -4,7 +4,8 @@ mod batch;
 mod seal;
 
 use super::{
-    Budget, Built, GasCounts, Reason, Target,
+    Budget, Built, Reason, Target,
+    budget::GasCounts,
     intake::{Intake, Room},
     peek::Peek,
 };
