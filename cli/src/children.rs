@@ -17,7 +17,7 @@ fn running() -> MutexGuard<'static, BTreeSet<u32>> {
 /// Starts a child that [`kill_all`] ends. [`forget`] it once its end is known: the system gives its id to others then.
 ///
 /// # Errors
-/// Of the system.
+/// The system cannot start it.
 pub(crate) fn start(command: &mut Command) -> io::Result<Child> {
     // Under the lock: no child starts behind the back of `kill_all`.
     let mut running = running();

@@ -17,7 +17,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
+
+/// Maximum time that a block is built for: CometBFT gives a proposer three seconds by default, its gossip included.
+const BUILDING: Duration = Duration::from_secs(2);
 
 /// Minimum number of blocks that CometBFT keeps if the node prunes: a node that was down replays them.
 const REPLAYED: u64 = 1024;
@@ -72,8 +76,8 @@ impl Host for Validator {
 
     fn build(&self, request: BuildRequest) -> Result<Built, Failure> {
         let job = self.chain.service.build(request)?;
-        // The pool is exhausted, or the block is full: the gas limit bounds the wait.
-        self.chain.service.settle();
+        // Until the pool is exhausted or the block is full. A driver that has not begun by then gives an empty block.
+        job.wait(BUILDING);
         Ok(job.finish())
     }
 

@@ -172,7 +172,7 @@ pub enum Verdict {
 pub struct Finding {
     /// Name of the fact.
     pub check: String,
-    /// Its effect.
+    /// Effect of the finding.
     pub verdict: Verdict,
     /// The fact.
     pub found: String,

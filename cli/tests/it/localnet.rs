@@ -195,7 +195,7 @@ fn payment(from: u64, nonce: u64) -> Bytes {
     TxEnvelope::Eip1559(tx.into_signed(signature)).encoded_2718().into()
 }
 
-/// What clients have seen as committed: a block for every transaction, and the highest block.
+/// Commits that clients have seen: a block for every transaction, and the highest block.
 struct Seen {
     blocks: BTreeMap<B256, Value>,
     height: u64,

@@ -66,19 +66,14 @@ impl<H: Host> App<H> {
     /// queries wait for nothing.
     ///
     /// # Errors
-    /// [`CallError`]: nothing has changed.
+    /// [`CallError`]: nothing has changed, except that after `Halted` or `Stopping` the block of the call may be staged or
+    /// committed.
     pub fn call(&self, request: Request) -> Result<Response, CallError> {
         if let Some(why) = self.0.halted.lock().clone() {
             return Err(CallError::Halted(why));
         }
         let asked = request.value.ok_or(CallError::Unknown)?;
-        // Without an answer CometBFT would wait for good, and a later call would meet a broken state.
-        let caught = catch_unwind(AssertUnwindSafe(|| self.0.answer(asked)));
-        let answered = caught.unwrap_or_else(|panic| Err(Missed::Halt(Halt::Panic(words(panic.as_ref())))));
-        let answer = answered.map_err(|missed| match missed {
-            Missed::Call(error) => error,
-            Missed::Halt(halt) => self.0.halt(&halt),
-        })?;
+        let answer = self.0.guarded(|| self.0.answer(asked))?;
         Ok(Response { value: Some(answer) })
     }
 
@@ -94,6 +89,26 @@ impl<H: Host> App<H> {
 }
 
 impl<H: Host> Inner<H> {
+    /// Performs a call. Without an answer after a panic CometBFT would wait for good: the application halts.
+    fn guarded<R>(&self, act: impl FnOnce() -> Result<R, Missed>) -> Result<R, CallError> {
+        let caught = catch_unwind(AssertUnwindSafe(act));
+        let done = caught.unwrap_or_else(|panic| Err(Missed::Halt(Halt::Panic(words(panic.as_ref())))));
+        done.map_err(|missed| match missed {
+            Missed::Call(error) => error,
+            Missed::Halt(halt) => self.halt(&halt),
+        })
+    }
+
+    /// Performs a call that has the driver to itself. A halt is noted before the next call has its turn: that one must not
+    /// meet what a panic has left behind.
+    fn turn<R>(&self, act: impl FnOnce(&mut Driver) -> Result<R, Missed>) -> Result<R, CallError> {
+        let mut driver = self.driver.lock();
+        if let Some(why) = self.halted.lock().clone() {
+            return Err(CallError::Halted(why));
+        }
+        self.guarded(|| act(&mut driver))
+    }
+
     fn halt(&self, halt: &Halt) -> CallError {
         let why = halt.to_string();
         tracing::error!(why, "consensus has halted");
@@ -106,16 +121,23 @@ impl<H: Host> Inner<H> {
         Ok(match asked {
             Asked::Echo(echo) => Answer::Echo(proto::ResponseEcho { message: echo.message }),
             Asked::Flush(_) => Answer::Flush(proto::ResponseFlush {}),
-            Asked::Info(_) => Answer::Info(self.info()),
+            // The last calls of a CometBFT that has died may still be under way.
+            Asked::Info(_) => Answer::Info(self.turn(|_| Ok(self.info()))?),
             Asked::CheckTx(check) => Answer::CheckTx(self.check(check.tx, check.r#type)),
             Asked::Query(query) => Answer::Query(self.query(query)),
-            Asked::InitChain(begin) => Answer::InitChain(self.begin(&begin)?),
-            Asked::PrepareProposal(prepare) => Answer::PrepareProposal(self.prepare(&prepare)?),
-            Asked::ProcessProposal(process) => Answer::ProcessProposal(self.process(process)?),
-            Asked::ExtendVote(extend) => Answer::ExtendVote(self.extend(&extend.hash)?),
-            Asked::VerifyVoteExtension(vote) => Answer::VerifyVoteExtension(self.verify(&vote)?),
-            Asked::FinalizeBlock(block) => Answer::FinalizeBlock(self.finalize(block)?),
-            Asked::Commit(_) => Answer::Commit(self.commit()?),
+            Asked::InitChain(begin) => Answer::InitChain(self.turn(|driver| self.begin(driver, &begin))?),
+            Asked::PrepareProposal(prepare) => {
+                Answer::PrepareProposal(self.turn(|driver| self.prepare(driver, &prepare))?)
+            }
+            Asked::ProcessProposal(process) => {
+                Answer::ProcessProposal(self.turn(|driver| self.process(driver, process))?)
+            }
+            Asked::ExtendVote(extend) => Answer::ExtendVote(self.turn(|driver| self.extend(driver, &extend.hash))?),
+            Asked::VerifyVoteExtension(vote) => {
+                Answer::VerifyVoteExtension(self.turn(|driver| self.verify(driver, &vote))?)
+            }
+            Asked::FinalizeBlock(block) => Answer::FinalizeBlock(self.turn(|driver| self.finalize(driver, block))?),
+            Asked::Commit(_) => Answer::Commit(self.turn(|driver| self.commit(driver))?),
             // There are none: a new validator executes the chain from its first block.
             Asked::ListSnapshots(_) => Answer::ListSnapshots(proto::ResponseListSnapshots::default()),
             Asked::OfferSnapshot(_) => {
@@ -131,8 +153,6 @@ impl<H: Host> Inner<H> {
     }
 
     fn info(&self) -> proto::ResponseInfo {
-        // The last calls of a CometBFT that has died may still be under way.
-        let _driver = self.driver.lock();
         let committed = self.host.engine().status().committed;
         answers::info(committed.height, &committed.state_root)
     }
@@ -148,11 +168,11 @@ impl<H: Host> Inner<H> {
     }
 
     fn query(&self, query: proto::RequestQuery) -> proto::ResponseQuery {
-        let (key, height) = (query.data.clone(), u64::try_from(query.height).unwrap_or_default());
+        let (key, height) = (query.data.clone(), u64::try_from(query.height).unwrap_or(u64::MAX));
         answers::query(key, self.host.read(&query.path, &Bytes(query.data), height, query.prove))
     }
 
-    fn begin(&self, begin: &RequestInitChain) -> Result<proto::ResponseInitChain, Missed> {
+    fn begin(&self, driver: &mut Driver, begin: &RequestInitChain) -> Result<proto::ResponseInitChain, Missed> {
         const CALL: &str = "InitChain";
         if header::chain_number(&begin.chain_id) != Some(self.chain) {
             return Err(CallError::Chain { says: begin.chain_id.clone(), ours: self.chain }.into());
@@ -161,7 +181,6 @@ impl<H: Host> Inner<H> {
         if !(0..=1).contains(&begin.initial_height) {
             return Err(CallError::FirstHeight { says: begin.initial_height }.into());
         }
-        let mut driver = self.driver.lock();
         let committed = self.host.engine().status().committed;
         if committed.height == 0 {
             // The first block has this time: if it is too early, every proposal would be rejected.
@@ -172,9 +191,12 @@ impl<H: Host> Inner<H> {
         Ok(answers::begun(&committed.state_root))
     }
 
-    fn prepare(&self, prepare: &RequestPrepareProposal) -> Result<proto::ResponsePrepareProposal, Missed> {
+    fn prepare(
+        &self,
+        driver: &mut Driver,
+        prepare: &RequestPrepareProposal,
+    ) -> Result<proto::ResponsePrepareProposal, Missed> {
         const CALL: &str = "PrepareProposal";
-        let driver = &mut *self.driver.lock();
         driver.settle(self.host.engine(), Vec::new())?;
         let next = driver.core.next(CALL, prepare.height)?;
         let votes = prepare.local_last_commit.iter().flat_map(|commit| &commit.votes).map(|vote| {
@@ -207,10 +229,13 @@ impl<H: Host> Inner<H> {
         Ok(proto::ResponsePrepareProposal { txs })
     }
 
-    fn process(&self, process: RequestProcessProposal) -> Result<proto::ResponseProcessProposal, Missed> {
+    fn process(
+        &self,
+        driver: &mut Driver,
+        process: RequestProcessProposal,
+    ) -> Result<proto::ResponseProcessProposal, Missed> {
         use proto::response_process_proposal::ProposalStatus;
         const CALL: &str = "ProcessProposal";
-        let driver = &mut *self.driver.lock();
         driver.settle(self.host.engine(), Vec::new())?;
         let next = driver.core.next(CALL, process.height)?;
         let hash = header::hash(CALL, &process.hash)?;
@@ -232,16 +257,19 @@ impl<H: Host> Inner<H> {
         Ok(proto::ResponseProcessProposal { status: status.into() })
     }
 
-    fn extend(&self, hash: &[u8]) -> Result<proto::ResponseExtendVote, Missed> {
+    fn extend(&self, driver: &mut Driver, hash: &[u8]) -> Result<proto::ResponseExtendVote, Missed> {
         let hash = header::hash("ExtendVote", hash)?;
-        let driver = &mut *self.driver.lock();
         driver.settle(self.host.engine(), Vec::new())?;
         // A block that is still executed is voted for without a digest: consensus does not wait for execution here.
         let vote_extension = driver.core.digest(&hash).as_ref().map(answers::shared).unwrap_or_default();
         Ok(proto::ResponseExtendVote { vote_extension })
     }
 
-    fn verify(&self, vote: &RequestVerifyVoteExtension) -> Result<proto::ResponseVerifyVoteExtension, Missed> {
+    fn verify(
+        &self,
+        driver: &mut Driver,
+        vote: &RequestVerifyVoteExtension,
+    ) -> Result<proto::ResponseVerifyVoteExtension, Missed> {
         use proto::response_verify_vote_extension::VerifyStatus;
         const CALL: &str = "VerifyVoteExtension";
         let hash = header::hash(CALL, &vote.hash)?;
@@ -250,7 +278,7 @@ impl<H: Host> Inner<H> {
             Address::try_from(&vote.validator_address[..]).map_err(|_| CallError::Malformed { call: CALL, field })?;
         let status = match B256::try_from(&vote.vote_extension[..]) {
             Ok(digest) => {
-                self.driver.lock().core.vote(vote.height, hash, voter, digest);
+                driver.core.vote(vote.height, hash, voter, digest);
                 VerifyStatus::Accept
             }
             Err(_) if vote.vote_extension.is_empty() => VerifyStatus::Accept,
@@ -259,9 +287,12 @@ impl<H: Host> Inner<H> {
         Ok(proto::ResponseVerifyVoteExtension { status: status.into() })
     }
 
-    fn finalize(&self, block: RequestFinalizeBlock) -> Result<proto::ResponseFinalizeBlock, Missed> {
+    fn finalize(
+        &self,
+        driver: &mut Driver,
+        block: RequestFinalizeBlock,
+    ) -> Result<proto::ResponseFinalizeBlock, Missed> {
         const CALL: &str = "FinalizeBlock";
-        let driver = &mut *self.driver.lock();
         driver.settle(self.host.engine(), Vec::new())?;
         let next = driver.core.next(CALL, block.height)?;
         let hash = header::hash(CALL, &block.hash)?;
@@ -278,8 +309,7 @@ impl<H: Host> Inner<H> {
         }
     }
 
-    fn commit(&self) -> Result<proto::ResponseCommit, Missed> {
-        let driver = &mut *self.driver.lock();
+    fn commit(&self, driver: &mut Driver) -> Result<proto::ResponseCommit, Missed> {
         driver.settle(self.host.engine(), Vec::new())?;
         let outs = driver.core.commit()?;
         match driver.wait(self.host.engine(), outs, &self.stopping)? {

@@ -76,7 +76,7 @@ impl TcpLink {
     /// Connects to a [`Server`](crate::Server).
     ///
     /// # Errors
-    /// Of the system.
+    /// The server cannot be reached.
     pub fn connect(address: SocketAddr) -> std::io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -266,7 +266,7 @@ impl Comet {
         Ok(())
     }
 
-    /// One height: a proposal per round, of which the last is decided. At least one.
+    /// Runs a height: a proposal per round, at least one, of which the last is decided.
     ///
     /// # Errors
     /// [`Broken`]: a CometBFT would not go on. The height is repeated after the next handshake, if its block is not saved.

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256};
 use phalanx_engine_api::{Candidate, Failure, Outcome};
 
-/// Reason for which a call gets no answer but an exception, after which CometBFT ends.
+/// Reason for which a call gets no answer but an exception, after which CometBFT ends; none at all for `Halted` and `Stopping`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {

@@ -30,7 +30,7 @@ pub fn read<M: Message + Default>(stream: &mut impl BufRead) -> Result<Option<M>
 /// Writes a message.
 ///
 /// # Errors
-/// Of the stream.
+/// The stream does not take it.
 pub fn write<M: Message>(stream: &mut impl Write, message: &M) -> Result<()> {
     stream.write_all(&message.encode_length_delimited_to_vec())
 }

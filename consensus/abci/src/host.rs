@@ -30,7 +30,7 @@ pub trait Host: Send + Sync + 'static {
     /// Builds a block from the pool, within a bounded time.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine cannot build: [`Failure`] says why.
     fn build(&self, request: BuildRequest) -> Result<Built, Failure>;
 
     /// Offers a transaction to the pool. One that is there already is admitted.
@@ -54,6 +54,7 @@ pub trait Host: Send + Sync + 'static {
     /// The refusal in words.
     fn read(&self, path: &str, data: &Bytes, height: u64, prove: bool) -> Result<Read, String>;
 
-    /// The application has halted: the node keeps a report and ends.
+    /// The application has halted: the node keeps a report and ends. Calls about blocks wait until this returns, so it must make
+    /// none.
     fn halted(&self, why: &Halt);
 }

@@ -10,7 +10,7 @@ use crate::{
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
-    io::{self, BufReader, BufWriter, ErrorKind, Write as _},
+    io::{self, BufRead as _, BufReader, BufWriter, ErrorKind, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
@@ -45,7 +45,7 @@ impl<H: Host> Server<H> {
     /// Listens on an address; port 0 takes a free one. The protocol has no passwords: the address should be a loopback one.
     ///
     /// # Errors
-    /// Of the system.
+    /// The address cannot be listened on, or no thread be started.
     pub fn start(address: SocketAddr, app: App<H>) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
@@ -148,7 +148,7 @@ fn serve<H: Host>(stream: &TcpStream, app: &App<H>) -> io::Result<()> {
     let (mut reader, mut writer) = (BufReader::new(stream), BufWriter::new(stream));
     while let Some(request) = frame::read::<Request>(&mut reader)? {
         let is_flush = matches!(request.value, Some(proto::request::Value::Flush(_)));
-        if !is_harmless(&request) && is_gone(stream, &reader) {
+        if !is_harmless(&request) && is_gone(stream, &mut reader) {
             tracing::warn!("a call about a block is left out: the connection has ended since");
             return Ok(());
         }
@@ -181,10 +181,12 @@ const fn is_harmless(request: &Request) -> bool {
 
 /// True if the other side has ended the connection: a CometBFT that was killed. Its last call must not run beside the
 /// handshake of the next one, which has asked for the height already.
-fn is_gone(stream: &TcpStream, reader: &BufReader<&TcpStream>) -> bool {
-    if !reader.buffer().is_empty() || stream.set_nonblocking(true).is_err() {
+fn is_gone(stream: &TcpStream, reader: &mut BufReader<&TcpStream>) -> bool {
+    if stream.set_nonblocking(true).is_err() {
         return false;
     }
+    // CometBFT sends a Flush behind a call: while it is unread, it hides the end. An error shows in the peek as well.
+    let _ = reader.fill_buf();
     let peeked = stream.peek(&mut [0]);
     let is_open = stream.set_nonblocking(false).is_ok();
     !is_open || !matches!(peeked, Ok(1..)) && !matches!(&peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
@@ -195,19 +197,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_the_other_side_is_seen_before_a_call() {
+    fn the_end_of_the_other_side_is_seen_before_a_call_and_behind_a_flush() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let caller = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
-        let (stream, _) = listener.accept().expect("a connection");
-        let reader = BufReader::new(&stream);
-        assert!(!is_gone(&stream, &reader));
-        (&caller).write_all(&[1, 2]).expect("sent");
-        assert!(!is_gone(&stream, &reader), "a caller that sends ahead");
-        let mut reader = reader;
-        io::Read::read_exact(&mut reader, &mut [0; 2]).expect("two bytes");
-        drop(caller);
-        // The end has arrived when a read sees it.
-        assert_eq!(stream.peek(&mut [0]).expect("the end"), 0);
-        assert!(is_gone(&stream, &reader));
+        for is_read in [false, true] {
+            let caller = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+            let (stream, _) = listener.accept().expect("a connection");
+            let mut reader = BufReader::new(&stream);
+            assert!(!is_gone(&stream, &mut reader));
+            (&caller).write_all(&[1, 2]).expect("sent");
+            if is_read {
+                // The second byte, as a Flush, comes with the first one.
+                io::Read::read_exact(&mut reader, &mut [0]).expect("a byte");
+                assert_eq!(reader.buffer(), [2]);
+            }
+            assert!(!is_gone(&stream, &mut reader), "a caller that sends ahead");
+            drop(caller);
+            // Waits for the end, or takes what hides it.
+            assert!(stream.peek(&mut [0]).is_ok());
+            assert!(is_gone(&stream, &mut reader));
+            assert!(!reader.buffer().is_empty(), "what was sent is not lost");
+        }
     }
 }

@@ -37,6 +37,8 @@ pub struct Built {
 pub trait BuildJob: Send {
     /// The best block so far: at least an empty one, never an error.
     fn best(&self) -> Built;
+    /// Waits until the block improves no more, or the time is over.
+    fn wait(&self, time: core::time::Duration);
     /// Ends the job and returns the best block.
     fn finish(self: Box<Self>) -> Built;
     /// Ends the job without a block.

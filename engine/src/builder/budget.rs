@@ -19,9 +19,9 @@ pub struct Budget {
 /// Gas of the budget that a transaction of the block takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GasCounts {
-    /// Gas that it used, as Ethereum has it.
+    /// Gas that was used, as Ethereum has it.
     Used,
-    /// Its gas limit.
+    /// Gas limit.
     Limit,
 }
 

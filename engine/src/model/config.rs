@@ -18,7 +18,8 @@ pub enum Executor {
     /// Workers on the exact per-slot DAG of the predicted access sets.
     #[default]
     Dag,
-    /// Block-STM: optimistic, without predictions.
+    /// Block-STM: optimistic, without predictions. A block in which nothing can run ahead, of one transaction or of little gas,
+    /// runs on the caller.
     BlockStm,
     /// Stock revm, one transaction after the other: the oracle that every other executor is compared with.
     Sequential,

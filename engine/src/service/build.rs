@@ -129,6 +129,10 @@ impl BuildJob for Job {
         self.0.best()
     }
 
+    fn wait(&self, time: core::time::Duration) {
+        self.0.wait(time);
+    }
+
     fn finish(self: Box<Self>) -> Built {
         self.0.finish()
     }

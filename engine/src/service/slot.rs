@@ -64,6 +64,12 @@ impl Slot {
         self.done.notify_all();
     }
 
+    /// Waits until the job has ended, or the time is over.
+    pub(super) fn wait(&self, time: core::time::Duration) {
+        let mut inner = self.inner.lock();
+        self.done.wait_while_for(&mut inner, |(phase, _)| *phase != Phase::Done, time);
+    }
+
     /// Ends the job and returns the best block: at once if the driver has not begun, otherwise when it has stopped.
     pub(super) fn finish(&self) -> Built {
         self.stop();

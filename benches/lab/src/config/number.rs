@@ -174,7 +174,7 @@ mod tests {
         assert!(few("17").unwrap_err().contains("17 is not in 1..=16") && few("0").is_err() && few("-1").is_err());
     }
 
-    /// Whatever the parser gives for a word, a longer way round gives too.
+    /// A count reads alike with and without its suffix.
     #[test]
     fn every_small_count_survives_its_suffix() {
         for number in 0..3000u64 {

@@ -34,12 +34,12 @@ pub struct Setup<'a> {
 /// Reason for a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// Its figures are wanted.
+    /// For the figures.
     #[default]
     Measure,
-    /// It only decides on order and blocks.
+    /// For the order and the blocks alone.
     Plan,
-    /// It is the oracle.
+    /// For the comparison, as the oracle.
     Compare,
 }
 

@@ -1,4 +1,4 @@
-//! One validator: a node, and a CometBFT that is started once the node listens. What ends is started again.
+//! A validator: a node, and a CometBFT that is started once the node listens. A process that ends is started again.
 
 use super::{
     comet::Program,

@@ -68,7 +68,7 @@ fn expected(comet: &Comet) -> Vec<B256> {
     let reference = Disk::new();
     let (mut roots, mut parent) = (reference.roots(), ExecId::GENESIS);
     for block in comet.blocks() {
-        // The randomness is the application's: it is taken from the header that the host has got.
+        // The randomness is the application's own function: this test does not check it.
         let header = Header::of(block.height, block.timestamp_ms, block.proposer, parent);
         let env = phalanx_engine_api::BlockEnv {
             height: block.height,

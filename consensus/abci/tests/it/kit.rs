@@ -2,7 +2,11 @@
 
 use alloy_primitives::{B256, Bytes, keccak256};
 use parking_lot::Mutex;
-use phalanx_abci::{App, Halt, Header, Host, Read};
+use phalanx_abci::{
+    App, Halt, Header, Host, Read,
+    conformance::{Comet, asked},
+    proto::{self, Request, request::Value as Asked},
+};
 use phalanx_engine_api::{
     BlockEnv, BuildRequest, Built, Candidate, CommitMeta, Committed, Engine, EngineEvent, EngineStatus, ExecId,
     Failure, InvalidCause, Limits, Outcome, Payload, Pressure, Priority, Ticket, TxPolicy, TxStatus, Waker,
@@ -11,6 +15,7 @@ use phalanx_engine_api::{
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 /// Number of the test chain.
@@ -99,6 +104,15 @@ impl Model {
     /// Stops all work, or goes on with it.
     pub(crate) fn hold(&self, is_held: bool) {
         self.inner.lock().is_held = is_held;
+    }
+
+    /// Waits until a block is submitted: the call for it is under way.
+    pub(crate) fn wait_for_a_block(&self) {
+        let begun = Instant::now();
+        while self.pressure().unexecuted == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(120), "no block is submitted");
+            std::thread::yield_now();
+        }
     }
 
     /// Largest number of executions of one block.
@@ -322,4 +336,16 @@ pub(crate) fn open(disk: &Disk) -> (App<TestHost>, TestHost) {
 /// A transaction with a number.
 pub(crate) fn tx(number: u64) -> Bytes {
     format!("transaction {number}").into_bytes().into()
+}
+
+pub(crate) const fn commit() -> Request {
+    asked(Asked::Commit(proto::RequestCommit {}))
+}
+
+/// An application whose chain has begun, its host and its disk.
+pub(crate) fn begun() -> (App<TestHost>, TestHost, Disk) {
+    let disk = Disk::new();
+    let (app, host) = open(&disk);
+    Comet::new(NAME, START_MS).handshake(&mut app.clone()).expect("sound");
+    (app, host, disk)
 }

@@ -1,6 +1,6 @@
 //! Calls that are skipped, repeated or out of order: each has a typed error, and nothing changes.
 
-use crate::kit::{Disk, NAME, START_MS, TestHost, open, tx};
+use crate::kit::{Disk, NAME, START_MS, TestHost, commit, open, tx};
 use alloy_primitives::{B256, Bytes};
 use phalanx_abci::{
     App, CallError, Host as _,
@@ -18,10 +18,6 @@ fn init(chain_id: &str, initial_height: i64, seconds: i64) -> Request {
 
 fn begin() -> Request {
     init(NAME, 1, i64::try_from(START_MS / 1000).expect("small"))
-}
-
-const fn commit() -> Request {
-    asked(Asked::Commit(proto::RequestCommit {}))
 }
 
 fn prepare(height: i64) -> Request {
@@ -230,6 +226,7 @@ fn any_order_of_calls_has_the_result_that_the_calls_before_it_imply() {
             };
             assert_eq!(result.is_ok(), is_sound, "PHALANX_SEED={}: call {call}: {result:?}, {expected:?}", seed + run);
             assert_eq!(host.engine().status().committed.height, expected.height, "PHALANX_SEED={}", seed + run);
+            assert_eq!(host.halts(), [], "PHALANX_SEED={}", seed + run);
         }
     }
 }

@@ -1,23 +1,12 @@
 //! Troubles of the engine and the host: those that pass cost time, the others halt, and a stop leaves the disk sound.
 
-use crate::kit::{Disk, NAME, START_MS, TestHost, open, tx};
+use crate::kit::{Disk, NAME, START_MS, TestHost, begun, commit, open, tx};
 use phalanx_abci::{
     App, CallError, Halt,
     conformance::{Block, Comet, asked},
     proto::{self, Request, request::Value as Asked},
 };
 use phalanx_engine_api::{Engine as _, Failure, FatalCause, InvalidCause, Limits, RetryCause, Ticket, desk::JobKind};
-
-fn begun() -> (App<TestHost>, TestHost, Disk) {
-    let disk = Disk::new();
-    let (app, host) = open(&disk);
-    Comet::new(NAME, START_MS).handshake(&mut app.clone()).expect("sound");
-    (app, host, disk)
-}
-
-const fn commit() -> Request {
-    asked(Asked::Commit(proto::RequestCommit {}))
-}
 
 #[test]
 fn troubles_that_pass_cost_time() {
@@ -105,6 +94,7 @@ fn a_stop_ends_the_call_that_waits_and_the_next_start_goes_on() {
         let (app, block) = (app.clone(), block.clone());
         move || app.call(block.finalize())
     });
+    host.model().wait_for_a_block();
     app.stop();
     assert_eq!(waiting.join().expect("no panic"), Err(CallError::Stopping));
     let (app, _) = open(&disk);
@@ -112,4 +102,24 @@ fn a_stop_ends_the_call_that_waits_and_the_next_start_goes_on() {
     app.call(block.finalize()).expect("sound");
     app.call(commit()).expect("sound");
     assert_eq!(disk.roots().len(), 2);
+}
+
+/// The driver may be in any state by then.
+#[test]
+fn calls_that_wait_for_one_that_halts_are_not_answered() {
+    let (app, host, _) = begun();
+    host.model().hold(true);
+    let call = |request: Request| {
+        let app = app.clone();
+        std::thread::spawn(move || app.call(request))
+    };
+    let first = call(Block::new(1, 0, START_MS, vec![tx(1)]).finalize());
+    host.model().wait_for_a_block();
+    let others: Vec<_> = (0..4).map(|_| call(asked(Asked::Info(proto::RequestInfo::default())))).collect();
+    host.model().fail(JobKind::Execute, Failure::Fatal(FatalCause::Io("gone".into())));
+    host.model().hold(false);
+    for waiting in std::iter::once(first).chain(others) {
+        assert!(matches!(waiting.join().expect("no panic"), Err(CallError::Halted(_))));
+    }
+    assert_eq!(host.halts().len(), 1);
 }

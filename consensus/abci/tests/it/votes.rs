@@ -1,23 +1,12 @@
 //! Vote extensions: digests of outcomes, the halt on two thirds of checked votes, and votes that halt nothing.
 
-use crate::kit::{CHAIN, Disk, NAME, START_MS, TestHost, open, tx};
+use crate::kit::{CHAIN, START_MS, TestHost, begun, commit, tx};
 use alloy_primitives::Bytes;
 use phalanx_abci::{
     App, CallError, Divergence, Halt,
-    conformance::{Block, Comet, asked, validator, verify},
+    conformance::{Block, asked, validator, verify},
     proto::{self, Request, request::Value as Asked, response::Value as Answer},
 };
-
-fn begun() -> (App<TestHost>, TestHost, Disk) {
-    let disk = Disk::new();
-    let (app, host) = open(&disk);
-    Comet::new(NAME, START_MS).handshake(&mut app.clone()).expect("sound");
-    (app, host, disk)
-}
-
-const fn commit() -> Request {
-    asked(Asked::Commit(proto::RequestCommit {}))
-}
 
 fn extension(app: &App<TestHost>, block: &Block) -> Bytes {
     let extend = proto::RequestExtendVote { hash: block.hash.to_vec().into(), ..Default::default() };

@@ -126,6 +126,7 @@ fn a_stop_in_the_middle_of_a_call_answers_nothing() {
     host.model().hold(true);
     let mut link = TcpLink::connect(server.address()).expect("a connection");
     let waiting = std::thread::spawn(move || link.call(Block::new(1, 0, START_MS, vec![tx(1)]).finalize()));
+    host.model().wait_for_a_block();
     server.stop();
     assert!(matches!(waiting.join().expect("no panic"), Err(Broken::Lost(_))));
 }

@@ -1,7 +1,8 @@
 //! Patience with a primary: a replica complains first, and leaves its view once f other ones wait as well.
 //!
 //! A VIEW-CHANGE keeps its sender out of the view that it leaves. A replica that was suspended or cut off would leave alone, and its
-//! shares would be absent from the fast path until all change views. A complaint promises nothing.
+//! shares would be absent from the fast path until all change views. A complaint promises
+//! nothing: it is neither signed nor logged, and a restart forgets it.
 
 use super::{
     choose::ahead,
@@ -52,7 +53,8 @@ impl Sbft {
 
     /// Another replica complains.
     pub(super) fn on_complaint(&mut self, from: Index, view: View, out: &mut Outs<Self>) {
-        if view == self.view && self.phase == Phase::Active {
+        // Complaints from before this replica waits may be out of date; those that are not come again.
+        if view == self.view && self.phase == Phase::Active && self.is_waiting() {
             self.complaints.from.insert(from);
             self.try_leave(out);
         }

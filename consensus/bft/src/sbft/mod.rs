@@ -18,7 +18,8 @@
 //! (`collect.rs`, `Sbft::collect_step`), whose length follows past delays ([`Sbft::fast_wait`]).
 //!
 //! Corrections to the paper: slots are dropped only below a checkpoint that τ signs, since π may have a single correct signer and
-//! a fast decision names no state. The second τ signs the prepared vote instead of the first τ. The shortened view change of
+//! a fast decision names no state. The second τ signs the prepared vote instead of the first τ.
+//! A replica's timer ends its view only with complaints of f others. The shortened view change of
 //! section V-G.1 is left out.
 //!
 //! Paper: Gueta et al., *SBFT: a Scalable and Decentralized Trust Infrastructure*.

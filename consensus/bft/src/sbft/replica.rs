@@ -27,7 +27,7 @@ const MOST_DOUBLINGS: u32 = 10;
 pub enum Timer {
     /// Something accepted, or a client's request, has waited for its place in the order for half of the patience with a primary.
     Complain,
-    /// It has waited for all of it.
+    /// The same has waited for all of that patience.
     Progress,
     /// A quorum waits for the primary to open a view.
     NewView,

@@ -87,7 +87,7 @@ pub(super) struct Collect {
     pub(super) steps: [Progress; 3],
     /// Time from which the slow path could have gone on.
     pub(super) slow_since: Option<Micros>,
-    /// What the fast path of later slots has learned from this one.
+    /// Lesson of this slot for the fast path of later ones.
     pub(super) noted: Noted,
 }
 

@@ -13,7 +13,7 @@ const MOST_DELAYS: usize = 32;
 /// Doubt that a slot without the shares of σ adds; one with them takes 1 away. The wait stays short unless two of three have them.
 const FAILURE: u32 = 2;
 
-/// What a collector has seen of the fast path.
+/// Experience of a collector with the fast path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct FastPath {
     /// Times from τ to σ in the newest slots that had both.

@@ -419,3 +419,31 @@ fn constants_out_of_range_are_named() {
     assert_eq!(name(&Config { fast_wait: FastWait { least: 2, most: 1 }, ..legal() }), "fast_wait.least");
     assert_eq!(name(&Config { active: Some(0), ..legal() }), "active");
 }
+
+/// A replica leaves its view when its own patience is over and f other ones complain about that view, with c = 0 and c = 1.
+#[test]
+fn complaints_count_once_for_their_view_and_until_progress() {
+    for n in [7, 9] {
+        let expire = |lab: &mut Lab| lab.replicas.get_mut(&1).unwrap().on_timer(0, Timer::Progress, &mut Vec::new());
+        let view = |told: &[(u16, u64)], overdue: bool| {
+            let mut lab = Lab::new(config(n, 2), 0..n as u16);
+            lab.input(1, Input::Pending(Some(0)));
+            if overdue {
+                expire(&mut lab);
+            }
+            told.iter().for_each(|(from, view)| lab.tell(*from, 1, Msg::Complaint(*view)));
+            lab.replicas[&1].view()
+        };
+        assert_eq!(view(&[(3, 0), (4, 0)], true), 1, "f other ones");
+        assert_eq!(view(&[(3, 0); 20], true), 0, "a replica counts once");
+        assert_eq!(view(&[(3, 1), (4, 1)], true), 0, "another view");
+        assert_eq!(view(&[(2, 0), (3, 0), (4, 0), (5, 0), (6, 0)], false), 0, "own patience is not over");
+        let mut lab = Lab::new(config(n, 2), 0..n as u16);
+        lab.input(1, Input::Pending(Some(0)));
+        lab.tell(3, 1, Msg::Complaint(0));
+        lab.input(1, Input::Pending(Some(1)));
+        expire(&mut lab);
+        lab.tell(4, 1, Msg::Complaint(0));
+        assert_eq!(lab.replicas[&1].view(), 0, "progress ends complaints");
+    }
+}
