@@ -150,7 +150,7 @@ pub struct Host {
     pub thp: Option<String>,
     /// Device and file system of the store, if it is on disk.
     pub disk: Option<String>,
-    /// Findings of `doctor` before the run, as far as they need no experiment. Absent in older results.
+    /// Findings of `doctor`, before the runs of `bench run` and `bench build` and after those of other commands, as far as they need no experiment. Absent in older results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }

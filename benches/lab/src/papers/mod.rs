@@ -80,7 +80,7 @@ mod tests {
             assert!(point.source.starts_with("FAFO, ") || point.source.starts_with("Zaptos, "), "{point:?}");
             assert!(point.x >= 0.0 && point.y > 0.0 && !point.series.is_empty(), "{point:?}");
         }
-        for (figure, count) in [("fafo-table-1", 2), ("fafo-3", 1), ("fafo-4", 1), ("zaptos-5", 8), ("zaptos-8", 0)] {
+        for (figure, count) in [("fafo-table-1", 2), ("fafo-4", 1), ("zaptos-5", 8), ("zaptos-8", 0)] {
             assert_eq!(super::points(figure).len(), count, "{figure}");
         }
         assert!(row("a,b,c,d,is,f").is_none() && row("a,b,1,2,maybe,f").is_none() && row("a,b").is_none());

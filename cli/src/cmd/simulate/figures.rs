@@ -28,7 +28,7 @@ pub(crate) enum Figure {
 }
 
 /// Note of a figure whose numbers the paper only draws.
-const NO_NUMBERS: &str = "The paper states no point of this figure in its text: its peaks are about 8,000 and 3,500 tps with 1 and 3 of 10 \
+const NO_NUMBERS: &str = "No squares: the paper states no point of this figure; its text has peaks of about 8,000 and 3,500 tps with 1 and 3 of 10 \
                           faulty, and its gains 500 to 700 ms and 450 to 700 ms (Zaptos, section 6.3).";
 
 /// The costs of a machine, fitted to the paper's baseline.
