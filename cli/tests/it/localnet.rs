@@ -341,10 +341,18 @@ fn a_second_ctrl_c_ends_all_processes_at_once() {
         let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
         *id != parent && String::from_utf8_lossy(&line).contains(&place)
     };
-    let entries = std::fs::read_dir("/proc").expect("a list of processes");
-    let all = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    let children: Vec<_> = all.filter(&is_child).collect();
-    assert_eq!(children.len(), 2, "a node and its CometBFT: {children:?}");
+    // Between its fork and its exec a process has no command line of its own.
+    let deadline = Instant::now() + PATIENCE;
+    let children = loop {
+        let entries = std::fs::read_dir("/proc").expect("a list of processes");
+        let all = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        let children: Vec<_> = all.filter(&is_child).collect();
+        if children.len() == 2 {
+            break children;
+        }
+        assert!(Instant::now() < deadline, "a node and its CometBFT: {children:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
     let send = |signal: &str, id: u32| Command::new("kill").args(["-s", signal, &id.to_string()]).status();
     // Processes that do not end in order: the network waits for them until it is asked again.
     for id in &children {
