@@ -6,8 +6,8 @@
 
 use alloy_consensus::Header;
 use phalanx::{
-    BlockError, Budget, BuildJob, Builder, Built, Candidate, Engine, GenesisAccount, Hints, Merkleized, Payload,
-    Target, Template,
+    BlockError, Budget, BuildJob, Builder, Built, CandidateTx, Engine, GenesisAccount, Hints, Merkleized,
+    RecoveredBlock, Target, Template,
     chain::ChainSpec,
     revm::{
         context::TxEnv,
@@ -75,7 +75,7 @@ fn build(engine: &mut Engine, template: &Template, deadline: Instant) -> Result<
     let is_over = || Instant::now() >= deadline; // asked before every few transactions, by every worker
     for nonce in 0..3 {
         // A node takes these from its pool. The rank is the order that it wishes for.
-        let candidates = (1..=SENDERS).map(|from| Candidate::new(payment(from, nonce), u64::from(from)));
+        let candidates = (1..=SENDERS).map(|from| CandidateTx::new(payment(from, nonce), u64::from(from)));
         job.extend(candidates, &is_over)?;
         if is_over() {
             break;
@@ -87,7 +87,7 @@ fn build(engine: &mut Engine, template: &Template, deadline: Instant) -> Result<
 
 // [validate]
 /// Executes a block in its own order and compares the outcome with what its header claims.
-fn validate(engine: &mut Engine, block: &Payload<'_>, hints: Hints<'_>) -> Result<Merkleized, Box<dyn Error>> {
+fn validate(engine: &mut Engine, block: &RecoveredBlock<'_>, hints: Hints<'_>) -> Result<Merkleized, Box<dyn Error>> {
     let executed = engine.execute_block(block, hints)?; // refused here: the lowest transaction that is not valid
     let header = block.header;
     let merkleized = engine.merkleize(executed)?;
@@ -149,7 +149,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // [hints]
     chain.validate_header(&sent.header, &parent, None)?; // rules that need no execution; bodies have their own
-    let block = Payload { header: &sent.header, txs: &sent.txs, ommers: &[], withdrawals: Some(&[]) };
+    let block = RecoveredBlock { header: &sent.header, txs: &sent.txs, ommers: &[], withdrawals: Some(&[]) };
     let (rlp, hash) = &sent.access_list;
     for hints in [Hints::Predict, Hints::None, Hints::AccessList { rlp, hash: *hash }] {
         let mut validator = engine(&chain)?;
@@ -162,7 +162,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut validator = engine(&chain)?;
     let mut txs = sent.txs.clone();
     txs.swap(0, SENDERS.into()); // a sender's second nonce before its first
-    let block = Payload { txs: &txs, ..block };
+    let block = RecoveredBlock { txs: &txs, ..block };
     match validator.execute_block(&block, Hints::Predict) {
         Err(BlockError::InvalidTransaction { index, reason }) => println!("refused: transaction {index}: {reason}"),
         other => return Err(format!("a block out of order was not refused: {other:?}").into()),

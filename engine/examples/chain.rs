@@ -5,7 +5,7 @@
 //! Run it: `cargo run --release -p phalanx --example chain`
 
 use phalanx::{
-    Budget, Builder, Candidate, Engine, Form, Hints, Payload, Recovery, Target, Template,
+    Budget, Builder, CandidateTx, Engine, Form, Hints, RecoveredBlock, Recovery, Target, Template,
     alloy::{
         consensus::{
             Header, SignableTransaction, Signed, TxEip1559, TxEip2930, TxEip7702, TxEnvelope, TxLegacy,
@@ -103,7 +103,7 @@ fn produce(engine: &mut Engine, pool: &mut Pool, parent: &Header) -> Result<Bloc
     let mut builder = Builder::new(engine);
     let mut job = builder.open(engine, Target::Whole(Box::new(template)), Budget::default(), [])?;
     let taken = pool.take(&Batch::default());
-    job.extend(taken.iter().map(|tx| Candidate { tx: Arc::clone(tx) as _, rank: tx.rank() }), &|| false)?;
+    job.extend(taken.iter().map(|tx| CandidateTx { tx: Arc::clone(tx) as _, rank: tx.rank() }), &|| false)?;
     let built = job.finish();
     pool.settle(built.txs.iter().map(|candidate| (candidate.rank, Settled::Included)));
     let txs: Vec<Bytes> = built.txs.iter().filter_map(|candidate| candidate.tx.bytes().cloned()).collect();
@@ -126,7 +126,7 @@ fn import(engine: &mut Engine, recovery: &Recovery, parent: &Header, block: &Blo
     let recovered = recovery.recover_batch(engine.workers(), Form::Block, txs);
     let txs =
         recovered.into_iter().map(|tx| Ok(tx?.tx().clone())).collect::<Result<Vec<_>, phalanx::RecoverError>>()?;
-    let payload = Payload { header, txs: &txs, ommers: &[], withdrawals: Some(&[]) };
+    let payload = RecoveredBlock { header, txs: &txs, ommers: &[], withdrawals: Some(&[]) };
     let executed = engine.execute_block(&payload, Hints::Predict)?;
     let merkleized = engine.merkleize(executed)?;
     chain.check_outcome(header, &merkleized.outcome())?;

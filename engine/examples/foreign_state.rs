@@ -6,7 +6,7 @@
 
 use alloy_consensus::Header;
 use phalanx::{
-    Engine, Hints, Payload,
+    Engine, Hints, RecoveredBlock,
     chain::ChainSpec,
     revm::{
         DatabaseRef as _,
@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 ..Default::default()
             })
             .collect();
-        let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals: Some(&[]) };
+        let payload = RecoveredBlock { header: &header, txs: &txs, ommers: &[], withdrawals: Some(&[]) };
         let executed = engine.execute_on(&database, &payload, Hints::Predict)?;
         let counter = executed.bundle.account(&COUNTER).ok_or("the counter was called")?;
         let slot = counter.storage.get(&U256::ZERO).ok_or("it counted")?;

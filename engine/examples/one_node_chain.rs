@@ -7,7 +7,7 @@
 // [use]
 use phalanx::{
     BlockLimits, Engine, GenesisAccount, Order, Service, ServiceConfig,
-    api::{Engine as _, ProofQuery, Prove as _},
+    api::{ExecutionEngine as _, ProofQuery, Prove as _},
     merkle::{Backend, Durability, Params, StoreConfig},
     revm::{
         context::{BlockEnv, TxEnv},

@@ -6,7 +6,7 @@
 
 use phalanx::{
     Engine, GenesisAccount, ProofMismatch, Service, ServiceConfig,
-    api::{Engine as _, Proof, ProofQuery, Prove as _},
+    api::{ExecutionEngine as _, Proof, ProofQuery, Prove as _},
     merkle::Params,
     revm::primitives::{Address, B256, Bytes, U256},
     verify_account, verify_slot,

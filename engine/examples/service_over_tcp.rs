@@ -15,8 +15,8 @@ use phalanx::{
         primitives::{Address, B256, Bytes, TxKind, U256},
     },
     api::{
-        BlockEnv, BlockId, Candidate, CommitMeta, Engine as _, EngineEvent, Failure, Payload, Priority, Ticket,
-        TxPolicy,
+        BlockEnv, BlockId, Candidate, CommitMeta, EngineEvent, ExecutionEngine as _, Failure, Payload, Priority,
+        Ticket, TxPolicy,
     },
 };
 use std::{

@@ -77,8 +77,9 @@ pub use exec::run::RunStats;
 #[cfg(feature = "seeded-faults")]
 pub use model::Fault;
 pub use model::{
-    AccessListFault, BlockAccessList, BlockError, Candidate, ChangedValue, Error, Executor, ForeignError, ForeignItem,
-    Hints, Invalid, Observer, Order, Outcome, Payload, Stage, ThreadRole, TooWide, Traces, Transaction, Unobserved,
+    AccessListFault, BlockAccessList, BlockError, CandidateTx, ChangedValue, Error, Executor, ForeignError,
+    ForeignItem, Hints, Invalid, Observer, Order, Outcome, RecoveredBlock, Stage, ThreadRole, TooWide, Traces,
+    Transaction, Unobserved,
 };
 pub use plan::{Block, LeftTransactions, Planner, SourceCounts};
 pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};

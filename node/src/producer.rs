@@ -7,8 +7,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use phalanx::{
     alloy::primitives::{Address, Bytes, keccak256},
     api::{
-        BlockEnv, BlockId, Budget, Build as _, BuildRequest, Built, Candidate, CommitMeta, Engine as _, EngineEvent,
-        ExecId, Failure, Priority, Ticket, Waker,
+        BlockBudget, BlockEnv, BlockId, Build as _, BuildRequest, BuiltCandidate, Candidate, CommitMeta, EngineEvent,
+        ExecId, ExecutionEngine as _, Failure, Priority, Ticket, Waker,
     },
     chain::Attributes,
 };
@@ -169,7 +169,7 @@ impl Producer {
         Ok(txs)
     }
 
-    fn build(&self, parent: ExecId, height: u64) -> Result<Built, Missed> {
+    fn build(&self, parent: ExecId, height: u64) -> Result<BuiltCandidate, Missed> {
         let head = self.chain.head();
         if head.header.number + 1 != height {
             return Err(Missed::Passing("the newest block is not visible yet".into()));
@@ -192,7 +192,7 @@ impl Producer {
             base_fee: header.base_fee_per_gas.unwrap_or_default(),
         };
         let request =
-            BuildRequest { parent, env, budget: Budget::UNLIMITED, forced: Vec::new(), attributes: Bytes::new() };
+            BuildRequest { parent, env, budget: BlockBudget::UNLIMITED, forced: Vec::new(), attributes: Bytes::new() };
         let job = self.chain.service.build(request)?;
         // The pool is exhausted, or the block is full: the gas limit bounds the wait.
         self.chain.service.settle();

@@ -6,7 +6,7 @@ use alloy_eips::Decodable2718 as _;
 use crossbeam_channel::Sender;
 use phalanx::{
     alloy::primitives::{Address, B256, Bytes, keccak256},
-    api::{BlockEnv, Build as _, BuildRequest, Built, Engine, Failure},
+    api::{BlockEnv, Build as _, BuildRequest, BuiltCandidate, ExecutionEngine, Failure},
     chain::Attributes,
     pool::{Admission, Refusal},
 };
@@ -54,7 +54,7 @@ impl Validator {
 }
 
 impl Host for Validator {
-    fn engine(&self) -> &dyn Engine {
+    fn engine(&self) -> &dyn ExecutionEngine {
         &self.chain.service
     }
 
@@ -74,7 +74,7 @@ impl Host for Validator {
         Ok(BlockEnv { height, timestamp_ms, prevrandao, beneficiary, gas_limit, base_fee })
     }
 
-    fn build(&self, request: BuildRequest) -> Result<Built, Failure> {
+    fn build(&self, request: BuildRequest) -> Result<BuiltCandidate, Failure> {
         let job = self.chain.service.build(request)?;
         // Until the pool is exhausted or the block is full. A driver that has not begun by then gives an empty block.
         job.wait(BUILDING);

@@ -10,7 +10,7 @@ mod subjects;
 use alloy_primitives::{Address, Bytes, TxKind, U256, keccak256};
 use phalanx::{
     Engine, GenesisAccount, Service, ServiceConfig,
-    api::{BlockEnv, BlockId, Engine as _, Payload, ReadState as _, StateView, ViewAt},
+    api::{BlockEnv, BlockId, ExecutionEngine as _, Payload, ReadState as _, StateView, ViewAt},
     merkle::{Backend, Durability, StoreConfig},
     revm::context::TxEnv,
 };

@@ -5,8 +5,8 @@ use alloy_primitives::{B256, keccak256};
 use phalanx::{
     Service,
     api::{
-        BlockEnv, BlockId, Candidate, CommitMeta, Engine as _, EngineEvent, ExecId, Failure, Payload, Priority,
-        ReadState as _, Ticket, TxPolicy, ViewAt,
+        BlockEnv, BlockId, Candidate, CommitMeta, EngineEvent, ExecId, ExecutionEngine as _, Failure, Payload,
+        Priority, ReadState as _, Ticket, TxPolicy, ViewAt,
     },
     merkle::{
         self, Backend, StoreConfig,

@@ -5,7 +5,7 @@ use crate::{
     proto::{self, ExecTxResult},
 };
 use alloy_primitives::{B256, Bytes};
-use phalanx_engine_api::{Outcome, TxStatus};
+use phalanx_engine_api::{ExecOutcome, TxStatus};
 use prost::bytes;
 
 /// Version of the rules by which blocks become states. All validators need the same.
@@ -57,7 +57,7 @@ pub(crate) fn query(key: bytes::Bytes, read: Result<Read, String>) -> proto::Res
 
 /// Results in CometBFT's header of the next block: its hash of them covers code and data. The data of the first one is the
 /// digest of the whole outcome, under which every status, receipt and root can be proved.
-pub(crate) fn finalized(outcome: &Outcome) -> proto::ResponseFinalizeBlock {
+pub(crate) fn finalized(outcome: &ExecOutcome) -> proto::ResponseFinalizeBlock {
     let digest = outcome.digest();
     let result = |(place, status): (usize, &TxStatus)| ExecTxResult {
         code: (*status as u8).into(),

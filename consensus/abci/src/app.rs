@@ -14,7 +14,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes};
 use parking_lot::Mutex;
-use phalanx_engine_api::{Budget, BuildRequest, Candidate, ExecId, Failure, Payload, TxPolicy};
+use phalanx_engine_api::{BlockBudget, BuildRequest, Candidate, ExecId, Failure, Payload, TxPolicy};
 use prost::bytes;
 use std::{
     any::Any,
@@ -210,7 +210,7 @@ impl<H: Host> Inner<H> {
         let header = Header::check(CALL, next, prepare.time, &prepare.proposer_address)?;
         let env = self.host.env(&header).map_err(CallError::Environment)?;
         let room = u64::try_from(prepare.max_tx_bytes).unwrap_or_default();
-        let budget = Budget { bytes: answers::payload(room), ..Budget::UNLIMITED };
+        let budget = BlockBudget { bytes: answers::payload(room), ..BlockBudget::UNLIMITED };
         let gas_limit = env.gas_limit;
         let request = BuildRequest { parent: next.1, env, budget, forced: Vec::new(), attributes: Bytes::new() };
         let txs = match self.host.build(request) {

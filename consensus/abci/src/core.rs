@@ -14,7 +14,8 @@ use crate::{
 };
 use alloy_primitives::{Address, B256};
 use phalanx_engine_api::{
-    BlockId, Candidate, CommitMeta, Committed, EngineEvent, ExecId, Failure, Outcome, Priority, RetryCause, Ticket,
+    BlockId, Candidate, CommitMeta, CommittedTip, EngineEvent, ExecId, ExecOutcome, Failure, Priority, RetryCause,
+    Ticket,
 };
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ pub(crate) enum Out {
 /// End of a call that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
-    Finalized(Outcome),
+    Finalized(ExecOutcome),
     Committed(u64),
 }
 
@@ -50,7 +51,7 @@ struct Tip {
     height: u64,
     exec: ExecId,
     /// Hash in CometBFT, content and outcome, if this process has executed the block.
-    result: Option<(B256, Candidate, Outcome)>,
+    result: Option<(B256, Candidate, ExecOutcome)>,
 }
 
 /// A proposal of the next height.
@@ -73,9 +74,9 @@ enum Goal {
 #[derive(Clone, Debug)]
 enum Step {
     Rooting,
-    Staging(Outcome),
-    Staged(Outcome),
-    Committing(Outcome),
+    Staging(ExecOutcome),
+    Staged(ExecOutcome),
+    Committing(ExecOutcome),
 }
 
 /// The decided block.
@@ -103,7 +104,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(committed: &Committed) -> Self {
+    pub(crate) fn new(committed: &CommittedTip) -> Self {
         let tip = Tip { height: committed.height, exec: committed.exec, result: None };
         let (proposals, votes) = (BTreeMap::new(), Votes::default());
         Self { is_begun: tip.height > 0, tip, proposals, votes, decided: None, ticket: 0 }
@@ -249,7 +250,7 @@ impl Core {
 
     /// A block has a result, and the decided one is staged. Votes that contradict it only warn: CometBFT shows them before
     /// it checks their address, so a single validator may vote in the names of all.
-    fn rooted(&mut self, outcome: Outcome) -> Vec<Out> {
+    fn rooted(&mut self, outcome: ExecOutcome) -> Vec<Out> {
         let ours = outcome.digest();
         for known in self.proposals.values_mut().filter(|known| known.exec == outcome.id) {
             known.digest = Some(ours);
@@ -329,7 +330,7 @@ fn divergence(
     height: u64,
     hash: B256,
     found: Majority,
-    block: (Candidate, Outcome),
+    block: (Candidate, ExecOutcome),
     votes: Vec<(Address, B256)>,
 ) -> Divergence {
     let Majority { digest: theirs, power, total } = found;

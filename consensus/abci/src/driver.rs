@@ -5,7 +5,7 @@ use crate::{
     error::{CallError, Halt},
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use phalanx_engine_api::{Engine, EngineEvent, ExecId, Operation, Waker};
+use phalanx_engine_api::{EngineEvent, ExecId, ExecutionEngine, Operation, Waker};
 use std::{
     collections::VecDeque,
     sync::atomic::{AtomicBool, Ordering},
@@ -52,21 +52,21 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Creates a driver that takes the engine's events from now on.
-    pub(crate) fn new(engine: &dyn Engine) -> Self {
+    pub(crate) fn new(engine: &dyn ExecutionEngine) -> Self {
         let (wake, woken): (Sender<()>, _) = bounded(1);
         engine.set_waker(Waker::new(move || _ = wake.try_send(())));
         Self { core: Core::new(&engine.status().committed), woken, events: Vec::new() }
     }
 
     /// Performs requests, and gives the core what has happened since the last call.
-    pub(crate) fn settle(&mut self, engine: &dyn Engine, outs: Vec<Out>) -> Result<(), Missed> {
+    pub(crate) fn settle(&mut self, engine: &dyn ExecutionEngine, outs: Vec<Out>) -> Result<(), Missed> {
         self.perform(engine, outs).map(drop)
     }
 
     /// Performs requests until the call that waits has its end.
     pub(crate) fn wait(
         &mut self,
-        engine: &dyn Engine,
+        engine: &dyn ExecutionEngine,
         mut outs: Vec<Out>,
         stopping: &AtomicBool,
     ) -> Result<Done, Missed> {
@@ -92,7 +92,7 @@ impl Driver {
     }
 
     /// Performs requests and takes waiting events until there are none, or the call that waits has its end.
-    fn perform(&mut self, engine: &dyn Engine, outs: Vec<Out>) -> Result<Progress, Missed> {
+    fn perform(&mut self, engine: &dyn ExecutionEngine, outs: Vec<Out>) -> Result<Progress, Missed> {
         let (mut outs, mut progress) = (VecDeque::from(outs), Progress::Waiting);
         loop {
             while let Some(out) = outs.pop_front() {

@@ -1,7 +1,7 @@
 //! Calls that are refused, and reasons to halt.
 
 use alloy_primitives::{Address, B256};
-use phalanx_engine_api::{Candidate, Failure, Outcome};
+use phalanx_engine_api::{Candidate, ExecOutcome, Failure};
 
 /// Reason for which a call gets no answer but an exception, after which CometBFT ends; none at all for `Halted` and `Stopping`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,7 +142,7 @@ pub struct Divergence {
     /// Voting power of all validators.
     pub total: u64,
     /// The block and this node's outcome.
-    pub block: (Candidate, Outcome),
+    pub block: (Candidate, ExecOutcome),
     /// Digests that validators have voted for.
     pub votes: Vec<(Address, B256)>,
 }

@@ -2,7 +2,7 @@
 
 use crate::{error::Halt, header::Header};
 use alloy_primitives::Bytes;
-use phalanx_engine_api::{BlockEnv, BuildRequest, Built, Engine, Failure};
+use phalanx_engine_api::{BlockEnv, BuildRequest, BuiltCandidate, ExecutionEngine, Failure};
 
 /// Answer to a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Read {
 /// Node that runs an ABCI application. Every method may be called from several threads.
 pub trait Host: Send + Sync + 'static {
     /// The engine. The application takes all its events.
-    fn engine(&self) -> &dyn Engine;
+    fn engine(&self) -> &dyn ExecutionEngine;
 
     /// Environment of the child of the newest visible block: a function of that block and the header alone, so that every
     /// node derives the same.
@@ -31,7 +31,7 @@ pub trait Host: Send + Sync + 'static {
     ///
     /// # Errors
     /// The engine cannot build: [`Failure`] says why.
-    fn build(&self, request: BuildRequest) -> Result<Built, Failure>;
+    fn build(&self, request: BuildRequest) -> Result<BuiltCandidate, Failure>;
 
     /// Offers a transaction to the pool. One that is there already is admitted.
     ///

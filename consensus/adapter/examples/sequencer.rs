@@ -10,7 +10,9 @@
 
 use alloy_primitives::{Bytes, keccak256};
 use phalanx_adapter::{Consensus, Decided, DecidedBlock, Node, OpenError, Standing};
-use phalanx_engine_api::{BlockEnv, BlockId, Committed, Engine as _, FatalCause, Limits, Payload, TxPolicy};
+use phalanx_engine_api::{
+    BlockEnv, BlockId, CommittedTip, ExecutionEngine as _, FatalCause, Limits, Payload, TxPolicy,
+};
 use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, OrderVote, PayloadRef, StateRule};
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
@@ -92,7 +94,7 @@ impl Consensus for Sequencer {
         Standing { first: 1, last }
     }
 
-    fn resumed(&mut self, committed: &Committed) {
+    fn resumed(&mut self, committed: &CommittedTip) {
         self.committed = committed.height;
     }
 

@@ -1,7 +1,7 @@
 //! The trait that binds a consensus to a node.
 
 use alloy_primitives::Bytes;
-use phalanx_engine_api::{BlockEnv, BlockId, Committed, FatalCause, Payload};
+use phalanx_engine_api::{BlockEnv, BlockId, CommittedTip, FatalCause, Payload};
 use phalanx_pipeline::{BlockMeta, Certificate, Config, ConsensusEvent, Effect};
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub trait Consensus {
 
     /// Receives the engine's committed block, once at the start. The engine may be ahead of the acknowledgements: the
     /// power may have failed between a commit and its acknowledgement.
-    fn resumed(&mut self, committed: &Committed);
+    fn resumed(&mut self, committed: &CommittedTip);
 
     /// Returns a decided block at or above [`Standing::first`], or `None` above the last. Repeated calls return the
     /// same block.

@@ -2,7 +2,7 @@
 
 use crate::consensus::Standing;
 use core::ops::RangeInclusive;
-use phalanx_engine_api::{Committed, EngineStatus, ExecId, FatalCause};
+use phalanx_engine_api::{CommittedTip, EngineStatus, ExecId, FatalCause};
 
 /// First step after opening. Every step is idempotent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +26,14 @@ pub enum Handshake {
 }
 
 /// Compares an engine with a consensus. Staged blocks do not count: they are a cache. `there` is the engine's committed
-/// block at the height of the newest decided block, if known ([`phalanx_engine_api::Engine::committed_at`]).
+/// block at the height of the newest decided block, if known ([`phalanx_engine_api::ExecutionEngine::committed_at`]).
 ///
 /// # Errors
 /// [`FatalCause::Fork`] if they disagree on a block, or if the engine would have to rewind below its finalised height.
 pub fn handshake(
     engine: &EngineStatus,
     consensus: &Standing,
-    there: Option<&Committed>,
+    there: Option<&CommittedTip>,
 ) -> Result<Handshake, FatalCause> {
     let height = engine.committed.height;
     let last = consensus.last.map_or(0, |last| last.height);
@@ -58,10 +58,10 @@ mod tests {
     use alloy_primitives::B256;
     use phalanx_engine_api::{BlockId, CommitMeta};
 
-    fn committed(height: u64) -> Committed {
+    fn committed(height: u64) -> CommittedTip {
         let name = B256::with_last_byte(height as u8);
         let meta = CommitMeta { block: BlockId(name), cursor: height, ..CommitMeta::default() };
-        Committed { height, exec: ExecId(name), state_root: B256::ZERO, meta }
+        CommittedTip { height, exec: ExecId(name), state_root: B256::ZERO, meta }
     }
 
     fn engine(height: u64, finalised: u64) -> EngineStatus {

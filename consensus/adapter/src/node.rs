@@ -4,7 +4,7 @@ use crate::{
     consensus::{Consensus, Standing},
     handshake::{Handshake, handshake},
 };
-use phalanx_engine_api::{Engine, EngineEvent, EngineStatus, Failure, FatalCause, RetryCause, Ticket};
+use phalanx_engine_api::{EngineEvent, EngineStatus, ExecutionEngine, Failure, FatalCause, RetryCause, Ticket};
 use phalanx_pipeline::{Called, ConsensusEvent, Effect, PayloadRef, Pipeline, call};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -55,7 +55,7 @@ pub struct Node<E, C> {
     halted: Option<FatalCause>,
 }
 
-impl<E: Engine, C: Consensus> Node<E, C> {
+impl<E: ExecutionEngine, C: Consensus> Node<E, C> {
     /// Brings consensus and engine together and begins. Replay continues in [`Node::poll`], as fast as the engine can.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use crate::{
     journal::{self, Journal},
 };
 use alloy_primitives::{Address, Bytes, keccak256};
-use phalanx_engine_api::{BlockEnv, BlockId, Committed, FatalCause, Payload};
+use phalanx_engine_api::{BlockEnv, BlockId, CommittedTip, FatalCause, Payload};
 use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, PayloadRef};
 use std::collections::VecDeque;
 
@@ -76,7 +76,7 @@ impl<J: Journal> Consensus for Solo<J> {
     }
 
     // The pipeline is notified of new blocks and requests missing ones.
-    fn resumed(&mut self, _committed: &Committed) {}
+    fn resumed(&mut self, _committed: &CommittedTip) {}
 
     fn block(&mut self, height: u64) -> Result<Option<DecidedBlock>, FatalCause> {
         self.journal.block(height)

@@ -6,7 +6,7 @@
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_adapter::DecidedBlock;
 use phalanx_bft::{Batch, NULL, Slot, View};
-use phalanx_engine_api::{BlockEnv, BlockId, BlockResult, ExecId, Outcome, Payload, TxPolicy};
+use phalanx_engine_api::{BlockEnv, BlockId, BlockResult, ExecId, ExecOutcome, Payload, TxPolicy};
 use phalanx_pipeline::BlockMeta;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -192,7 +192,7 @@ fn make(rules: &BlockRules, slot: Slot, parent: Tip, batch: Option<Batch>) -> Bl
 }
 
 /// Result of a block as bytes, from which its digest can be checked.
-pub(crate) fn encode_outcome(outcome: &Outcome) -> Bytes {
+pub(crate) fn encode_outcome(outcome: &ExecOutcome) -> Bytes {
     let BlockResult { execution, state_root, receipts_root, transactions_root, gas_used } = outcome.result();
     let hashes = [execution, state_root, receipts_root, transactions_root];
     Bytes::from([hashes.as_flattened(), &gas_used.to_be_bytes()].concat())

@@ -6,7 +6,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{Base, Batch, ConfigError, Domain, Index, Micros, Protocol, Quorums, Slot, To};
-use phalanx_engine_api::Outcome;
+use phalanx_engine_api::ExecOutcome;
 use phalanx_pipeline::{BlockMeta, Committee, Config, Incident};
 
 /// Constants of a host.
@@ -112,7 +112,7 @@ pub enum Action<P: Protocol> {
     /// Cancel a timer.
     Cancel(HostTimer<P::Timer>),
     /// A block is committed: clients can be answered.
-    Committed(BlockMeta, Outcome),
+    Committed(BlockMeta, ExecOutcome),
     /// The state after a slot has a certificate of f+1 replicas, see [`Out::Certificate`](phalanx_bft::Out::Certificate): what a
     /// client needs beside the proof of its transaction.
     Certified {

@@ -1,7 +1,7 @@
 //! Routes the effects that address the engine to its methods.
 
 use crate::event::Effect;
-use phalanx_engine_api::{Engine, EngineEvent, ExecId, Failure, Operation, Ticket};
+use phalanx_engine_api::{EngineEvent, ExecId, ExecutionEngine, Failure, Operation, Ticket};
 
 /// Result of [`call`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Called {
 }
 
 /// Calls the engine if the effect addresses it.
-pub fn call<E: Engine + ?Sized>(engine: &E, effect: Effect) -> Called {
+pub fn call<E: ExecutionEngine + ?Sized>(engine: &E, effect: Effect) -> Called {
     let answer = |ticket: Ticket, id: ExecId, operation: Operation, result: Result<(), Failure>| match result {
         Ok(()) => Called::Accepted,
         Err(why) => Called::Refused(EngineEvent::Failed { ticket, id, operation, why }),

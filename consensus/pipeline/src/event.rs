@@ -3,7 +3,7 @@
 use alloy_primitives::{B256, Bytes};
 use core::ops::RangeInclusive;
 use phalanx_engine_api::{
-    BlockEnv, BlockId, Candidate, CommitMeta, EngineStatus, ExecId, FatalCause, Outcome, Payload, Priority, Ticket,
+    BlockEnv, BlockId, Candidate, CommitMeta, EngineStatus, ExecId, ExecOutcome, FatalCause, Payload, Priority, Ticket,
 };
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub enum ConsensusEvent {
         from: u32,
         /// The block.
         id: BlockId,
-        /// [`Outcome::digest`].
+        /// [`ExecOutcome::digest`].
         digest: B256,
         /// Signature of the validator.
         signature: Bytes,
@@ -175,7 +175,7 @@ pub struct Incident {
     /// Block that the cause concerns, if any.
     pub block: Option<BlockMeta>,
     /// Result that this node computed.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ExecOutcome>,
     /// Certificate that contradicts the result.
     pub certificate: Option<Certificate>,
 }
@@ -183,19 +183,19 @@ pub struct Incident {
 /// Action that the pipeline requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// [`phalanx_engine_api::Engine::submit`]
+    /// [`phalanx_engine_api::ExecutionEngine::submit`]
     Submit(Ticket, Candidate, Priority),
-    /// [`phalanx_engine_api::Engine::stage`]
+    /// [`phalanx_engine_api::ExecutionEngine::stage`]
     Stage(Ticket, ExecId),
-    /// [`phalanx_engine_api::Engine::commit`]
+    /// [`phalanx_engine_api::ExecutionEngine::commit`]
     Commit(Ticket, ExecId, CommitMeta),
-    /// [`phalanx_engine_api::Engine::keep_only`]
+    /// [`phalanx_engine_api::ExecutionEngine::keep_only`]
     KeepOnly(Ticket, Vec<ExecId>),
-    /// [`phalanx_engine_api::Engine::finalise`]
+    /// [`phalanx_engine_api::ExecutionEngine::finalise`]
     Finalise(Ticket, u64),
-    /// [`phalanx_engine_api::Engine::quiesce`]
+    /// [`phalanx_engine_api::ExecutionEngine::quiesce`]
     Quiesce(Ticket),
-    /// [`phalanx_engine_api::Engine::resume`]
+    /// [`phalanx_engine_api::ExecutionEngine::resume`]
     Resume,
     /// Call [`crate::Pipeline::on_timer`] after this time, in µs.
     SetTimer(u64),
@@ -207,7 +207,7 @@ pub enum Effect {
     StateVote {
         /// The block.
         meta: BlockMeta,
-        /// [`Outcome::digest`].
+        /// [`ExecOutcome::digest`].
         digest: B256,
     },
     /// A quorum certifies this result.
@@ -221,7 +221,7 @@ pub enum Effect {
         /// Committed block.
         meta: BlockMeta,
         /// Result of the block.
-        outcome: Outcome,
+        outcome: ExecOutcome,
     },
     /// Transactions that belong to no branch any longer.
     Return(Vec<Bytes>),

@@ -6,7 +6,7 @@ use crate::{
     core::Pipeline,
     event::{ConsensusEvent, Effect},
 };
-use phalanx_engine_api::{Engine, EngineEvent, Waker};
+use phalanx_engine_api::{EngineEvent, ExecutionEngine, Waker};
 use std::{
     sync::{
         Arc,
@@ -60,7 +60,7 @@ impl Shell {
     /// [`ShellError::Thread`] if the system cannot start a thread.
     pub fn start<E, S, C>(config: Config, engine: Arc<E>, sink: S, clock: C) -> Result<Self, ShellError>
     where
-        E: Engine + 'static,
+        E: ExecutionEngine + 'static,
         S: FnMut(Effect, &mut Vec<ConsensusEvent>) + Send + 'static,
         C: Fn() -> u64 + Send + 'static,
     {
@@ -119,7 +119,7 @@ struct Worker<E, S, C> {
 
 impl<E, S, C> Worker<E, S, C>
 where
-    E: Engine,
+    E: ExecutionEngine,
     S: FnMut(Effect, &mut Vec<ConsensusEvent>),
     C: Fn() -> u64,
 {

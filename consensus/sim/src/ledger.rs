@@ -1,7 +1,7 @@
 //! Invariants over all honest nodes, checked after every event.
 
 use alloy_primitives::{B256, Bytes};
-use phalanx_engine_api::{BlockId, ExecId, FatalCause, Outcome};
+use phalanx_engine_api::{BlockId, ExecId, ExecOutcome, FatalCause};
 use phalanx_pipeline::BlockMeta;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ impl Ledger {
         self.certified.insert((height, id));
     }
 
-    pub(crate) fn commit(&mut self, node: u32, meta: BlockMeta, outcome: &Outcome, txs: &[Bytes]) {
+    pub(crate) fn commit(&mut self, node: u32, meta: BlockMeta, outcome: &ExecOutcome, txs: &[Bytes]) {
         let height = meta.height;
         let after = self.heights.get(&node).copied().unwrap_or(0);
         if height != after + 1 {

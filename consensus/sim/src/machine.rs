@@ -3,12 +3,12 @@
 use crate::{rng::Rng, work::Work};
 use alloy_primitives::Bytes;
 use core::fmt;
-use phalanx_engine_api::{BlockId, Engine, FatalCause, ReadState};
+use phalanx_engine_api::{BlockId, ExecutionEngine, FatalCause, ReadState};
 
 /// An engine that works on request, so that virtual time can pass between begin and end of work.
 pub trait Workshop: fmt::Debug {
     /// The engine.
-    type Engine: Engine + ReadState;
+    type Engine: ExecutionEngine + ReadState;
 
     /// The engine, for requests and questions.
     fn engine(&self) -> &Self::Engine;

@@ -153,7 +153,7 @@ impl TxStatus {
 
 /// The result of an execution: a function of the candidate and its parent's state alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ExecOutcome {
     /// Execution that this is the result of.
     pub id: ExecId,
     /// Commitment to the state after the block.
@@ -168,7 +168,7 @@ pub struct Outcome {
     pub txs: Arc<[TxStatus]>,
 }
 
-impl Outcome {
+impl ExecOutcome {
     /// The part that is voted on.
     #[must_use]
     pub const fn result(&self) -> BlockResult {
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn equal_states_of_siblings_have_different_digests() {
-        let outcome = |byte| Outcome {
+        let outcome = |byte| ExecOutcome {
             id: ExecId(B256::with_last_byte(byte)),
             state_root: B256::ZERO,
             receipts_root: B256::ZERO,

@@ -1,10 +1,10 @@
 //! Building of this node's own blocks.
 
-use crate::block::{Candidate, Outcome};
+use crate::block::{Candidate, ExecOutcome};
 use crate::env::BlockEnv;
 use crate::failure::Failure;
 use crate::id::ExecId;
-use crate::status::Budget;
+use crate::status::BlockBudget;
 use alloy_primitives::Bytes;
 
 /// Block to build.
@@ -15,7 +15,7 @@ pub struct BuildRequest {
     /// The new block's environment.
     pub env: BlockEnv,
     /// Bounds of the block.
-    pub budget: Budget,
+    pub budget: BlockBudget,
     /// Transactions that come first, in this order, beyond the budget if need be.
     pub forced: Vec<Bytes>,
     /// Attributes of the block: see [`Payload::with_attributes`](crate::Payload::with_attributes).
@@ -24,23 +24,23 @@ pub struct BuildRequest {
 
 /// A built block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Built {
+pub struct BuiltCandidate {
     /// The block. Submitting it costs nothing if `outcome` is set.
     pub candidate: Candidate,
     /// Result of the block, if building executed it.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ExecOutcome>,
     /// Transactions that were tried and left out.
     pub dropped: Vec<Bytes>,
 }
 
 /// Block under construction. The best block improves until the job ends.
-pub trait BuildJob: Send {
+pub trait BuildHandle: Send {
     /// The best block so far: at least an empty one, never an error.
-    fn best(&self) -> Built;
+    fn best(&self) -> BuiltCandidate;
     /// Waits until the block improves no more, or the time is over.
     fn wait(&self, time: core::time::Duration);
     /// Ends the job and returns the best block.
-    fn finish(self: Box<Self>) -> Built;
+    fn finish(self: Box<Self>) -> BuiltCandidate;
     /// Ends the job without a block.
     fn cancel(self: Box<Self>);
 }
@@ -51,5 +51,5 @@ pub trait Build: Send + Sync {
     ///
     /// # Errors
     /// `Retry` if the parent is not executed.
-    fn build(&self, request: BuildRequest) -> Result<Box<dyn BuildJob>, Failure>;
+    fn build(&self, request: BuildRequest) -> Result<Box<dyn BuildHandle>, Failure>;
 }

@@ -4,7 +4,7 @@ use crate::block::Candidate;
 use crate::event::EngineEvent;
 use crate::failure::Failure;
 use crate::id::{ExecId, Ticket};
-use crate::status::{CommitMeta, Committed, EngineStatus, Pressure};
+use crate::status::{CommitMeta, CommittedTip, EngineStatus, Pressure};
 use core::fmt;
 use std::sync::Arc;
 
@@ -57,12 +57,12 @@ impl fmt::Debug for Waker {
 /// | `finalise` | at most the committed height | no rewind below | safe |
 /// | `rewind` | committed, at or above the finalised height; no commit under way | at its return: the committed block is that one; what is above is gone | one or the other |
 /// | `quiesce` | nothing | `Quiesced` when no worker can touch state | nothing to lose |
-pub trait Engine: Send + Sync {
+pub trait ExecutionEngine: Send + Sync {
     /// Committed and staged blocks.
     fn status(&self) -> EngineStatus;
 
     /// The block committed at a height, with its own name in `meta`: as far back as the engine can rewind.
-    fn committed_at(&self, height: u64) -> Option<Committed>;
+    fn committed_at(&self, height: u64) -> Option<CommittedTip>;
 
     /// Executes a block as soon as its parent is executed, by priority. A second submission may raise the priority
     /// and never lowers it. A block that was staged before a crash need not be executed again.

@@ -1,6 +1,6 @@
 //! Completions of requests.
 
-use crate::block::Outcome;
+use crate::block::ExecOutcome;
 use crate::failure::Failure;
 use crate::id::{ExecId, Ticket};
 use alloy_primitives::Bytes;
@@ -8,17 +8,17 @@ use alloy_primitives::Bytes;
 /// Request that a failure belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// [`crate::Engine::submit`]
+    /// [`crate::ExecutionEngine::submit`]
     Submit,
-    /// [`crate::Engine::stage`]
+    /// [`crate::ExecutionEngine::stage`]
     Stage,
-    /// [`crate::Engine::commit`]
+    /// [`crate::ExecutionEngine::commit`]
     Commit,
-    /// [`crate::Engine::keep_only`]
+    /// [`crate::ExecutionEngine::keep_only`]
     KeepOnly,
-    /// [`crate::Engine::finalise`]
+    /// [`crate::ExecutionEngine::finalise`]
     Finalise,
-    /// [`crate::Engine::rewind`]
+    /// [`crate::ExecutionEngine::rewind`]
     Rewind,
 }
 
@@ -38,7 +38,7 @@ pub enum EngineEvent {
         /// Ticket of the submission.
         ticket: Ticket,
         /// Result of the block.
-        outcome: Outcome,
+        outcome: ExecOutcome,
     },
     /// On disk, and invisible to readers. Survives a crash of the process; a power cut may lose it, since its commit makes it
     /// durable.

@@ -31,7 +31,7 @@ pub enum RetryCause {
     NotReady(ExecId),
     /// Depth, siblings or memory are at their limit ([`crate::Limits`]).
     Busy,
-    /// A [`crate::Engine::quiesce`] is in force.
+    /// A [`crate::ExecutionEngine::quiesce`] is in force.
     Quiesced,
     /// The disk has no room for a staged block.
     DiskFull,

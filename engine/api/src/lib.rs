@@ -8,7 +8,7 @@
 //!     │ keep_only(leaves) ────────► Dropped                             losing blocks are gone, their transactions are returned
 //! ```
 //!
-//! Four rules carry the design; [`Engine`] has the exact contract of each call.
+//! Four rules carry the design; [`ExecutionEngine`] has the exact contract of each call.
 //!
 //! 1. **Identity has no round.** An [`ExecId`] covers parent, environment, policy and payload and nothing of consensus, so a
 //!    payload proposed again in a later view is not executed again, and two proposals of one height never share a slot.
@@ -44,13 +44,13 @@ mod block;
 mod id;
 mod env;
 
-pub use block::{Candidate, Outcome, Payload, TxStatus, fates, transaction_hash, transactions_root};
-pub use build::{Build, BuildJob, BuildRequest, Built};
-pub use engine::{Engine, Priority, Waker};
+pub use block::{Candidate, ExecOutcome, Payload, TxStatus, fates, transaction_hash, transactions_root};
+pub use build::{Build, BuildHandle, BuildRequest, BuiltCandidate};
+pub use engine::{ExecutionEngine, Priority, Waker};
 pub use env::{BlockEnv, TxPolicy};
 pub use event::{EngineEvent, Operation};
 pub use failure::{Failure, FatalCause, InvalidCause, RetryCause};
 pub use id::{BlockId, ExecId, Ticket};
 pub use phalanx_merkle_proof::BlockResult;
 pub use read::{AccountView, Proof, ProofQuery, Prove, ReadState, StateView, ViewAt};
-pub use status::{Budget, CommitMeta, Committed, EngineStatus, Limits, Pressure};
+pub use status::{BlockBudget, CommitMeta, CommittedTip, EngineStatus, Limits, Pressure};

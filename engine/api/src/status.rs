@@ -20,7 +20,7 @@ pub struct CommitMeta {
 
 /// The newest committed block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommittedTip {
     /// Height of the block.
     pub height: u64,
     /// Execution of the block.
@@ -37,7 +37,7 @@ pub struct EngineStatus {
     /// Number of the chain, part of every [`ExecId`].
     pub chain: u64,
     /// The newest committed block.
-    pub committed: Committed,
+    pub committed: CommittedTip,
     /// Lowest height that a rewind may reach.
     pub finalised: u64,
     /// Staged blocks with their heights, by height. A cache: none of them is promised to survive.
@@ -65,7 +65,7 @@ impl Default for Limits {
 
 /// Bounds of the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
+pub struct BlockBudget {
     /// Maximum gas.
     pub gas: u64,
     /// Maximum size of the transactions, in bytes.
@@ -74,7 +74,7 @@ pub struct Budget {
     pub txs: u32,
 }
 
-impl Budget {
+impl BlockBudget {
     /// No limit from the engine.
     pub const UNLIMITED: Self = Self { gas: u64::MAX, bytes: u64::MAX, txs: u32::MAX };
 }
@@ -87,5 +87,5 @@ pub struct Pressure {
     /// Number of blocks executed and not committed.
     pub uncommitted: u32,
     /// Recommended bounds of the next block.
-    pub propose: Budget,
+    pub propose: BlockBudget,
 }

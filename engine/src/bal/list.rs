@@ -1,6 +1,6 @@
 //! Decodes a list that a block commits to.
 
-use crate::model::Payload;
+use crate::model::RecoveredBlock;
 use crate::{bal::directory::Directory, model::AccessListFault};
 use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex, ITEM_COST, total_bal_items, validate_block_access_list};
 use alloy_primitives::{Address, B256, U256, keccak256};
@@ -58,7 +58,7 @@ impl List {
     pub(crate) fn decode(
         rlp: &[u8],
         expected: B256,
-        payload: &Payload<'_>,
+        payload: &RecoveredBlock<'_>,
         spec: SpecId,
     ) -> Result<Self, AccessListFault> {
         let (txs, gas_limit) = (payload.txs.len(), payload.header.gas_limit);
@@ -187,7 +187,7 @@ impl List {
 
 /// Maximum number of accounts and slots that a block can touch. The bound of EIP-7928 itself counts unpaid items as
 /// paid; it holds from Amsterdam on.
-fn most_items(payload: &Payload<'_>, spec: SpecId) -> u64 {
+fn most_items(payload: &RecoveredBlock<'_>, spec: SpecId) -> u64 {
     let cost = if spec.is_enabled_in(SpecId::BERLIN) { ITEM_COST as u64 } else { OLD_ITEM_COST };
     let paid = payload.ommers.len() + payload.withdrawals.map_or(0, <[_]>::len);
     payload.header.gas_limit / cost + paid as u64 + FREE_ITEMS

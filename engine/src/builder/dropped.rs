@@ -1,13 +1,13 @@
 //! Candidates that a builder leaves out, and why.
 
-use crate::model::Candidate;
+use crate::model::CandidateTx;
 use revm::context_interface::result::InvalidTransaction;
 
 /// A candidate that cannot come into this block any more.
 #[derive(Clone, Debug)]
 pub struct Dropped {
     /// The candidate.
-    pub candidate: Candidate,
+    pub candidate: CandidateTx,
     /// Reason of the drop.
     pub reason: Reason,
 }

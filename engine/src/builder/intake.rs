@@ -1,7 +1,7 @@
 //! Intake of a job: offered candidates with their predictions, before, in and behind the framer. They are analysed as far as
 //! the block has room for them.
 
-use crate::model::Candidate;
+use crate::model::CandidateTx;
 use phalanx_access::{Key as _, Salt};
 use phalanx_paraframer::{Framer, FramerConfig};
 use phalanx_paralyze::{Batch, Brief, DryRuns, ParaLyze, SenderFilter, Snapshot, Source, StateKey};
@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 pub(super) struct Intake {
     salt: Salt,
     /// Offered candidates that are not analysed, and have no index yet.
-    offered: VecDeque<Candidate>,
-    candidates: Vec<Candidate>,
+    offered: VecDeque<CandidateTx>,
+    candidates: Vec<CandidateTx>,
     /// Short form of each candidate.
     briefs: Vec<Brief>,
     /// Batch of predictions and index in it, by candidate; `None` for candidates without prediction.
@@ -61,7 +61,7 @@ impl Intake {
         }
     }
 
-    pub(super) fn candidates(&self) -> &[Candidate] {
+    pub(super) fn candidates(&self) -> &[CandidateTx] {
         &self.candidates
     }
 
@@ -74,7 +74,7 @@ impl Intake {
     }
 
     /// Adds a candidate that is neither predicted nor framed. Only while no candidate waits for the framer.
-    pub(super) fn add(&mut self, candidate: Candidate) -> u32 {
+    pub(super) fn add(&mut self, candidate: CandidateTx) -> u32 {
         self.briefs.push(Brief::of(candidate.tx.env()));
         self.candidates.push(candidate);
         self.predicted.push(None);
@@ -83,14 +83,14 @@ impl Intake {
     }
 
     /// Offers candidates, which are analysed later.
-    pub(super) fn offer(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
-        let mut candidates: Vec<Candidate> = candidates.into_iter().collect();
+    pub(super) fn offer(&mut self, candidates: impl IntoIterator<Item = CandidateTx>) {
+        let mut candidates: Vec<CandidateTx> = candidates.into_iter().collect();
         candidates.sort_by_key(|candidate| candidate.rank);
         self.offered.extend(candidates);
     }
 
     /// Candidates that are offered and not analysed.
-    pub(super) const fn offered(&self) -> &VecDeque<Candidate> {
+    pub(super) const fn offered(&self) -> &VecDeque<CandidateTx> {
         &self.offered
     }
 
@@ -103,7 +103,7 @@ impl Intake {
     /// Number of offered candidates that fit into `gas` beside those that are analysed already, at least one if none is.
     pub(super) fn fitting(&self, gas: u64) -> usize {
         let mut sum = self.held_gas;
-        let fits = |candidate: &&Candidate| {
+        let fits = |candidate: &&CandidateTx| {
             let is_first = sum == 0;
             sum = sum.saturating_add(candidate.tx.env().gas_limit);
             is_first || sum <= gas
@@ -122,7 +122,7 @@ impl Intake {
     ) -> u64 {
         let start = self.candidates.len();
         let count = self.fitting(room.gas);
-        let new: Vec<Candidate> = self.offered.drain(..count).collect();
+        let new: Vec<CandidateTx> = self.offered.drain(..count).collect();
         if new.is_empty() {
             return 0;
         }
@@ -209,7 +209,7 @@ impl Intake {
         self.next_frame as usize
     }
 
-    pub(super) fn into_candidates(self) -> Vec<Candidate> {
+    pub(super) fn into_candidates(self) -> Vec<CandidateTx> {
         let Self { mut candidates, offered, .. } = self;
         candidates.extend(offered);
         candidates

@@ -18,7 +18,7 @@ mod target;
 mod budget;
 mod dropped;
 
-use crate::model::Candidate;
+use crate::model::CandidateTx;
 use crate::state::StateRef;
 use crate::{
     engine::Engine,
@@ -38,7 +38,7 @@ pub use target::{Target, Template};
 ///
 /// ```
 /// use phalanx::revm::{context::{BlockEnv, TxEnv}, primitives::{Address, TxKind, U256}};
-/// use phalanx::{Budget, Builder, Candidate, Engine, GenesisAccount, Target};
+/// use phalanx::{Budget, Builder, CandidateTx, Engine, GenesisAccount, Target};
 ///
 /// let (alice, bob) = (Address::repeat_byte(1), Address::repeat_byte(2));
 /// let mut engine = Engine::builder().with_threads(2).build()?;
@@ -49,7 +49,7 @@ pub use target::{Target, Template};
 /// let mut builder = Builder::new(&engine);
 /// let env = BlockEnv { number: U256::from(1), ..Default::default() };
 /// let mut job = builder.open(&mut engine, Target::Plain(env.into()), Budget::default(), [])?;
-/// job.extend([Candidate::new(pay(0), 0), Candidate::new(pay(7), 1)], &|| false)?; // the closure says when to stop
+/// job.extend([CandidateTx::new(pay(0), 0), CandidateTx::new(pay(7), 1)], &|| false)?; // the closure says when to stop
 /// let built = job.finish();
 /// assert_eq!((built.txs.len(), built.dropped.len()), (1, 1)); // nonce 7 has no place here
 ///
@@ -89,7 +89,7 @@ impl Builder {
     ///
     /// Takes time linear in the candidates, plus the analysis of as many as fit into one block by their gas limits; a job
     /// analyses the others when it has room for them.
-    pub fn prepare(&mut self, engine: &Engine, target: &Target, candidates: impl IntoIterator<Item = Candidate>) {
+    pub fn prepare(&mut self, engine: &Engine, target: &Target, candidates: impl IntoIterator<Item = CandidateTx>) {
         let (cfg, env) = target.rules(engine);
         self.paralyze.set_cfg(cfg);
         let gas = target.limits(engine, &env).gas;
@@ -118,7 +118,7 @@ impl Builder {
         engine: &'e mut Engine,
         target: Target,
         budget: Budget,
-        forced: impl IntoIterator<Item = Candidate>,
+        forced: impl IntoIterator<Item = CandidateTx>,
     ) -> Result<BuildJob<'e>, BlockError> {
         let env = target.open(engine)?;
         self.paralyze.set_cfg(engine.cfg.clone());

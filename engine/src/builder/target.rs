@@ -3,7 +3,7 @@
 use crate::{
     builder::Budget,
     engine::{Engine, environment::checked_env},
-    model::{BlockError, Payload},
+    model::{BlockError, RecoveredBlock},
 };
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
@@ -31,9 +31,9 @@ pub struct Template {
 }
 
 impl Template {
-    pub(super) fn payload(&self) -> Payload<'_> {
+    pub(super) fn payload(&self) -> RecoveredBlock<'_> {
         let Self { header, ommers, withdrawals } = self;
-        Payload { header, txs: &[], ommers, withdrawals: withdrawals.as_deref() }
+        RecoveredBlock { header, txs: &[], ommers, withdrawals: withdrawals.as_deref() }
     }
 }
 

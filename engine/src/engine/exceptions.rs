@@ -3,7 +3,7 @@
 use crate::bal::exceptions::{decode, encode};
 use crate::{
     engine::Engine,
-    model::{BlockError, Payload},
+    model::{BlockError, RecoveredBlock},
     state::StateRef,
 };
 use phalanx_access::{Access, AccessSets};
@@ -24,7 +24,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of [`Self::execute_block`].
-    pub fn exceptions(&mut self, payload: &Payload<'_>) -> Result<Vec<u8>, BlockError> {
+    pub fn exceptions(&mut self, payload: &RecoveredBlock<'_>) -> Result<Vec<u8>, BlockError> {
         let truth = self.true_sets(payload)?;
         let env = self.rules.chain.env(payload.header);
         let Self { state, workers, paralyze, .. } = self;

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     bal::{Footprint, List, Record},
     exec::context::ExecContext,
-    model::{BlockError, Error, Hints, Invalid, Payload, Stage, Txs, observe},
+    model::{BlockError, Error, Hints, Invalid, RecoveredBlock, Stage, Txs, observe},
     seal::{
         Executed, Sealing,
         access_list::{Around, compare, produce, refused},
@@ -31,7 +31,7 @@ impl Engine {
     ///
     /// # Errors
     /// The block is invalid, with its lowest invalid transaction; or the engine failed.
-    pub fn execute_block(&mut self, payload: &Payload<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
+    pub fn execute_block(&mut self, payload: &RecoveredBlock<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
         self.execute_block_by(payload, hints, Invalid::Refuse)
     }
 
@@ -39,7 +39,7 @@ impl Engine {
     /// has none.
     pub(crate) fn execute_block_by(
         &mut self,
-        payload: &Payload<'_>,
+        payload: &RecoveredBlock<'_>,
         hints: Hints<'_>,
         invalid: Invalid,
     ) -> Result<Executed, BlockError> {
@@ -51,7 +51,7 @@ impl Engine {
     /// Executes like [`Self::execute_block`], on its thread and by the rules of the block's time.
     pub(super) fn execute_whole(
         &mut self,
-        payload: &Payload<'_>,
+        payload: &RecoveredBlock<'_>,
         env: &BlockEnv,
         hints: Hints<'_>,
         run_on: RunOn,
@@ -116,7 +116,7 @@ impl Engine {
     /// Checks hints as far as possible without execution; returns a block access list as received, and decoded.
     fn validate_hints<'h>(
         &self,
-        payload: &Payload<'_>,
+        payload: &RecoveredBlock<'_>,
         hints: Hints<'h>,
     ) -> Result<Option<(&'h [u8], List)>, BlockError> {
         match hints {
@@ -133,7 +133,7 @@ impl Engine {
     }
 
     /// Applies the rules of the block's time, and returns its environment.
-    pub(crate) fn follow(&mut self, payload: &Payload<'_>) -> Result<BlockEnv, BlockError> {
+    pub(crate) fn follow(&mut self, payload: &RecoveredBlock<'_>) -> Result<BlockEnv, BlockError> {
         let header = payload.header;
         // On a fork, and after a block that is none of a chain, the caller alone knows the number.
         let committed = self.committed_number.filter(|_| self.position() == self.committed());

@@ -2,7 +2,7 @@
 
 use super::{Engine, run_on::RunOn, setting::Setting};
 use crate::{
-    model::{BlockError, Error, Executor, Hints, Invalid, Payload},
+    model::{BlockError, Error, Executor, Hints, Invalid, RecoveredBlock},
     seal::{BlockInfo, Executed},
     state::Foreign,
 };
@@ -38,7 +38,7 @@ impl Engine {
     pub fn execute_on<D: DatabaseRef + Sync>(
         &mut self,
         database: &D,
-        payload: &Payload<'_>,
+        payload: &RecoveredBlock<'_>,
         hints: Hints<'_>,
     ) -> Result<ForeignBlock, BlockError> {
         let env = self.enter_whole(payload.header)?;
@@ -66,7 +66,7 @@ impl Engine {
         &mut self,
         foreign: &Foreign<'_>,
         executor: Executor,
-        payload: &Payload<'_>,
+        payload: &RecoveredBlock<'_>,
         env: &BlockEnv,
         hints: Hints<'_>,
     ) -> Result<ForeignBlock, BlockError> {

@@ -4,7 +4,7 @@ use super::setting::Setting;
 use crate::{
     engine::Engine,
     exec::run::RunStats,
-    model::{BlockError, Executor, Payload, Stage, observe},
+    model::{BlockError, Executor, RecoveredBlock, Stage, observe},
     state::StateRef,
 };
 use phalanx_paralyze::ParaLyze;
@@ -29,7 +29,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of [`Self::execute_block`].
-    pub fn learn(&mut self, payload: &Payload<'_>) -> Result<(), BlockError> {
+    pub fn learn(&mut self, payload: &RecoveredBlock<'_>) -> Result<(), BlockError> {
         let env = self.follow(payload)?;
         let sets = self.true_sets(payload)?;
         let Self { state, workers, paralyze, .. } = self;

@@ -13,7 +13,7 @@ use crate::{
         overlay::Overlay,
         run::{After, Run, RunStats},
     },
-    model::{AccessListFault, BlockAccessList, BlockError, Error, Executor, Payload, Stage, Txs, observe},
+    model::{AccessListFault, BlockAccessList, BlockError, Error, Executor, RecoveredBlock, Stage, Txs, observe},
     seal::{Executed, Sealing, access_list::refused},
     state::{State, Value},
 };
@@ -38,7 +38,7 @@ impl Engine {
     /// The errors of [`Self::execute_block`].
     pub(crate) fn execute_listed(
         &mut self,
-        payload: &Payload<'_>,
+        payload: &RecoveredBlock<'_>,
         env: &BlockEnv,
         rlp: &[u8],
         list: List,

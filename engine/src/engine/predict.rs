@@ -3,7 +3,7 @@
 use super::{Engine, exceptions::excepted, judge::judge, protocol::before, run_on::RunOn, setting::Setting};
 use crate::{
     exec::{block_gas::BlockGas, serial::Sequential},
-    model::{BlockError, Executor, Hints, Order, Payload, Stage, observe},
+    model::{BlockError, Executor, Hints, Order, RecoveredBlock, Stage, observe},
     plan::{Block, SourceCounts, hints, intern::intern},
 };
 use phalanx_access::AccessSets;
@@ -92,7 +92,7 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of [`Self::execute_block`].
-    pub fn true_sets(&mut self, payload: &Payload<'_>) -> Result<AccessSets<StateKey>, BlockError> {
+    pub fn true_sets(&mut self, payload: &RecoveredBlock<'_>) -> Result<AccessSets<StateKey>, BlockError> {
         let env = self.follow(payload)?;
         let (mut overlay, _) = before(self.resources(), &env, payload)?;
         let mut sequential = Sequential::new(&mut overlay, &self.cfg, &env);

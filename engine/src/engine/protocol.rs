@@ -5,7 +5,7 @@ use crate::{
     bal::Footprint,
     chain::PreStep,
     exec::{context::ExecResources, overlay::Overlay, serial::Sequential},
-    model::{BlockError, Error, Outcome, Payload},
+    model::{BlockError, Error, Outcome, RecoveredBlock},
 };
 use alloy_primitives::{Address, Bytes, U256};
 use phalanx_paralyze::StateKey;
@@ -16,7 +16,7 @@ use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 pub(crate) fn before<'s>(
     resources: ExecResources<'s>,
     env: &BlockEnv,
-    payload: &Payload<'_>,
+    payload: &RecoveredBlock<'_>,
 ) -> Result<(Overlay<'s>, Footprint), BlockError> {
     let ExecResources { state, cfg, chain, .. } = resources;
     let mut footprint = Footprint::default();
@@ -43,7 +43,7 @@ pub(crate) fn before<'s>(
 pub(crate) fn after(
     resources: ExecResources<'_>,
     env: &BlockEnv,
-    payload: &Payload<'_>,
+    payload: &RecoveredBlock<'_>,
     overlay: &mut Overlay<'_>,
     outcomes: &[Outcome],
 ) -> Result<(Option<Vec<Bytes>>, Footprint), BlockError> {

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::{
     chain::ChainSpec,
-    model::{BlockError, Hints, Invalid, Order, Payload},
+    model::{BlockError, Hints, Invalid, Order, RecoveredBlock},
     state::GenesisAccount,
 };
 use alloy_consensus::Header;
@@ -142,7 +142,7 @@ fn what_is_not_committed_leaves_no_code() {
             for over in [false, true] {
                 let rlp = list_of_codes(header.gas_limit, over);
                 let txs = [TxEnv { caller: sender, gas_limit: 21_000, kind: TxKind::Call(sender), ..TxEnv::default() }];
-                let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals: None };
+                let payload = RecoveredBlock { header: &header, txs: &txs, ommers: &[], withdrawals: None };
                 let hints = Hints::AccessList { rlp: &rlp, hash: keccak256(&rlp) };
                 let refused = engine.execute_block(&payload, hints).map(drop).unwrap_err().to_string();
                 assert_eq!(refused.contains("more code than the block could pay for"), over, "{refused}");

@@ -32,7 +32,7 @@ impl Transaction for TxEnv {
 
 /// A transaction that may come into a block.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct CandidateTx {
     /// The transaction.
     pub tx: Arc<dyn Transaction>,
     /// Place in the order that the caller wishes for: candidates that are offered together are framed by ascending
@@ -41,7 +41,7 @@ pub struct Candidate {
     pub rank: u64,
 }
 
-impl Candidate {
+impl CandidateTx {
     /// Creates a candidate from an unshared transaction.
     pub fn new(tx: impl Transaction + 'static, rank: u64) -> Self {
         Self { tx: Arc::new(tx), rank }

@@ -15,7 +15,7 @@ mod too_wide;
 mod txs;
 
 pub use access_list::{AccessListFault, BlockAccessList, ChangedValue};
-pub use candidate::{Candidate, Transaction};
+pub use candidate::{CandidateTx, Transaction};
 pub(crate) use config::is_supported;
 pub use config::{Executor, Invalid, Order, Traces};
 pub use error::Error;
@@ -29,7 +29,7 @@ pub use observer::{Observer, Stage, Unobserved};
 pub(crate) use observer::{StoreStage, observe, observe_fork};
 pub use outcome::Outcome;
 pub(crate) use outcome::{prefetch_contents, prefetch_logs};
-pub use payload::{BlockError, Hints, Payload};
+pub use payload::{BlockError, Hints, RecoveredBlock};
 pub use thread_role::ThreadRole;
 pub(crate) use thread_role::ThreadStart;
 pub use too_wide::TooWide;

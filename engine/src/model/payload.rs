@@ -10,7 +10,7 @@ use revm::{context::TxEnv, context_interface::result::InvalidTransaction};
 
 /// A block of a chain in its given order, with recovered senders.
 #[derive(Clone, Copy, Debug)]
-pub struct Payload<'a> {
+pub struct RecoveredBlock<'a> {
     /// Header of the block. Fields about the outcome (gas used, roots, bloom) are ignored: the caller compares them.
     pub header: &'a Header,
     /// Transactions of the block.

@@ -1,6 +1,6 @@
 //! Transactions of a block, found by index.
 
-use crate::model::Candidate;
+use crate::model::CandidateTx;
 use core::ops::Index;
 use revm::context::TxEnv;
 
@@ -10,7 +10,7 @@ pub(crate) enum Txs<'a> {
     /// List of a caller.
     List(&'a [TxEnv]),
     /// Candidates offered to a builder.
-    Offered(&'a [Candidate]),
+    Offered(&'a [CandidateTx]),
 }
 
 impl Txs<'_> {

@@ -10,13 +10,15 @@ use super::{
 };
 use crate::{
     builder::{Budget, Reason, Target, Template},
-    model::{Candidate, Error},
+    model::{CandidateTx, Error},
     pool::{Account, Accounts, Admission, Batch, Fees, Pool, Settled, Tip},
     recovery::{Form, RecoverError, RecoveredTx},
     state::{SnapshotError, StateSnapshot},
 };
 use alloy_primitives::{Address, B256, Bytes};
-use phalanx_engine_api::{self as api, Build, BuildJob, BuildRequest, Built, Committed, ExecId, Failure, RetryCause};
+use phalanx_engine_api::{
+    self as api, Build, BuildHandle, BuildRequest, BuiltCandidate, CommittedTip, ExecId, Failure, RetryCause,
+};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, atomic::Ordering},
@@ -124,8 +126,8 @@ impl Service {
 #[derive(Debug)]
 struct Job(Arc<Slot>);
 
-impl BuildJob for Job {
-    fn best(&self) -> Built {
+impl BuildHandle for Job {
+    fn best(&self) -> BuiltCandidate {
         self.0.best()
     }
 
@@ -133,7 +135,7 @@ impl BuildJob for Job {
         self.0.wait(time);
     }
 
-    fn finish(self: Box<Self>) -> Built {
+    fn finish(self: Box<Self>) -> BuiltCandidate {
         self.0.finish()
     }
 
@@ -149,7 +151,7 @@ impl Drop for Job {
 impl Build for Service {
     /// Builds from the transactions of the pool that no uncommitted ancestor holds. The block is executed while it is
     /// built: submitting it costs nothing, as long as it is among the last four. The policy is the service's.
-    fn build(&self, request: BuildRequest) -> Result<Box<dyn BuildJob>, Failure> {
+    fn build(&self, request: BuildRequest) -> Result<Box<dyn BuildHandle>, Failure> {
         self.shared.check()?;
         let desk = self.shared.desk.lock();
         let tip = desk.rows().tip();
@@ -165,7 +167,8 @@ impl Build for Service {
             return Err(Failure::Invalid(api::InvalidCause::Height { says, expected }));
         }
         let empty = self.shared.proposal(&request, Vec::new());
-        let slot = Arc::new(Slot::new(request, Built { candidate: empty, outcome: None, dropped: Vec::new() }));
+        let slot =
+            Arc::new(Slot::new(request, BuiltCandidate { candidate: empty, outcome: None, dropped: Vec::new() }));
         self.orders.send(Order::Build(Arc::clone(&slot))).map_err(|_| self.shared.stopped())?;
         Ok(Box::new(Job(slot)))
     }
@@ -174,7 +177,7 @@ impl Build for Service {
 /// Transactions that a job has offered to its builder, by rank.
 type Offered = HashMap<u64, Arc<RecoveredTx>>;
 
-fn bytes_of<'c>(candidates: impl Iterator<Item = &'c Candidate>, offered: &Offered) -> Vec<Bytes> {
+fn bytes_of<'c>(candidates: impl Iterator<Item = &'c CandidateTx>, offered: &Offered) -> Vec<Bytes> {
     candidates.filter_map(|candidate| offered.get(&candidate.rank)).map(|tx| tx.bytes().clone()).collect()
 }
 
@@ -200,7 +203,7 @@ impl Driver {
     }
 
     /// Returns `None` if the parent has lost.
-    fn try_build(&mut self, slot: &Slot) -> Result<Option<Built>, Error> {
+    fn try_build(&mut self, slot: &Slot) -> Result<Option<BuiltCandidate>, Error> {
         let request = &slot.request;
         let Some((parent, passed, rows)) = self.ancestry(request.parent) else { return Ok(None) };
         self.engine.checkout(parent.view.block())?;
@@ -227,7 +230,7 @@ impl Driver {
             bytes: request.budget.bytes,
             txs: request.budget.txs.into(),
         };
-        let forced = (0..).zip(forced).map(|(rank, tx)| Candidate { tx, rank });
+        let forced = (0..).zip(forced).map(|(rank, tx)| CandidateTx { tx, rank });
         let mut job = match self.builder.open(&mut self.engine, target, budget, forced) {
             Ok(job) => job,
             // The chain has no rules for this environment: there is no block with it.
@@ -255,14 +258,14 @@ impl Driver {
                 .map(|tx| {
                     let (rank, tx) = (first + tx.rank(), Arc::clone(tx.recovered()));
                     offered.insert(rank, Arc::clone(&tx));
-                    Candidate { tx, rank }
+                    CandidateTx { tx, rank }
                 })
                 .collect();
             progress = job.extend(candidates, &stop)?;
             let best = job.best();
             let candidate = shared.proposal(request, bytes_of(best.txs.iter(), &offered));
             let dropped = bytes_of(best.dropped.iter().map(|dropped| &dropped.candidate), &offered);
-            slot.improve(Built { candidate, outcome: None, dropped });
+            slot.improve(BuiltCandidate { candidate, outcome: None, dropped });
         }
         let built = job.finish();
         // Nothing is decided: every transaction is returned, except those that are invalid on the committed state.
@@ -285,12 +288,12 @@ impl Driver {
         if let Some(oldest) = self.shelf.put(candidate.id(), parent.view.block(), kept) {
             self.engine.discard(oldest)?;
         }
-        Ok(Some(Built { candidate, outcome, dropped }))
+        Ok(Some(BuiltCandidate { candidate, outcome, dropped }))
     }
 
     /// A parent, the hashes of the transactions of its uncommitted ancestors and its own, and the rows of committed
     /// blocks that are in no tag.
-    fn ancestry(&self, parent: ExecId) -> Option<(Kept, HashSet<B256>, Vec<Committed>)> {
+    fn ancestry(&self, parent: ExecId) -> Option<(Kept, HashSet<B256>, Vec<CommittedTip>)> {
         let desk = self.shared.desk.lock();
         let tip = desk.rows().tip();
         if tip.committed.exec == parent {

@@ -8,7 +8,7 @@
 
 use crate::model::Error;
 use alloy_primitives::{B256, Bytes};
-use phalanx_engine_api::{BlockId, CommitMeta, Committed, ExecId, Outcome, TxStatus};
+use phalanx_engine_api::{BlockId, CommitMeta, CommittedTip, ExecId, ExecOutcome, TxStatus};
 use std::sync::Arc;
 
 const NOTE: u8 = 3;
@@ -21,7 +21,7 @@ const FATE: usize = 32 + 1;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) finalised: u64,
-    pub(super) committed: Vec<Committed>,
+    pub(super) committed: Vec<CommittedTip>,
 }
 
 /// Fields of a block that its child's fees follow from.
@@ -37,16 +37,16 @@ pub(super) struct Fees {
 /// Tag of a block: its identity, its result, and the rows of ancestors.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tag {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ExecOutcome,
     pub(super) fees: Fees,
     /// Highest ancestor whose row is in this tag or in an ancestor's.
     pub(super) covered: u64,
-    pub(super) rows: Vec<Committed>,
+    pub(super) rows: Vec<CommittedTip>,
     /// Hashes of all transactions, for proofs after a restart.
     pub(super) hashes: Arc<[B256]>,
 }
 
-fn put_row(out: &mut Vec<u8>, Committed { height, exec, state_root, meta }: &Committed) {
+fn put_row(out: &mut Vec<u8>, CommittedTip { height, exec, state_root, meta }: &CommittedTip) {
     // Ancestors have rows of their own.
     let CommitMeta { block, ancestors: _, cursor, order_proof, state_certificate } = meta;
     out.extend_from_slice(&height.to_be_bytes());
@@ -95,7 +95,7 @@ impl Note {
 impl Tag {
     pub(super) fn write(&self) -> Vec<u8> {
         let Self { outcome, fees, covered, rows, hashes } = self;
-        let Outcome { id, state_root, receipts_root, transactions_root, gas_used, txs } = outcome;
+        let ExecOutcome { id, state_root, receipts_root, transactions_root, gas_used, txs } = outcome;
         let Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used } = *fees;
         let mut out = vec![TAG];
         [id.0, *state_root, *receipts_root, *transactions_root]
@@ -127,7 +127,7 @@ impl Tag {
             hashes.push(reader.hash()?);
             txs.push(TxStatus::from_number(reader.byte()?)?);
         }
-        let outcome = Outcome { id, state_root, receipts_root, transactions_root, gas_used, txs: txs.into() };
+        let outcome = ExecOutcome { id, state_root, receipts_root, transactions_root, gas_used, txs: txs.into() };
         let fees = Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used };
         Some(Self { outcome, fees, covered, rows, hashes: hashes.into() })
     }
@@ -142,12 +142,12 @@ impl Reader<'_> {
         Some(*array)
     }
 
-    fn row(&mut self) -> Option<Committed> {
+    fn row(&mut self) -> Option<CommittedTip> {
         let (height, exec, state_root) = (self.u64()?, ExecId(self.hash()?), self.hash()?);
         let (block, cursor) = (BlockId(self.hash()?), self.u64()?);
         let (order_proof, state_certificate) = (self.bytes()?, self.bytes()?);
         let meta = CommitMeta { block, ancestors: Vec::new(), cursor, order_proof, state_certificate };
-        Some(Committed { height, exec, state_root, meta })
+        Some(CommittedTip { height, exec, state_root, meta })
     }
 
     fn byte(&mut self) -> Option<u8> {
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     fn note() -> Note {
-        let row = |height: u64, proof: Option<&'static [u8]>| Committed {
+        let row = |height: u64, proof: Option<&'static [u8]>| CommittedTip {
             height,
             exec: ExecId(B256::with_last_byte(1)),
             state_root: B256::with_last_byte(2),
@@ -211,7 +211,8 @@ mod tests {
         let (id, hash) = (ExecId(B256::with_last_byte(1)), B256::with_last_byte(7));
         let txs = [TxStatus::Reverted, TxStatus::Succeeded, TxStatus::Skipped].into();
         let fees = Fees { timestamp: 2, base_fee: 3, excess_blob_gas: 4, blob_gas_used: 5 };
-        let outcome = Outcome { id, state_root: hash, receipts_root: hash, transactions_root: hash, gas_used: 1, txs };
+        let outcome =
+            ExecOutcome { id, state_root: hash, receipts_root: hash, transactions_root: hash, gas_used: 1, txs };
         let hashes = [hash, hash, id.0].into();
         let tag = Tag { outcome, fees, covered: 6, rows: note.committed, hashes };
         let bytes = tag.write();

@@ -14,7 +14,7 @@ use crate::{builder::Builder, engine::Engine, model::Error};
 use alloy_primitives::Address;
 use crossbeam_channel::{Receiver, Sender};
 use phalanx_engine_api::{
-    Committed, EngineStatus, ExecId, Failure, InvalidCause, Outcome, RetryCause, Ticket, TxPolicy,
+    CommittedTip, EngineStatus, ExecId, ExecOutcome, Failure, InvalidCause, RetryCause, Ticket, TxPolicy,
     desk::{Desk, Job, JobKind},
 };
 use phalanx_merkle::BlockId;
@@ -46,7 +46,7 @@ pub(super) enum Order {
 pub(super) enum Completion {
     Executed(Job, Box<Kept>),
     Invalid(Job, InvalidCause),
-    Rooted(Job, Box<Kept>, Outcome),
+    Rooted(Job, Box<Kept>, ExecOutcome),
     /// Staged or committed.
     Written(Job),
     Failed(Job, Failure),
@@ -322,7 +322,7 @@ impl Driver {
 }
 
 /// Committed blocks above a height, oldest first.
-pub(super) fn rows_above(desk: &Desk<Kept>, height: u64) -> Vec<Committed> {
+pub(super) fn rows_above(desk: &Desk<Kept>, height: u64) -> Vec<CommittedTip> {
     let above = desk.rows().iter().rev().take_while(|row| row.committed.height > height);
     let mut rows: Vec<_> = above.map(|row| row.committed.clone()).collect();
     rows.reverse();
@@ -330,7 +330,7 @@ pub(super) fn rows_above(desk: &Desk<Kept>, height: u64) -> Vec<Committed> {
 }
 
 /// Committed rows that the path's first block does not cover, and the blocks that join them.
-type Path = (Vec<Committed>, Vec<Handed>);
+type Path = (Vec<CommittedTip>, Vec<Handed>);
 
 fn path(desk: &Desk<Kept>) -> Option<Path> {
     let commit = desk.pending()?;
@@ -338,7 +338,7 @@ fn path(desk: &Desk<Kept>) -> Option<Path> {
         let (kept, outcome) = (desk.value(*id)?.clone(), desk.outcome(*id)?);
         let (candidate, meta) = (desk.candidate(*id)?.clone(), commit.own_meta(place));
         let (height, state_root) = (candidate.env().height, outcome.state_root);
-        Some(Handed { committed: Committed { height, exec: *id, state_root, meta }, candidate, kept })
+        Some(Handed { committed: CommittedTip { height, exec: *id, state_root, meta }, candidate, kept })
     };
     let steps: Vec<_> = commit.path().iter().enumerate().map(step).collect::<Option<_>>()?;
     let covered = steps.first().map_or(0, |step| step.kept.covered);

@@ -9,14 +9,14 @@ use super::{
 use crate::{
     chain::transactions_root,
     engine::Engine,
-    model::{BlockError, Error, Hints, Invalid, Outcome, Payload},
+    model::{BlockError, Error, Hints, Invalid, Outcome, RecoveredBlock},
     recovery::{Form, RecoveredTx, Recovery},
     seal::{BlockInfo, Executed},
     state::{Ancestors, State},
 };
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_primitives::{B256, U256};
-use phalanx_engine_api::{self as api, Candidate, Committed, ExecId, Failure, InvalidCause, TxPolicy, TxStatus};
+use phalanx_engine_api::{self as api, Candidate, CommittedTip, ExecId, Failure, InvalidCause, TxPolicy, TxStatus};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::block::BlobExcessGasAndPrice,
@@ -152,7 +152,7 @@ pub(super) struct Executing<'a> {
     pub(super) parent: &'a Kept,
     pub(super) frame: Frame,
     /// Committed blocks whose rows are in no tag yet.
-    pub(super) rows: Vec<Committed>,
+    pub(super) rows: Vec<CommittedTip>,
     /// Status of every transaction; `None` for executed ones until their results are known.
     pub(super) statuses: Vec<Option<TxStatus>>,
     /// Transactions that are executed.
@@ -165,7 +165,7 @@ pub(super) fn execute(
     recovery: &Recovery,
     candidate: &Candidate,
     parent: &Kept,
-    rows: Vec<Committed>,
+    rows: Vec<CommittedTip>,
 ) -> Result<Kept, Failed> {
     engine.checkout(parent.view.block())?;
     engine.state.set_ancestors(Arc::clone(&parent.ancestors));
@@ -179,7 +179,7 @@ pub(super) fn execute(
     let txs: Vec<TxEnv> = executing.txs.iter().map(|tx| tx.tx().clone()).collect();
     let executed = match &executing.frame.header {
         Some(header) => {
-            let payload = Payload { header, txs: &txs, ommers: &[], withdrawals: executing.frame.withdrawals() };
+            let payload = RecoveredBlock { header, txs: &txs, ommers: &[], withdrawals: executing.frame.withdrawals() };
             engine.execute_block_by(&payload, Hints::Predict, policy)?
         }
         None => engine.execute_given(&environment(candidate.env()), &txs, policy)?,
@@ -197,7 +197,7 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
     let sealed = merkleized.outcome();
     let hashes: Arc<[B256]> = candidate.payload().txs().iter().map(|tx| api::transaction_hash(tx)).collect();
     let statuses: Arc<[TxStatus]> = statuses.into_iter().map(|status| status.unwrap_or(TxStatus::Skipped)).collect();
-    let outcome = api::Outcome {
+    let outcome = api::ExecOutcome {
         id,
         state_root: sealed.state_root,
         receipts_root: sealed.receipts_root.unwrap_or_default(),
@@ -232,7 +232,7 @@ fn decode<'a>(
     candidate: &'a Candidate,
     parent: &'a Kept,
     frame: Frame,
-    rows: Vec<Committed>,
+    rows: Vec<CommittedTip>,
 ) -> Result<Executing<'a>, Failed> {
     let recovery = recovery.clone().with_spec(frame.spec);
     let decoded = recovery.recover_batch(engine.workers(), Form::Block, candidate.payload().txs());

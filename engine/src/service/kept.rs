@@ -4,7 +4,7 @@ use super::codec::{Fees, Tag};
 use crate::{recovery::RecoveredTx, seal::BlockInfo, state::Ancestors};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
-use phalanx_engine_api::{self as api, Candidate, Committed};
+use phalanx_engine_api::{self as api, Candidate, CommittedTip};
 use phalanx_merkle::Snapshot;
 use phalanx_paralyze::authorities;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) struct Kept {
     pub(super) view: Snapshot,
     /// Ancestors that BLOCKHASH sees in its children.
     pub(super) ancestors: Arc<Ancestors>,
-    pub(super) outcome: Option<api::Outcome>,
+    pub(super) outcome: Option<api::ExecOutcome>,
     /// Data for proofs of its transactions; `None` after a restart.
     pub(super) info: Option<Arc<BlockInfo>>,
     pub(super) facts: Arc<Facts>,
@@ -83,7 +83,7 @@ impl Facts {
 
 /// A block of a commit, for the sink.
 pub(super) struct Handed {
-    pub(super) committed: Committed,
+    pub(super) committed: CommittedTip,
     pub(super) candidate: Candidate,
     pub(super) kept: Kept,
 }

@@ -55,7 +55,7 @@ use driver::{Driver, Order};
 use kept::Kept;
 use parking_lot::Mutex;
 use phalanx_engine_api::{
-    self as api, Candidate, CommitMeta, Committed, EngineEvent, EngineStatus, ExecId, Failure, Limits, Pressure,
+    self as api, Candidate, CommitMeta, CommittedTip, EngineEvent, EngineStatus, ExecId, Failure, Limits, Pressure,
     Priority, RetryCause, Ticket, TxPolicy, Waker,
     desk::{Desk, Row, Rows},
 };
@@ -323,7 +323,7 @@ fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
         let committed = match known.remove(&at).filter(|row| row.state_root == root) {
             Some(row) => row,
             // Committed before there was a service.
-            None => Committed { height: at, exec: unnamed(at, root), state_root: root, meta: CommitMeta::default() },
+            None => CommittedTip { height: at, exec: unnamed(at, root), state_root: root, meta: CommitMeta::default() },
         };
         // A tag of another service's block tells nothing about this one.
         tag = tag.filter(|tag| tag.outcome.id == committed.exec);
@@ -347,7 +347,7 @@ const fn unnamed(height: u64, root: B256) -> ExecId {
     if height == 0 { ExecId::GENESIS } else { ExecId(root) }
 }
 
-impl api::Engine for Service {
+impl api::ExecutionEngine for Service {
     fn status(&self) -> EngineStatus {
         let desk = self.shared.desk.lock();
         let mut status = desk.status();
@@ -355,7 +355,7 @@ impl api::Engine for Service {
         status
     }
 
-    fn committed_at(&self, height: u64) -> Option<Committed> {
+    fn committed_at(&self, height: u64) -> Option<CommittedTip> {
         self.shared.desk.lock().committed_at(height)
     }
 

@@ -204,7 +204,7 @@ pub struct ProvenTransaction {
 }
 
 /// Verifies the end of the transaction with this hash by a proof from [`Prove::prove`], under the digest of its block's
-/// outcome ([`phalanx_engine_api::Outcome::digest`]), which state votes sign. `phalanx-merkle-proof` does the same
+/// outcome ([`phalanx_engine_api::ExecOutcome::digest`]), which state votes sign. `phalanx-merkle-proof` does the same
 /// without `std`.
 ///
 /// *Skipped* speaks of one place alone: a block may hold the same bytes twice, and have skipped one of them. *Succeeded* and

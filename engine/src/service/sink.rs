@@ -3,18 +3,18 @@
 use crate::{seal::BlockInfo, state::StateDiff};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
-use phalanx_engine_api::{self as api, Candidate, Committed};
+use phalanx_engine_api::{self as api, Candidate, CommittedTip};
 use std::fmt;
 
 /// A block that is about to be committed.
 #[derive(Debug)]
 pub struct SinkBlock<'a> {
     /// The block as it will be committed, with its name in consensus.
-    pub committed: &'a Committed,
+    pub committed: &'a CommittedTip,
     /// Environment and transactions.
     pub candidate: &'a Candidate,
     /// Result of the block, with a status per transaction of the candidate.
-    pub outcome: &'a api::Outcome,
+    pub outcome: &'a api::ExecOutcome,
     /// Header of a whole block, outcome included; `None` if the chain's blocks are transactions alone.
     pub header: Option<&'a Header>,
     /// Receipts with logs, results with created addresses, requests, access list: of the executed transactions.
@@ -40,7 +40,7 @@ pub struct SinkRefused;
 pub trait BlockSink: Send + Sync {
     /// The service was opened, or has gone back: `tip` is the newest committed block. The sink may hold blocks above
     /// it, which were never committed, or not any more; it holds all blocks up to it that it has ever accepted.
-    fn resumed(&self, tip: &Committed);
+    fn resumed(&self, tip: &CommittedTip);
 
     /// Takes a block. It returns when the block is as durable in the sink as the node needs it: after that the engine
     /// does not have the data any more.

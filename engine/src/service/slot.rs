@@ -1,7 +1,7 @@
 //! A block under construction, between its caller and the driver.
 
 use parking_lot::{Condvar, Mutex};
-use phalanx_engine_api::{BuildRequest, Built};
+use phalanx_engine_api::{BuildRequest, BuiltCandidate};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,14 +14,14 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) request: BuildRequest,
-    inner: Mutex<(Phase, Built)>,
+    inner: Mutex<(Phase, BuiltCandidate)>,
     done: Condvar,
     stop: AtomicBool,
 }
 
 impl Slot {
     /// Creates a slot with an empty block.
-    pub(super) const fn new(request: BuildRequest, empty: Built) -> Self {
+    pub(super) const fn new(request: BuildRequest, empty: BuiltCandidate) -> Self {
         let inner = Mutex::new((Phase::Waiting, empty));
         Self { request, inner, done: Condvar::new(), stop: AtomicBool::new(false) }
     }
@@ -36,11 +36,11 @@ impl Slot {
         begins
     }
 
-    pub(super) fn best(&self) -> Built {
+    pub(super) fn best(&self) -> BuiltCandidate {
         self.inner.lock().1.clone()
     }
 
-    pub(super) fn improve(&self, best: Built) {
+    pub(super) fn improve(&self, best: BuiltCandidate) {
         self.inner.lock().1 = best;
     }
 
@@ -55,7 +55,7 @@ impl Slot {
     }
 
     /// Records that the driver has stopped, with its block if that is better.
-    pub(super) fn end(&self, built: Option<Built>) {
+    pub(super) fn end(&self, built: Option<BuiltCandidate>) {
         let mut inner = self.inner.lock();
         inner.0 = Phase::Done;
         if let Some(built) = built {
@@ -71,7 +71,7 @@ impl Slot {
     }
 
     /// Ends the job and returns the best block: at once if the driver has not begun, otherwise when it has stopped.
-    pub(super) fn finish(&self) -> Built {
+    pub(super) fn finish(&self) -> BuiltCandidate {
         self.stop();
         let mut inner = self.inner.lock();
         if inner.0 == Phase::Waiting {

@@ -8,7 +8,7 @@ use crate::{engine::Engine, model::Error};
 use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 use phalanx_engine_api::{
-    self as api, Candidate, CommitMeta, Committed, EngineEvent, EngineStatus, ExecId, Failure, Pressure, Priority,
+    self as api, Candidate, CommitMeta, CommittedTip, EngineEvent, EngineStatus, ExecId, Failure, Pressure, Priority,
     ReadState, StateView, Ticket, ViewAt, Waker, desk::Job,
 };
 use std::sync::Arc;
@@ -81,12 +81,12 @@ impl SteppedService {
     }
 }
 
-impl api::Engine for SteppedService {
+impl api::ExecutionEngine for SteppedService {
     fn status(&self) -> EngineStatus {
         self.service.status()
     }
 
-    fn committed_at(&self, height: u64) -> Option<Committed> {
+    fn committed_at(&self, height: u64) -> Option<CommittedTip> {
         self.service.committed_at(height)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::kit::{COINBASE, Ran, call, contract, eoa, run};
 use phalanx::{
-    BlockLimits, Budget, Builder, Candidate, Engine, EngineBuilder, GenesisAccount, Invalid, Order, Reason, Target,
+    BlockLimits, Budget, Builder, CandidateTx, Engine, EngineBuilder, GenesisAccount, Invalid, Order, Reason, Target,
     paralyze::{Precompile, PrecompileCall, PrecompileState, Refused},
     revm::{
         bytecode::opcode::{CALL, GAS, POP, SELFBALANCE, STOP},
@@ -69,7 +69,7 @@ fn build(threads: usize, genesis: &[GenesisAccount], txs: &[TxEnv]) -> (usize, V
     let mut builder = Builder::new(&engine);
     let target = Target::Plain(Box::new(env(1)));
     let mut job = builder.open(&mut engine, target, Budget::default(), []).expect("a block");
-    let candidates = (0..).zip(txs).map(|(rank, tx)| Candidate::new(tx.clone(), rank));
+    let candidates = (0..).zip(txs).map(|(rank, tx)| CandidateTx::new(tx.clone(), rank));
     job.extend(candidates, &|| false).expect("execution");
     assert_eq!(job.progress().waiting, 0);
     let built = job.finish();

@@ -3,7 +3,7 @@
 use crate::kit::{Asked, Asm, Body, Case, Fails, World, bundle_difference, recorded, stateless, stock};
 use alloy_consensus::Header;
 use phalanx::{
-    BlockError, Engine, Error, Executor, ForeignError, ForeignItem, GenesisAccount, Hints, Outcome, Payload,
+    BlockError, Engine, Error, Executor, ForeignError, ForeignItem, GenesisAccount, Hints, Outcome, RecoveredBlock,
     SnapshotAt,
     chain::ChainSpec,
     revm::{
@@ -228,7 +228,7 @@ fn snapshots_of_an_engine_are_foreign_states_of_another_and_of_itself() {
     }
     // And the state after it can be the next foreign state.
     let next = owner.snapshot(SnapshotAt::Committed).expect("a state");
-    let error = owner.execute_on(&next, &Payload { ..payload }, Hints::None).expect_err("the nonces are used");
+    let error = owner.execute_on(&next, &RecoveredBlock { ..payload }, Hints::None).expect_err("the nonces are used");
     assert!(matches!(error, BlockError::InvalidTransaction { index: 0, .. }), "{error}");
 }
 

@@ -3,7 +3,7 @@
 use crate::kit::{builder, contract, eoa};
 use alloy_consensus::Header;
 use phalanx::{
-    BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Payload,
+    BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, RecoveredBlock,
     access::{Access, AccessSets},
     chain::ChainSpec,
     merkle::{Backend, StoreConfig},
@@ -77,7 +77,7 @@ fn people() -> Vec<GenesisAccount> {
 fn transactions_beyond_the_gas_limit_are_not_executed() {
     let calls: Vec<_> = (1..=200).map(|from| tx(from, 0, TxKind::Call(METER), Bytes::new())).collect();
     let header = header(250_000);
-    let payload = Payload { header: &header, txs: &calls, ommers: &[], withdrawals: None };
+    let payload = RecoveredBlock { header: &header, txs: &calls, ommers: &[], withdrawals: None };
     let mut sets = AccessSets::new();
     for tx in &calls {
         let friend = (StateKey::Basic(FRIEND), Access::Read);
@@ -111,7 +111,7 @@ fn a_precompile_that_declares_a_credit_and_reads_sees_the_true_balance() {
     genesis.push(GenesisAccount { address: FRIEND, balance: U256::from(77), ..Default::default() });
     let calls: Vec<_> = (1..=4).map(|from| tx(from, 0, TxKind::Call(METER), Bytes::new())).collect();
     let header = header(30_000_000);
-    let payload = Payload { header: &header, txs: &calls, ommers: &[], withdrawals: None };
+    let payload = RecoveredBlock { header: &header, txs: &calls, ommers: &[], withdrawals: None };
     for way in ways() {
         for declares in [Access::Read, Access::Write, Access::Credit] {
             let meter = Arc::new(Meter { declares: Some(declares), ..Meter::default() });
@@ -147,7 +147,7 @@ fn code_that_looks_like_a_delegation_is_code_before_prague() {
                 tx(3, 0, TxKind::Call(made), Bytes::new()),
             ];
             let header = header(30_000_000);
-            let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals: None };
+            let payload = RecoveredBlock { header: &header, txs: &txs, ommers: &[], withdrawals: None };
             let mut truth: Option<Vec<Outcome>> = None;
             for way in ways() {
                 for hints in [Hints::Predict, Hints::None] {
@@ -178,7 +178,7 @@ fn a_store_with_code_of_a_truncated_delegation_reopens() {
     let init = Bytes::from_static(&[0x62, 0xef, 1, 0, 0x60, 0, 0x52, 0x60, 3, 0x60, 29, 0xf3]);
     let txs = [tx(1, 0, TxKind::Create, init)];
     let header = header(30_000_000);
-    let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals: None };
+    let payload = RecoveredBlock { header: &header, txs: &txs, ommers: &[], withdrawals: None };
     let mut engine = open().expect("a store");
     engine.genesis([eoa(1)]).expect("a sound genesis");
     let executed = engine.execute_block(&payload, Hints::None).expect("a valid block");
@@ -205,7 +205,7 @@ fn a_reward_saves_an_empty_beneficiary_and_its_storage() {
         let touch = TxEnv { gas_price: price, ..tx(1, 0, TxKind::Call(beneficiary), Bytes::new()) };
         let away = TxEnv { gas_price: price, ..tx(2, 0, TxKind::Call(FRIEND), Bytes::new()) };
         for txs in [vec![touch.clone()], vec![away.clone()], vec![touch.clone(), away.clone()]] {
-            let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals: None };
+            let payload = RecoveredBlock { header: &header, txs: &txs, ommers: &[], withdrawals: None };
             let mut truth = None;
             for way in ways() {
                 let mut engine = engine("Berlin", way, &Arc::default(), &genesis);

@@ -31,6 +31,7 @@ mod lifecycle;
 mod node;
 mod simulate;
 mod service;
+mod names;
 
 mod chain;
 mod recovery;

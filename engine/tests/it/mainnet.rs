@@ -3,7 +3,7 @@
 use crate::kit::builder;
 use alloy_consensus::Header;
 use phalanx::{
-    Engine, Executor, GenesisAccount, Hints, Outcome, Payload,
+    Engine, Executor, GenesisAccount, Hints, Outcome, RecoveredBlock,
     access::{Access, AccessSets},
     paralyze::StateKey,
     revm::primitives::{Address, B256, U256, keccak256},
@@ -57,9 +57,9 @@ impl<'b> Replay<'b> {
         Self { access_lists: true, ..self }
     }
 
-    pub(crate) fn payload(&self) -> Payload<'_> {
+    pub(crate) fn payload(&self) -> RecoveredBlock<'_> {
         let RealBlock { header, txs, withdrawals, .. } = self.block;
-        Payload { header, txs, ommers: &self.ommers, withdrawals: withdrawals.as_deref() }
+        RecoveredBlock { header, txs, ommers: &self.ommers, withdrawals: withdrawals.as_deref() }
     }
 
     pub(crate) fn engine(&self, executor: Executor, threads: usize, seed: Option<u64>) -> Engine {

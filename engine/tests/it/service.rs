@@ -5,9 +5,9 @@ use alloy_primitives::keccak256;
 use phalanx::{
     Error, SendError, Service, ServiceConfig,
     api::{
-        AccountView, BlockEnv, BlockId, Budget, Build as _, BuildRequest, Candidate, CommitMeta, Engine as _,
-        EngineEvent, ExecId, Failure, FatalCause, InvalidCause, Limits, Operation, Outcome, Payload, Priority,
-        ProofQuery, Prove as _, ReadState as _, RetryCause, Ticket, TxPolicy, TxStatus, ViewAt,
+        AccountView, BlockBudget, BlockEnv, BlockId, Build as _, BuildRequest, Candidate, CommitMeta, EngineEvent,
+        ExecId, ExecOutcome, ExecutionEngine as _, Failure, FatalCause, InvalidCause, Limits, Operation, Payload,
+        Priority, ProofQuery, Prove as _, ReadState as _, RetryCause, Ticket, TxPolicy, TxStatus, ViewAt,
     },
     merkle::{Backend, Durability, Params, StoreConfig},
     pool::Admission,
@@ -107,7 +107,7 @@ fn events(service: &Service) -> Vec<EngineEvent> {
     events
 }
 
-fn submit(service: &Service, candidate: &Candidate) -> Outcome {
+fn submit(service: &Service, candidate: &Candidate) -> ExecOutcome {
     service.submit(Ticket(1), candidate.clone(), Priority::Speculative).expect("accepted");
     let events = events(service);
     let rooted = events.iter().find_map(|event| match event {
@@ -379,7 +379,7 @@ fn transactions_that_are_sent_together_end_as_one_by_one() {
 
 fn request(parent: ExecId, height: u64, forced: Vec<Bytes>) -> BuildRequest {
     let env = *candidate(parent, height, vec![], TxPolicy::Strict).env();
-    BuildRequest { parent, env, budget: Budget::UNLIMITED, forced, attributes: Bytes::new() }
+    BuildRequest { parent, env, budget: BlockBudget::UNLIMITED, forced, attributes: Bytes::new() }
 }
 
 #[test]
@@ -445,7 +445,7 @@ fn a_job_has_a_block_at_any_moment_and_keeps_its_budget() {
     let world = World::new();
     let service = world.open();
     send(&service, &transfers(&world, 1, 5));
-    let small = Budget { txs: 3, ..Budget::UNLIMITED };
+    let small = BlockBudget { txs: 3, ..BlockBudget::UNLIMITED };
     let job = service.build(BuildRequest { budget: small, ..request(ExecId::GENESIS, 1, vec![]) }).expect("a job");
     let early = job.best();
     assert_eq!(early.candidate.parent(), ExecId::GENESIS);

@@ -2,7 +2,7 @@
 
 use crate::kit::{Asked, Asm, Fails, World};
 use phalanx::{
-    Engine, GenesisAccount, Hints, Payload, SnapshotAt, StateSnapshot,
+    Engine, GenesisAccount, Hints, RecoveredBlock, SnapshotAt, StateSnapshot,
     alloy::{consensus::Header, eips::eip2930::AccessListItem},
     chain::ChainSpec,
     revm::{
@@ -383,7 +383,7 @@ fn inspectors_watch_calls_on_older_states_while_the_chain_goes_on() {
         |(nonce, to): (usize, u8)| TxEnv { nonce: nonce as u64, gas_price: 100, gas_limit: 200_000, ..call(RICH, to) };
     let txs: Vec<_> = contracts.into_iter().enumerate().map(tx).collect();
     let mut engine = engine;
-    let payload = Payload { header: &block, txs: &txs, ommers: &[], withdrawals: Some(&[]) };
+    let payload = RecoveredBlock { header: &block, txs: &txs, ommers: &[], withdrawals: Some(&[]) };
     let executed = engine.execute_block(&payload, Hints::None).expect("a valid block");
     let merkleized = engine.merkleize(executed).expect("a root");
     _ = engine.commit(merkleized).expect("a commit");

@@ -9,7 +9,7 @@ use crate::{
 use phalanx::{
     Engine, GenesisAccount, Observer, Service, ServiceConfig,
     alloy::{consensus::Header, primitives::Bytes},
-    api::{Engine as _, ExecId, TxPolicy},
+    api::{ExecId, ExecutionEngine as _, TxPolicy},
     chain::ChainSpec,
     genesis_digest,
     merkle::{self, Backend, StoreConfig},

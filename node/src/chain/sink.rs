@@ -4,7 +4,7 @@ use crate::store::{Block, BlockStore, Entry, Head, Skipped};
 use phalanx::{
     BlockSink, SinkBlock, SinkRefused,
     alloy::primitives::Bytes,
-    api::{Committed, TxStatus},
+    api::{CommittedTip, TxStatus},
 };
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) struct Sink {
 }
 
 impl BlockSink for Sink {
-    fn resumed(&self, tip: &Committed) {
+    fn resumed(&self, tip: &CommittedTip) {
         if let Err(error) = self.store.cut_above(tip.height, &mut Vec::new()) {
             tracing::error!(%error, height = tip.height, "blocks that were never committed stay in the block store");
         }

@@ -8,7 +8,9 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx::{
     Engine, Executor, Service, ServiceConfig,
-    api::{BlockEnv, Candidate, CommitMeta, Engine as _, EngineEvent, ExecId, Payload, Priority, Ticket, TxPolicy},
+    api::{
+        BlockEnv, Candidate, CommitMeta, EngineEvent, ExecId, ExecutionEngine as _, Payload, Priority, Ticket, TxPolicy,
+    },
     chain::ChainSpec,
 };
 use phalanx_abci::{

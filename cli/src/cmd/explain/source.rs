@@ -6,7 +6,7 @@ use crate::{
     flags::{profile, words},
 };
 use alloy_consensus::Header;
-use phalanx::{Block, Executor, Hints, Order, Payload, Traces, chain::ChainSpec, revm::primitives::Address};
+use phalanx::{Block, Executor, Hints, Order, RecoveredBlock, Traces, chain::ChainSpec, revm::primitives::Address};
 use phalanx_lab::{
     bench::workload,
     config::{RunConfig, Store, parse, threads, word},
@@ -83,7 +83,8 @@ fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
     let stand_in =
         Header { beneficiary: header.beneficiary, number: header.number.saturating_sub(8), ..Header::default() };
     let ommers = vec![stand_in; block.uncles];
-    let payload = Payload { header, txs: &block.txs, ommers: &ommers, withdrawals: block.withdrawals.as_deref() };
+    let payload =
+        RecoveredBlock { header, txs: &block.txs, ommers: &ommers, withdrawals: block.withdrawals.as_deref() };
     let begin = |setup: engines::Setup| -> anyhow::Result<phalanx::Engine> {
         let mut engine = setup.chain(chain.clone(), &block.prestate)?;
         engine.set_ancestors(block.block_hashes.clone());

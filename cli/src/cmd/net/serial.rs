@@ -6,7 +6,8 @@ use anyhow::{Context as _, bail};
 use phalanx::{
     Executor, Service, ServiceConfig,
     api::{
-        Candidate, CommitMeta, Engine as _, EngineEvent, ExecId, Outcome, Payload, Priority, Ticket, TxPolicy, TxStatus,
+        Candidate, CommitMeta, EngineEvent, ExecId, ExecOutcome, ExecutionEngine as _, Payload, Priority, Ticket,
+        TxPolicy, TxStatus,
     },
 };
 use phalanx_lab::error::Different;
@@ -72,7 +73,7 @@ pub(crate) fn compare(
 }
 
 /// Executes and commits consecutive blocks.
-fn execute(service: &Service, candidates: Vec<Candidate>, blocks: &[Notice]) -> anyhow::Result<Vec<Outcome>> {
+fn execute(service: &Service, candidates: Vec<Candidate>, blocks: &[Notice]) -> anyhow::Result<Vec<ExecOutcome>> {
     let ids: Vec<ExecId> = candidates.iter().map(Candidate::id).collect();
     let (Some(tip), Some(last)) = (ids.last().copied(), blocks.last()) else { return Ok(Vec::new()) };
     let fault = || format!("serial execution up to height {}", last.height);
@@ -88,7 +89,7 @@ fn execute(service: &Service, candidates: Vec<Candidate>, blocks: &[Notice]) -> 
             _ => None,
         })
     };
-    let Some(outcomes) = ids.iter().map(rooted).collect::<Option<Vec<Outcome>>>() else {
+    let Some(outcomes) = ids.iter().map(rooted).collect::<Option<Vec<ExecOutcome>>>() else {
         bail!("{}: {events:?}", fault())
     };
     let ancestors = blocks[..blocks.len() - 1].iter().map(Notice::id).collect();

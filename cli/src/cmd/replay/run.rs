@@ -8,7 +8,7 @@ use super::{
 use alloy_consensus::Header;
 use alloy_primitives::Bloom;
 use phalanx::{
-    BlockError, Engine, Executed, Hints, Merkleized, Outcome, Payload,
+    BlockError, Engine, Executed, Hints, Merkleized, Outcome, RecoveredBlock,
     access::{AccessSets, Salt},
     chain::ChainSpec,
     paralyze::{Batch, Layers, ParaLyze, StateKey},
@@ -318,8 +318,8 @@ impl Told {
     }
 }
 
-fn payload<'b>(block: &'b RealBlock, ommers: &'b [Header]) -> Payload<'b> {
-    Payload { header: &block.header, txs: &block.txs, ommers, withdrawals: block.withdrawals.as_deref() }
+fn payload<'b>(block: &'b RealBlock, ommers: &'b [Header]) -> RecoveredBlock<'b> {
+    RecoveredBlock { header: &block.header, txs: &block.txs, ommers, withdrawals: block.withdrawals.as_deref() }
 }
 
 /// An oracle before the block.
@@ -354,7 +354,7 @@ impl Spent {
     fn on(
         &mut self,
         engine: &mut Engine,
-        payload: &Payload<'_>,
+        payload: &RecoveredBlock<'_>,
         hints: Hints<'_>,
     ) -> anyhow::Result<Result<Merkleized, BlockError>> {
         let (start, core) = (Instant::now(), clock::process());

@@ -6,7 +6,7 @@ use alloy_consensus::{
 };
 use alloy_rlp::Decodable as _;
 use phalanx::{
-    BlockError, Engine, Error, Executed, Executor, Hints, Payload, TooWide,
+    BlockError, Engine, Error, Executed, Executor, Hints, RecoveredBlock, TooWide,
     chain::{ChainSpec, HeaderError, PreStep},
     revm::{
         context::TxEnv,
@@ -146,7 +146,7 @@ impl Chain {
         self.spec.validate_ommers(header, ommers, ancestor).map_err(invalid)?;
         let txs = self.check_transactions(header, txs)?;
 
-        let payload = Payload { header, txs: &txs, ommers, withdrawals };
+        let payload = RecoveredBlock { header, txs: &txs, ommers, withdrawals };
         let parent_hash = header.parent_hash;
         let state = self.state(&parent_hash).ok_or(Refusal::Evicted)?;
         let mut engine = self.engine_on(parent_hash, &state)?;
@@ -218,7 +218,7 @@ impl Chain {
     /// these roots, so each transaction runs as a block of its own.
     fn receipts_root_with_states(
         &self,
-        payload: &Payload<'_>,
+        payload: &RecoveredBlock<'_>,
         executed: &Executed,
         state: &Alloc,
     ) -> Result<B256, Refusal> {

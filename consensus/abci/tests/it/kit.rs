@@ -8,8 +8,9 @@ use phalanx_abci::{
     proto::{self, Request, request::Value as Asked},
 };
 use phalanx_engine_api::{
-    BlockEnv, BuildRequest, Built, Candidate, CommitMeta, Committed, Engine, EngineEvent, EngineStatus, ExecId,
-    Failure, InvalidCause, Limits, Outcome, Payload, Pressure, Priority, Ticket, TxPolicy, TxStatus, Waker,
+    BlockEnv, BuildRequest, BuiltCandidate, Candidate, CommitMeta, CommittedTip, EngineEvent, EngineStatus, ExecId,
+    ExecOutcome, ExecutionEngine, Failure, InvalidCause, Limits, Payload, Pressure, Priority, Ticket, TxPolicy,
+    TxStatus, Waker,
     desk::{Desk, Job, JobKind, Row, Rows},
 };
 use std::{
@@ -35,12 +36,12 @@ pub(crate) const PANIC: &[u8] = b"panic";
 
 /// Committed blocks with their milliseconds. It outlives engine and host.
 #[derive(Clone, Debug)]
-pub(crate) struct Disk(Arc<Mutex<Vec<(Committed, u64)>>>);
+pub(crate) struct Disk(Arc<Mutex<Vec<(CommittedTip, u64)>>>);
 
 impl Disk {
     pub(crate) fn new() -> Self {
         let state_root = keccak256("genesis");
-        let genesis = Committed { height: 0, exec: ExecId::GENESIS, state_root, meta: CommitMeta::default() };
+        let genesis = CommittedTip { height: 0, exec: ExecId::GENESIS, state_root, meta: CommitMeta::default() };
         Self(Arc::new(Mutex::new(vec![(genesis, 0)])))
     }
 
@@ -48,19 +49,19 @@ impl Disk {
         self.0.lock().iter().map(|(committed, _)| committed.state_root).collect()
     }
 
-    fn tip(&self) -> (Committed, u64) {
+    fn tip(&self) -> (CommittedTip, u64) {
         self.0.lock().last().expect("a genesis").clone()
     }
 }
 
 /// The result that every engine must find: a function of the parent's root and the block.
-pub(crate) fn outcome(parent: &B256, candidate: &Candidate) -> Outcome {
+pub(crate) fn outcome(parent: &B256, candidate: &Candidate) -> ExecOutcome {
     let id = candidate.id();
     let status = |tx: &Bytes| if &tx[..] == JUNK { TxStatus::Skipped } else { TxStatus::Succeeded };
     let state_root = keccak256([parent.as_slice(), id.0.as_slice()].concat());
     let (receipts_root, transactions_root) = (keccak256(id.0), candidate.payload().digest());
     let txs = candidate.payload().txs().iter().map(status).collect();
-    Outcome { id, state_root, receipts_root, transactions_root, gas_used: 21_000, txs }
+    ExecOutcome { id, state_root, receipts_root, transactions_root, gas_used: 21_000, txs }
 }
 
 #[derive(Debug)]
@@ -171,19 +172,19 @@ impl Inner {
                 self.log.push((job.kind, height));
                 let state_root = self.desk.outcome(job.id).expect("rooted").state_root;
                 let meta = self.desk.pending().expect("a commit").own_meta(0);
-                disk.0.lock().push((Committed { height, exec: job.id, state_root, meta }, timestamp_ms));
+                disk.0.lock().push((CommittedTip { height, exec: job.id, state_root, meta }, timestamp_ms));
                 self.desk.committed(job, Ok(()));
             }
         }
     }
 }
 
-impl Engine for Model {
+impl ExecutionEngine for Model {
     fn status(&self) -> EngineStatus {
         self.inner.lock().desk.status()
     }
 
-    fn committed_at(&self, height: u64) -> Option<Committed> {
+    fn committed_at(&self, height: u64) -> Option<CommittedTip> {
         self.inner.lock().desk.committed_at(height)
     }
 
@@ -271,7 +272,7 @@ impl TestHost {
 }
 
 impl Host for TestHost {
-    fn engine(&self) -> &dyn Engine {
+    fn engine(&self) -> &dyn ExecutionEngine {
         &self.0.engine
     }
 
@@ -284,7 +285,7 @@ impl Host for TestHost {
         Ok(BlockEnv { height, timestamp_ms, prevrandao, beneficiary, gas_limit: 30_000_000, base_fee: 7 })
     }
 
-    fn build(&self, request: BuildRequest) -> Result<Built, Failure> {
+    fn build(&self, request: BuildRequest) -> Result<BuiltCandidate, Failure> {
         let mut left = request.budget.bytes;
         let take = |tx: &&Bytes| {
             let fits = tx.len() as u64 <= left;
@@ -294,7 +295,7 @@ impl Host for TestHost {
         let txs = self.0.pool.lock().iter().take_while(take).cloned().collect();
         let payload = Payload::new(txs).into();
         let candidate = Candidate::new(CHAIN, request.parent, request.env, TxPolicy::SkipInvalid, payload);
-        Ok(Built { candidate, outcome: None, dropped: Vec::new() })
+        Ok(BuiltCandidate { candidate, outcome: None, dropped: Vec::new() })
     }
 
     fn admit(&self, tx: &Bytes) -> Result<(), String> {

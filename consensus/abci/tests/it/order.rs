@@ -7,7 +7,7 @@ use phalanx_abci::{
     conformance::{Block, Comet, Proposal, asked, verify},
     proto::{self, Request, request::Value as Asked, response::Value as Answer},
 };
-use phalanx_engine_api::{Engine as _, desk::JobKind};
+use phalanx_engine_api::{ExecutionEngine as _, desk::JobKind};
 use rand::{Rng as _, SeedableRng as _};
 
 fn init(chain_id: &str, initial_height: i64, seconds: i64) -> Request {

@@ -6,7 +6,9 @@ use phalanx_abci::{
     conformance::{Block, Comet, asked},
     proto::{self, Request, request::Value as Asked},
 };
-use phalanx_engine_api::{Engine as _, Failure, FatalCause, InvalidCause, Limits, RetryCause, Ticket, desk::JobKind};
+use phalanx_engine_api::{
+    ExecutionEngine as _, Failure, FatalCause, InvalidCause, Limits, RetryCause, Ticket, desk::JobKind,
+};
 
 #[test]
 fn troubles_that_pass_cost_time() {

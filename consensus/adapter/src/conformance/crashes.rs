@@ -2,7 +2,7 @@
 
 use super::{ConformanceReport, Machine};
 use crate::{consensus::Consensus, node::Node};
-use phalanx_engine_api::Engine as _;
+use phalanx_engine_api::ExecutionEngine as _;
 use std::sync::Arc;
 
 /// A consensus with a power switch. The consensus must make blocks without input.

@@ -12,13 +12,13 @@ pub use script::engine;
 
 use alloy_primitives::Bytes;
 use core::fmt;
-use phalanx_engine_api::Engine;
+use phalanx_engine_api::ExecutionEngine;
 use std::sync::Arc;
 
 /// An engine with a power switch.
 pub trait Machine {
     /// The engine under test.
-    type Engine: Engine;
+    type Engine: ExecutionEngine;
     /// Opens the engine: empty the first time, later with its durable state.
     fn open(&mut self) -> Arc<Self::Engine>;
     /// Lets the engine finish its pending work.

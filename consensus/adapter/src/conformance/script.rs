@@ -6,7 +6,9 @@ use crate::{
     node::Node,
 };
 use alloy_primitives::{B256, Bytes, keccak256};
-use phalanx_engine_api::{BlockEnv, BlockId, Committed, Engine as _, EngineStatus, ExecId, FatalCause, Payload};
+use phalanx_engine_api::{
+    BlockEnv, BlockId, CommittedTip, EngineStatus, ExecId, ExecutionEngine as _, FatalCause, Payload,
+};
 use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, PayloadRef, StateRule};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -159,7 +161,7 @@ impl Consensus for &mut Script {
         self.standing
     }
 
-    fn resumed(&mut self, committed: &Committed) {
+    fn resumed(&mut self, committed: &CommittedTip) {
         self.height = committed.height;
     }
 

@@ -1,7 +1,7 @@
 //! A node whose engine must rewind and cannot.
 
 use phalanx_adapter::{Handshake, MemoryJournal, Node, OpenError, Solo};
-use phalanx_engine_api::{Engine as _, Limits, RetryCause, Ticket};
+use phalanx_engine_api::{ExecutionEngine as _, Limits, RetryCause, Ticket};
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::sync::Arc;
 

@@ -18,7 +18,7 @@ use phalanx_adapter::{Consensus, Decided, DecidedBlock, Standing};
 use phalanx_bft::{
     Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Micros, Out, Protocol, Slot, View, Want,
 };
-use phalanx_engine_api::{Committed, FatalCause, Outcome};
+use phalanx_engine_api::{CommittedTip, ExecOutcome, FatalCause};
 use phalanx_keys::Scheme;
 use phalanx_pipeline::{BlockMeta, Certificate, Config, ConsensusEvent, Effect, PayloadRef};
 use std::{
@@ -389,7 +389,7 @@ impl<P: Protocol> Host<P> {
     }
 
     /// A block is committed: the protocol moves on, and clients are answered.
-    fn committed(&mut self, meta: BlockMeta, outcome: Outcome) {
+    fn committed(&mut self, meta: BlockMeta, outcome: ExecOutcome) {
         let (slot, digest) = (meta.height, outcome.digest());
         self.committed = slot;
         // A certificate of the state implies the order, before the protocol knows it.
@@ -436,7 +436,7 @@ impl<P: Protocol> Consensus for Host<P> {
         Standing { first: self.chain.base().slot + 1, last }
     }
 
-    fn resumed(&mut self, committed: &Committed) {
+    fn resumed(&mut self, committed: &CommittedTip) {
         let records = core::mem::take(&mut self.records);
         self.committed = committed.height;
         let outcomes = self.chain.from(0).take_while(|(slot, _)| **slot <= committed.height);

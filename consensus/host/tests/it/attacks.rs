@@ -9,7 +9,7 @@ use phalanx_bft::{
     Base, Batch, Checked, Claim, ConfigError, Domain, Index, Input, Lean, Message, Micros, Out, Protocol, Quorums,
     Signed, Slot, Statement as _, To, View, pbft,
 };
-use phalanx_engine_api::Committed;
+use phalanx_engine_api::CommittedTip;
 use phalanx_host::{Action, Blocks, Filled, Frame, Host, HostConfig, StateProof, StateVote, certifies};
 use phalanx_keys::{Scheme as _, Simulated};
 use phalanx_pipeline::{ConsensusEvent, Effect};
@@ -265,7 +265,7 @@ fn host() -> Host<Script> {
     let config = HostConfig::new(Quorums::new(4, 1).unwrap(), DOMAIN);
     let scheme = Arc::new(Simulated::new(Index(2), 64));
     let mut host = Host::new(Index(2), config, Arc::new(()), scheme, Vec::new()).unwrap();
-    let genesis = Committed {
+    let genesis = CommittedTip {
         height: 0,
         exec: phalanx_engine_api::ExecId::GENESIS,
         state_root: B256::ZERO,

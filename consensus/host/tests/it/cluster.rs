@@ -6,7 +6,7 @@ use phalanx_bft::{
     Domain, Index, Micros, Quorums, To,
     pbft::{self, Pbft, Timer},
 };
-use phalanx_engine_api::{Engine as _, Limits};
+use phalanx_engine_api::{ExecutionEngine as _, Limits};
 use phalanx_host::{Action, Frame, Host, HostConfig, HostRecord, HostTimer};
 use phalanx_keys::Simulated;
 use phalanx_sim::model::{Costs, Disk, ModelEngine, Work, model_tx};

@@ -23,7 +23,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use phalanx_bft::{Index, autobahn::Autobahn, pbft::Pbft, sbft::Sbft};
-use phalanx_engine_api::Engine;
+use phalanx_engine_api::ExecutionEngine;
 use std::{
     collections::BTreeMap,
     net::{SocketAddr, TcpStream},
@@ -96,7 +96,7 @@ impl Replica {
     ///
     /// # Errors
     /// Configuration, keys, files or addresses cannot be used, or log and engine do not belong together.
-    pub fn start<E: Engine + 'static>(
+    pub fn start<E: ExecutionEngine + 'static>(
         config: &NetConfig,
         keys: impl Into<ReplicaKeys>,
         dir: &Path,

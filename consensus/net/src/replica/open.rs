@@ -20,7 +20,7 @@ use crate::{
 use parking_lot::Mutex;
 use phalanx_adapter::{Handshake, Node, OpenError};
 use phalanx_bft::Index;
-use phalanx_engine_api::{Engine, Waker};
+use phalanx_engine_api::{ExecutionEngine, Waker};
 use phalanx_host::Host;
 use std::{
     net::{SocketAddr, TcpListener},
@@ -37,7 +37,7 @@ use std::{
 const ATTEMPTS: usize = 50;
 
 /// Starts a replica of protocol `P`.
-pub(super) fn start<P: Networked, E: Engine + 'static>(
+pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     config: &NetConfig,
     protocol: P::Config,
     keys: &ReplicaKeys,

@@ -16,7 +16,7 @@ use crate::{
 use alloy_primitives::Bytes;
 use phalanx_adapter::Node;
 use phalanx_bft::{Index, To};
-use phalanx_engine_api::{Engine, Outcome, TxStatus};
+use phalanx_engine_api::{ExecOutcome, ExecutionEngine, TxStatus};
 use phalanx_host::{Action, Frame, Host, HostTimer};
 use phalanx_pipeline::BlockMeta;
 use std::{
@@ -55,7 +55,7 @@ pub(super) struct Worker<P: Networked, E> {
     durable: u64,
 }
 
-impl<P: Networked, E: Engine> Worker<P, E> {
+impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
     pub(super) fn new(
         node: Node<E, Host<P>>,
         machine: Machine<E>,
@@ -252,7 +252,7 @@ impl<P: Networked, E: Engine> Worker<P, E> {
         self.node.peek().protocol().and_then(|protocol| protocol.path(height))
     }
 
-    fn note_block(&mut self, meta: BlockMeta, outcome: &Outcome) {
+    fn note_block(&mut self, meta: BlockMeta, outcome: &ExecOutcome) {
         self.committed = meta.height;
         match self.path(meta.height) {
             Some(Path::Fast) => self.shared.status.lock().fast += 1,

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::Index;
-use phalanx_engine_api::{Engine as _, Limits};
+use phalanx_engine_api::{ExecutionEngine as _, Limits};
 use phalanx_keys::{deal, deal_bls};
 use phalanx_net::{
     Audit, Authentication, Client, ClientSender, Durability, LOG_BYTES, Links, Machine, Member, NetConfig,

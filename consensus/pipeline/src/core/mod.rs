@@ -16,8 +16,8 @@ use crate::{
 };
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{
-    BlockEnv, BlockId, EngineEvent, EngineStatus, ExecId, Failure, FatalCause, Operation, Outcome, Payload, RetryCause,
-    Ticket,
+    BlockEnv, BlockId, EngineEvent, EngineStatus, ExecId, ExecOutcome, Failure, FatalCause, Operation, Payload,
+    RetryCause, Ticket,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -80,7 +80,7 @@ struct Recent {
     height: u64,
     id: BlockId,
     /// Place and result, if the block was committed since the node opened.
-    known: Option<(BlockMeta, Outcome)>,
+    known: Option<(BlockMeta, ExecOutcome)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use crate::{
     event::{BlockMeta, Certificate},
 };
 use alloy_primitives::{B256, Bytes};
-use phalanx_engine_api::{BlockEnv, BlockId, ExecId, Outcome, Priority, Ticket};
+use phalanx_engine_api::{BlockEnv, BlockId, ExecId, ExecOutcome, Priority, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A block above the committed height.
@@ -53,7 +53,7 @@ pub(super) enum Phase {
     /// Failed temporarily: submitted again when the timer fires.
     Later,
     Submitted,
-    Rooted(Outcome),
+    Rooted(ExecOutcome),
     /// The execution can never succeed.
     Invalid,
 }
@@ -85,7 +85,7 @@ impl Default for Work {
 
 impl Work {
     /// Result of the execution, once its root is known.
-    pub(super) const fn outcome(&self) -> Option<&Outcome> {
+    pub(super) const fn outcome(&self) -> Option<&ExecOutcome> {
         match &self.phase {
             Phase::Rooted(outcome) => Some(outcome),
             _ => None,

@@ -4,7 +4,7 @@
 
 use crate::common::{Block, Node};
 use alloy_primitives::B256;
-use phalanx_engine_api::{BlockId, Engine as _};
+use phalanx_engine_api::{BlockId, ExecutionEngine as _};
 use phalanx_pipeline::{ConsensusEvent, Mode, PayloadRef};
 use phalanx_sim::Rng;
 use std::collections::{BTreeMap, BTreeSet};

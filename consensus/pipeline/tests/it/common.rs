@@ -1,7 +1,7 @@
 //! A pipeline on a model engine, driven by hand.
 
 use alloy_primitives::{B256, Bytes, keccak256};
-use phalanx_engine_api::{BlockEnv, BlockId, Engine as _, EngineEvent, Limits, Payload};
+use phalanx_engine_api::{BlockEnv, BlockId, EngineEvent, ExecutionEngine as _, Limits, Payload};
 use phalanx_pipeline::{BlockMeta, Called, Committee, Config, ConsensusEvent, Effect, PayloadRef, Pipeline, call};
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::sync::Arc;

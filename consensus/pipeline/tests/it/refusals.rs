@@ -2,7 +2,7 @@
 
 use crate::common::{Block, Node, chain};
 use alloy_primitives::{B256, Bytes};
-use phalanx_engine_api::{BlockId, Engine as _, FatalCause};
+use phalanx_engine_api::{BlockId, ExecutionEngine as _, FatalCause};
 use phalanx_pipeline::{Committee, ConsensusEvent, Effect, Mode, OrderVote, StateRule};
 
 fn halts(node: &Node) -> Vec<FatalCause> {

@@ -1,7 +1,7 @@
 //! The thread around the pipeline, with the engine on another thread.
 
 use crate::common::chain;
-use phalanx_engine_api::{Engine as _, Limits};
+use phalanx_engine_api::{ExecutionEngine as _, Limits};
 use phalanx_pipeline::{Committee, Config, ConsensusEvent, Effect, Shell, ShellError};
 use phalanx_sim::model::{Costs, Disk, ModelEngine};
 use std::{

@@ -3,8 +3,8 @@
 use super::{Costs, Disk, Work, inner::Inner};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use phalanx_engine_api::{
-    AccountView, Candidate, CommitMeta, Committed, Engine, EngineEvent, EngineStatus, ExecId, Failure, Limits,
-    Pressure, Priority, ReadState, StateView, Ticket, ViewAt, Waker,
+    AccountView, Candidate, CommitMeta, CommittedTip, EngineEvent, EngineStatus, ExecId, ExecutionEngine, Failure,
+    Limits, Pressure, Priority, ReadState, StateView, Ticket, ViewAt, Waker,
 };
 use std::{
     collections::BTreeMap,
@@ -82,12 +82,12 @@ impl ModelEngine {
     }
 }
 
-impl Engine for ModelEngine {
+impl ExecutionEngine for ModelEngine {
     fn status(&self) -> EngineStatus {
         self.lock().desk.status()
     }
 
-    fn committed_at(&self, height: u64) -> Option<Committed> {
+    fn committed_at(&self, height: u64) -> Option<CommittedTip> {
         self.lock().desk.committed_at(height)
     }
 

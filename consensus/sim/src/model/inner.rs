@@ -7,7 +7,7 @@ use super::{
 };
 use alloy_primitives::{Address, B256, keccak256};
 use phalanx_engine_api::{
-    Candidate, CommitMeta, Committed, ExecId, Failure, Limits, RetryCause, Ticket, ViewAt, Waker,
+    Candidate, CommitMeta, CommittedTip, ExecId, Failure, Limits, RetryCause, Ticket, ViewAt, Waker,
     desk::{Desk, Job, JobKind, Row, Rows, own_meta},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -167,11 +167,11 @@ impl Inner {
 fn genesis() -> Row<Arc<State>> {
     let value = Arc::new(State::genesis());
     let (exec, state_root, meta) = (ExecId::GENESIS, value.root, CommitMeta::default());
-    Row { committed: Committed { height: 0, exec, state_root, meta }, value }
+    Row { committed: CommittedTip { height: 0, exec, state_root, meta }, value }
 }
 
 fn row(block: &Staged, meta: CommitMeta) -> Row<Arc<State>> {
     let (height, exec) = (block.candidate.env().height, block.candidate.id());
     let value = block.state.clone();
-    Row { committed: Committed { height, exec, state_root: value.root, meta }, value }
+    Row { committed: CommittedTip { height, exec, state_root: value.root, meta }, value }
 }

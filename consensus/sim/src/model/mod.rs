@@ -1,4 +1,4 @@
-//! A reference engine in memory: the whole contract of [`phalanx_engine_api::Engine`] with staged siblings, a disk that
+//! A reference engine in memory: the whole contract of [`phalanx_engine_api::ExecutionEngine`] with staged siblings, a disk that
 //! crashes, and work that takes a given time.
 //!
 //! The engine shares its bookkeeping with every other one, [`phalanx_engine_api::desk`]. The model covers the disk, the

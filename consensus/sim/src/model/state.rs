@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, Keccak256, keccak256};
 use phalanx_engine_api::{
-    Candidate, ExecId, InvalidCause, Outcome, TxPolicy, TxStatus, transaction_hash, transactions_root,
+    Candidate, ExecId, ExecOutcome, InvalidCause, TxPolicy, TxStatus, transaction_hash, transactions_root,
 };
 use std::sync::Arc;
 
@@ -85,8 +85,8 @@ impl State {
     }
 
     /// Outcome of the block that led to this state.
-    pub(super) fn outcome(&self, id: ExecId) -> Outcome {
-        Outcome {
+    pub(super) fn outcome(&self, id: ExecId) -> ExecOutcome {
+        ExecOutcome {
             id,
             state_root: self.root,
             receipts_root: self.receipts_root,

@@ -8,7 +8,7 @@ use crate::{
     shared::{Event, Local, Shared},
     wire::Wire,
 };
-use phalanx_engine_api::{BlockId, Engine as _, desk::JobKind};
+use phalanx_engine_api::{BlockId, ExecutionEngine as _, desk::JobKind};
 use phalanx_pipeline::{Committee, Config, ConsensusEvent, PayloadRef, Pipeline};
 use std::sync::Arc;
 

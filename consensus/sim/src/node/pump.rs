@@ -9,7 +9,7 @@ use crate::{
     wire::{Certified, Wire},
 };
 use alloy_primitives::{B256, keccak256};
-use phalanx_engine_api::{Engine as _, EngineEvent, Outcome, ReadState as _, ViewAt, desk::JobKind};
+use phalanx_engine_api::{EngineEvent, ExecOutcome, ExecutionEngine as _, ReadState as _, ViewAt, desk::JobKind};
 use phalanx_pipeline::{BlockMeta, Called, ConsensusEvent, Downstream, Effect, PayloadRef, call};
 use std::sync::Arc;
 
@@ -262,7 +262,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    fn acknowledged(&mut self, meta: BlockMeta, outcome: &Outcome, shared: &mut Shared) {
+    fn acknowledged(&mut self, meta: BlockMeta, outcome: &ExecOutcome, shared: &mut Shared) {
         let now = shared.now();
         let carried = self.carried.remove(&meta.id);
         let payload = self.known.get(&meta.id).map(|block| block.payload.clone()).or(carried).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! The model engine keeps the contract of [`Engine`], at every point where its power can be cut.
+//! The model engine keeps the contract of [`ExecutionEngine`], at every point where its power can be cut.
 
 use alloy_primitives::Bytes;
 use phalanx_engine_api::{
-    BlockEnv, BlockId, Candidate, CommitMeta, Engine, EngineEvent, ExecId, Failure, FatalCause, InvalidCause, Limits,
-    Operation, Payload, Priority, ReadState as _, RetryCause, Ticket, TxPolicy, ViewAt,
+    BlockEnv, BlockId, Candidate, CommitMeta, EngineEvent, ExecId, ExecutionEngine, Failure, FatalCause, InvalidCause,
+    Limits, Operation, Payload, Priority, ReadState as _, RetryCause, Ticket, TxPolicy, ViewAt,
 };
 use phalanx_sim::model::{Costs, Disk, ModelEngine, invalid_tx, model_tx};
 

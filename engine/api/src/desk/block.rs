@@ -1,6 +1,6 @@
 //! Progress of one speculative block: phase, turn, staging.
 
-use crate::block::{Candidate, Outcome};
+use crate::block::{Candidate, ExecOutcome};
 use crate::engine::Priority;
 use crate::id::{ExecId, Ticket};
 use crate::status::CommitMeta;
@@ -10,7 +10,7 @@ use crate::status::CommitMeta;
 pub(super) enum Phase<T> {
     Queued,
     Executed(T),
-    Rooted(T, Outcome),
+    Rooted(T, ExecOutcome),
 }
 
 /// Holder of the next step towards [`Phase::Rooted`].
@@ -62,7 +62,7 @@ impl<T> Block<T> {
         }
     }
 
-    pub(super) const fn outcome(&self) -> Option<&Outcome> {
+    pub(super) const fn outcome(&self) -> Option<&ExecOutcome> {
         if let Phase::Rooted(_, outcome) = &self.phase { Some(outcome) } else { None }
     }
 

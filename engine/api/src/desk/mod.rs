@@ -33,12 +33,12 @@ pub use block::{Commit, own_meta};
 pub use rows::{Row, Rows};
 pub use work::{Job, JobKind};
 
-use crate::block::{Candidate, Outcome};
+use crate::block::{Candidate, ExecOutcome};
 use crate::engine::Priority;
 use crate::event::EngineEvent;
 use crate::failure::{Failure, FatalCause, RetryCause};
 use crate::id::{ExecId, Ticket};
-use crate::status::{Budget, Committed, EngineStatus, Limits, Pressure};
+use crate::status::{BlockBudget, CommittedTip, EngineStatus, Limits, Pressure};
 use alloy_primitives::Bytes;
 use block::{Block, Phase, Staging, Turn};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -97,7 +97,7 @@ impl<T> Desk<T> {
 
     /// Readmits a block that was found staged after a restart. Returns true if its parent is present; else its value
     /// goes to [`Desk::take_dropped`]. Parents come before their children.
-    pub fn readmit(&mut self, candidate: Candidate, value: T, outcome: Outcome) -> bool {
+    pub fn readmit(&mut self, candidate: Candidate, value: T, outcome: ExecOutcome) -> bool {
         let id = candidate.id();
         let fits = self.height_on(candidate.parent()) == Some(candidate.env().height);
         if !fits || self.blocks.contains_key(&id) {
@@ -118,7 +118,7 @@ impl<T> Desk<T> {
         true
     }
 
-    /// As [`crate::Engine::status`].
+    /// As [`crate::ExecutionEngine::status`].
     #[must_use]
     pub fn status(&self) -> EngineStatus {
         let staged = self.blocks.iter().filter(|(_, block)| block.staging == Staging::Done);
@@ -128,21 +128,21 @@ impl<T> Desk<T> {
         EngineStatus { chain: self.chain, committed, finalised: self.finalised, staged }
     }
 
-    /// As [`crate::Engine::committed_at`].
+    /// As [`crate::ExecutionEngine::committed_at`].
     #[must_use]
-    pub fn committed_at(&self, height: u64) -> Option<Committed> {
+    pub fn committed_at(&self, height: u64) -> Option<CommittedTip> {
         self.rows.at(height).map(|row| row.committed.clone())
     }
 
-    /// As [`crate::Engine::pressure`], without a recommendation for the next block.
+    /// As [`crate::ExecutionEngine::pressure`], without a recommendation for the next block.
     #[must_use]
     pub fn pressure(&self) -> Pressure {
         let unexecuted = self.blocks.values().filter(|block| !block.is_executed()).count() as u32;
         let uncommitted = self.blocks.len() as u32 - unexecuted;
-        Pressure { unexecuted, uncommitted, propose: Budget::UNLIMITED }
+        Pressure { unexecuted, uncommitted, propose: BlockBudget::UNLIMITED }
     }
 
-    /// As [`crate::Engine::poll`].
+    /// As [`crate::ExecutionEngine::poll`].
     pub fn poll(&mut self, max: usize, out: &mut Vec<EngineEvent>) -> usize {
         let count = max.min(self.events.len());
         out.extend(self.events.drain(..count));
@@ -197,7 +197,7 @@ impl<T> Desk<T> {
 
     /// The result of a speculative block, once it is rooted.
     #[must_use]
-    pub fn outcome(&self, id: ExecId) -> Option<&Outcome> {
+    pub fn outcome(&self, id: ExecId) -> Option<&ExecOutcome> {
         self.blocks.get(&id).and_then(Block::outcome)
     }
 

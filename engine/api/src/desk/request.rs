@@ -1,4 +1,4 @@
-//! Requests of callers. Each returns as the call of [`crate::Engine`] of the same name.
+//! Requests of callers. Each returns as the call of [`crate::ExecutionEngine`] of the same name.
 
 use super::{
     Desk,
@@ -13,10 +13,10 @@ use crate::status::CommitMeta;
 use std::collections::BTreeSet;
 
 impl<T> Desk<T> {
-    /// As [`crate::Engine::submit`]. A block whose execution or root failed with `Retry` or `Fatal` is tried again.
+    /// As [`crate::ExecutionEngine::submit`]. A block whose execution or root failed with `Retry` or `Fatal` is tried again.
     ///
     /// # Errors
-    /// Those of [`crate::Engine::submit`].
+    /// Those of [`crate::ExecutionEngine::submit`].
     pub fn submit(&mut self, ticket: Ticket, candidate: Candidate, priority: Priority) -> Result<(), Failure> {
         if self.resting.is_some() {
             return Err(Failure::Retry(RetryCause::Quiesced));
@@ -76,10 +76,10 @@ impl<T> Desk<T> {
         Ok(())
     }
 
-    /// As [`crate::Engine::stage`].
+    /// As [`crate::ExecutionEngine::stage`].
     ///
     /// # Errors
-    /// Those of [`crate::Engine::stage`].
+    /// Those of [`crate::ExecutionEngine::stage`].
     pub fn stage(&mut self, ticket: Ticket, id: ExecId) -> Result<(), Failure> {
         let Some(block) = self.blocks.get(&id) else {
             self.rows.find(id).ok_or(Failure::Retry(RetryCause::NotReady(id)))?;
@@ -102,10 +102,10 @@ impl<T> Desk<T> {
         Ok(())
     }
 
-    /// As [`crate::Engine::commit`].
+    /// As [`crate::ExecutionEngine::commit`].
     ///
     /// # Errors
-    /// Those of [`crate::Engine::commit`], and `Retry` while another commit is under way.
+    /// Those of [`crate::ExecutionEngine::commit`], and `Retry` while another commit is under way.
     pub fn commit(&mut self, ticket: Ticket, tip: ExecId, meta: CommitMeta) -> Result<(), Failure> {
         if !self.blocks.contains_key(&tip) && self.rows.find(tip).is_some() {
             let newest = &self.rows.tip().committed;
@@ -136,10 +136,10 @@ impl<T> Desk<T> {
         Ok(())
     }
 
-    /// As [`crate::Engine::keep_only`]. The path of the pending commit is always kept.
+    /// As [`crate::ExecutionEngine::keep_only`]. The path of the pending commit is always kept.
     ///
     /// # Errors
-    /// Those of [`crate::Engine::keep_only`].
+    /// Those of [`crate::ExecutionEngine::keep_only`].
     pub fn keep_only(&mut self, leaves: &[ExecId]) -> Result<(), Failure> {
         let mut keep: BTreeSet<ExecId> = BTreeSet::new();
         let pending = self.commit.as_ref().map(|commit| commit.tip);
@@ -156,7 +156,7 @@ impl<T> Desk<T> {
     /// [`Desk::rewound`] follows in either case.
     ///
     /// # Errors
-    /// Those of [`crate::Engine::rewind`], and `Retry` while a commit is under way.
+    /// Those of [`crate::ExecutionEngine::rewind`], and `Retry` while a commit is under way.
     pub fn check_rewind(&self, to: ExecId) -> Result<Option<u64>, Failure> {
         let row = self.rows.find(to).ok_or(Failure::Fatal(FatalCause::Fork { height: self.height() }))?;
         let height = row.committed.height;
@@ -179,10 +179,10 @@ impl<T> Desk<T> {
         self.events.push_back(EngineEvent::Rewound { ticket, to });
     }
 
-    /// Returns true if [`crate::Engine::finalise`] has something to write; [`Desk::finalised`] follows then.
+    /// Returns true if [`crate::ExecutionEngine::finalise`] has something to write; [`Desk::finalised`] follows then.
     ///
     /// # Errors
-    /// Those of [`crate::Engine::finalise`].
+    /// Those of [`crate::ExecutionEngine::finalise`].
     pub const fn check_finalise(&self, height: u64) -> Result<bool, Failure> {
         let tip = &self.rows.tip().committed;
         if height > tip.height {
@@ -196,7 +196,7 @@ impl<T> Desk<T> {
         self.finalised = self.finalised.max(height);
     }
 
-    /// As [`crate::Engine::quiesce`]. The pending commit completes first.
+    /// As [`crate::ExecutionEngine::quiesce`]. The pending commit completes first.
     pub fn quiesce(&mut self, ticket: Ticket) {
         self.resting = Some(ticket);
         self.rest_reported = false;
@@ -205,7 +205,7 @@ impl<T> Desk<T> {
         self.report_rest();
     }
 
-    /// As [`crate::Engine::resume`].
+    /// As [`crate::ExecutionEngine::resume`].
     pub const fn resume(&mut self) {
         self.resting = None;
     }

@@ -1,14 +1,14 @@
 //! Committed blocks that a rewind can reach.
 
 use crate::id::ExecId;
-use crate::status::Committed;
+use crate::status::CommittedTip;
 use std::collections::BTreeMap;
 
 /// A committed block, and the engine's value of it.
 #[derive(Clone, Debug)]
 pub struct Row<T> {
     /// Description of the block, with its own name in `meta`.
-    pub committed: Committed,
+    pub committed: CommittedTip,
     /// Value that the engine keeps of it.
     pub value: T,
 }

@@ -4,11 +4,11 @@ use super::{
     Desk, Row,
     block::{Block, Phase, Staging, Turn},
 };
-use crate::block::Outcome;
+use crate::block::ExecOutcome;
 use crate::event::{EngineEvent, Operation};
 use crate::failure::{Failure, InvalidCause};
 use crate::id::{ExecId, Ticket};
-use crate::status::Committed;
+use crate::status::CommittedTip;
 use core::cmp::Reverse;
 
 /// Resource that a job occupies. Each does one job at a time.
@@ -128,7 +128,7 @@ impl<T> Desk<T> {
     }
 
     /// Completes a root: state and receipts are merkleized. `value` replaces that of [`Desk::executed`].
-    pub fn rooted(&mut self, job: Job, value: T, outcome: Outcome) {
+    pub fn rooted(&mut self, job: Job, value: T, outcome: ExecOutcome) {
         let wanted = self.end(job, JobKind::Root);
         if let Some(block) = self.blocks.get_mut(&job.id).filter(|_| wanted) {
             self.events.push_back(EngineEvent::Rooted { ticket: block.ticket, outcome: outcome.clone() });
@@ -250,7 +250,7 @@ impl<T> Desk<T> {
                 && let Phase::Rooted(value, outcome) = block.phase
             {
                 let (state_root, meta) = (outcome.state_root, commit.own_meta(place));
-                self.rows.push(Row { committed: Committed { height, exec: *id, state_root, meta }, value });
+                self.rows.push(Row { committed: CommittedTip { height, exec: *id, state_root, meta }, value });
             }
         }
         let (ticket, tip, height) = (commit.ticket, commit.tip, self.height());

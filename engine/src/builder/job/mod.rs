@@ -19,7 +19,7 @@ use crate::{
         overlay::Overlay,
         session::BlockSession,
     },
-    model::{BlockError, Candidate, Error, Stage, Txs, observe},
+    model::{BlockError, CandidateTx, Error, Stage, Txs, observe},
     plan::requeue::Requeue,
 };
 use batch::MIN_BATCH;
@@ -36,7 +36,7 @@ use std::collections::VecDeque;
 const fn context<'m>(
     resources: ExecResources<'m>,
     env: &'m BlockEnv,
-    candidates: &'m [Candidate],
+    candidates: &'m [CandidateTx],
     limits: Option<BuildLimits<'m>>,
     record: Option<&'m Record>,
 ) -> ExecContext<'m> {
@@ -146,7 +146,7 @@ impl<'e> BuildJob<'e> {
     }
 
     /// Takes the prepared and the forced candidates.
-    pub(super) fn begin(&mut self, prepared: Intake, forced: impl IntoIterator<Item = Candidate>) {
+    pub(super) fn begin(&mut self, prepared: Intake, forced: impl IntoIterator<Item = CandidateTx>) {
         self.intake = prepared;
         self.intake.flush();
         self.forced = forced.into_iter().map(|candidate| self.intake.add(candidate)).collect();
@@ -173,7 +173,7 @@ impl<'e> BuildJob<'e> {
     /// If the engine failed. Then the block is the empty one, and nothing more is executed.
     pub fn extend(
         &mut self,
-        candidates: impl IntoIterator<Item = Candidate>,
+        candidates: impl IntoIterator<Item = CandidateTx>,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Progress, Error> {
         self.offer(candidates);
@@ -183,7 +183,7 @@ impl<'e> BuildJob<'e> {
 
     /// Takes candidates for later batches. They are analysed and framed, on the block's state at that time, when and as far
     /// as the block has room for them: work for a candidate begins when its gas limit fits.
-    pub fn offer(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
+    pub fn offer(&mut self, candidates: impl IntoIterator<Item = CandidateTx>) {
         self.intake.offer(candidates);
         if self.intake.ready() == 0 {
             self.read();
@@ -275,7 +275,7 @@ impl<'e> BuildJob<'e> {
     }
 
     /// Ends the job without a block. Returns all candidates, as they were offered.
-    pub fn cancel(self) -> Vec<Candidate> {
+    pub fn cancel(self) -> Vec<CandidateTx> {
         self.intake.into_candidates()
     }
 }

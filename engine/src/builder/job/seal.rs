@@ -6,7 +6,7 @@ use crate::{
     builder::{Built, Dropped, Target, budget::blob_gas},
     engine::protocol,
     exec::run::Run,
-    model::{BlockAccessList, BlockError, Candidate, Error, Stage, Txs, observe},
+    model::{BlockAccessList, BlockError, CandidateTx, Error, Stage, Txs, observe},
     plan::SourceCounts,
     seal::{
         Executed, Ran, Sealing,
@@ -70,7 +70,7 @@ impl<'e> BuildJob<'e> {
         let Closed { mut ran, requests, access_list } = closed;
         let count = ran.order.len() as u32;
         let order = core::mem::replace(&mut ran.order, (0..count).collect());
-        let txs: Vec<Candidate> = order.iter().map(|index| self.candidate(*index)).collect();
+        let txs: Vec<CandidateTx> = order.iter().map(|index| self.candidate(*index)).collect();
         let (sources, frames) = self.origins(&order);
         let resources = self.resources;
         let (state, cfg, observer) = (resources.state, resources.cfg, resources.observer);
@@ -101,7 +101,7 @@ impl<'e> BuildJob<'e> {
         Built { executed, txs, header, dropped, waiting, failure }
     }
 
-    fn candidate(&self, index: u32) -> Candidate {
+    fn candidate(&self, index: u32) -> CandidateTx {
         self.intake.candidates()[index as usize].clone()
     }
 
@@ -119,7 +119,7 @@ impl<'e> BuildJob<'e> {
     }
 
     /// Header of a whole block, with the known fields of the outcome.
-    fn header(&self, executed: &Executed, txs: &[Candidate]) -> Option<Header> {
+    fn header(&self, executed: &Executed, txs: &[CandidateTx]) -> Option<Header> {
         let Target::Whole(template) = &self.target else { return None };
         let block = executed.block();
         let mut header = template.header.clone();

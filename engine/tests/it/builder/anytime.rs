@@ -3,7 +3,7 @@
 use super::{NEVER, candidates, check, engine, open, pay, ranks, whole};
 use crate::kit::{Case, Oracle, eoa};
 use phalanx::{
-    Budget, Builder, Built, Candidate, Executor, Reason, Target, revm::context_interface::result::InvalidTransaction,
+    Budget, Builder, Built, CandidateTx, Executor, Reason, Target, revm::context_interface::result::InvalidTransaction,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +12,7 @@ fn case() -> Case {
 }
 
 /// Transfers of many senders, some of them chained.
-fn offered() -> Vec<Candidate> {
+fn offered() -> Vec<CandidateTx> {
     let txs = (0..4u64).flat_map(|nonce| (1..=200u8).map(move |from| pay(from, nonce, from % 7 + 1)));
     candidates(txs.chain([pay(1, 9, 2)]))
 }
@@ -72,7 +72,7 @@ fn after_every_batch_the_best_block_holds_the_executed_transactions() {
             let mut engine = super::engine(&case, 1);
             let mut builder = Builder::new(&engine);
             // In its own order.
-            let forced: Vec<Candidate> = built.txs;
+            let forced: Vec<CandidateTx> = built.txs;
             let mut job = builder.open(&mut engine, whole(&case, 10), Budget::default(), forced).expect("a block");
             job.extend([], NEVER).expect("execution");
             let built = job.finish();
@@ -88,8 +88,8 @@ fn after_every_batch_the_best_block_holds_the_executed_transactions() {
 #[test]
 fn sealing_after_some_batches_equals_building_with_those_only() {
     let case = case();
-    let groups: Vec<Vec<Candidate>> = offered().chunks(190).map(<[Candidate]>::to_vec).collect();
-    let build = |groups: &[Vec<Candidate>], threads| {
+    let groups: Vec<Vec<CandidateTx>> = offered().chunks(190).map(<[CandidateTx]>::to_vec).collect();
+    let build = |groups: &[Vec<CandidateTx>], threads| {
         let mut engine = engine(&case, threads);
         let mut builder = Builder::new(&engine);
         let mut job = open(&mut builder, &mut engine, &case, Budget::default()).expect("a block");
@@ -145,7 +145,7 @@ fn prepared_transactions_come_first_and_survive_a_block() {
     builder.prepare(&engine, &whole(&case, 10), ahead);
     let mut other = Builder::new(&engine);
     let mut job = open(&mut other, &mut engine, &case, Budget::default()).expect("a block");
-    job.extend((1..=10).map(|from| Candidate::new(pay(from, 0, 99), 0)), NEVER).expect("execution");
+    job.extend((1..=10).map(|from| CandidateTx::new(pay(from, 0, 99), 0)), NEVER).expect("execution");
     let built = job.finish();
     let first = check::commit(&mut engine, &template(&case), built);
     let Target::Whole(second) = whole(&case, 11) else { unreachable!("a whole block") };
@@ -170,7 +170,7 @@ fn a_cancelled_job_returns_all_transactions_and_leaves_no_trace() {
     let root = engine.state().root();
     let mut builder = Builder::new(&engine);
     let mut job = builder
-        .open(&mut engine, whole(&case, 10), Budget::default(), [Candidate::new(pay(1, 0, 2), 801)])
+        .open(&mut engine, whole(&case, 10), Budget::default(), [CandidateTx::new(pay(1, 0, 2), 801)])
         .expect("a block");
     job.extend(offered(), NEVER).expect("execution");
     let mut given_back = ranks(&job.cancel());

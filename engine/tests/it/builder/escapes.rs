@@ -2,7 +2,7 @@
 
 use super::{NEVER, ask, candidates, check, engine, open, pay, ranks, whole};
 use crate::kit::{Asm, Case, contract, eoa};
-use phalanx::{Budget, Builder, Candidate, Target, revm::bytecode::opcode::*, revm::primitives::Address};
+use phalanx::{Budget, Builder, CandidateTx, Target, revm::bytecode::opcode::*, revm::primitives::Address};
 
 /// `sstore(sload(0) + 1, 1); sstore(0, sload(0) + 1)`: the written slot depends on the number of earlier calls.
 fn counter() -> Vec<u8> {
@@ -19,7 +19,7 @@ fn template(case: &Case) -> Box<phalanx::Template> {
 }
 
 /// Builds from groups. Returns the order, and the number of escapes and re-executions.
-fn build(case: &Case, threads: usize, groups: &[Vec<Candidate>]) -> (Vec<u64>, usize) {
+fn build(case: &Case, threads: usize, groups: &[Vec<CandidateTx>]) -> (Vec<u64>, usize) {
     let count = groups.iter().map(Vec::len).sum();
     let mut engine = engine(case, threads);
     let mut builder = Builder::new(&engine);
@@ -44,7 +44,7 @@ fn escaped_transactions_are_predicted_again_on_the_newer_state_and_included() {
     let case = case();
     let txs = (0..3u64).flat_map(|nonce| (1..=30u8).map(move |from| ask(from, nonce, 0xee, 0)));
     let all = candidates(txs);
-    let groups: Vec<Vec<Candidate>> = all.chunks(40).map(<[Candidate]>::to_vec).collect();
+    let groups: Vec<Vec<CandidateTx>> = all.chunks(40).map(<[CandidateTx]>::to_vec).collect();
     let first = build(&case, 1, &groups);
     assert!(first.1 > 0, "no earlier state knows the count");
     assert!(first.1 <= 2 * 90, "no transaction escapes more than twice");
@@ -80,7 +80,7 @@ fn batches_continue_after_the_serial_tail() {
             (1, 1) => ask(from, nonce, 0xef, 0),
             _ => pay(from, nonce, from + 1),
         });
-        groups.push(txs.map(|tx| (Candidate::new(tx, rank), rank += 1).0).collect::<Vec<_>>());
+        groups.push(txs.map(|tx| (CandidateTx::new(tx, rank), rank += 1).0).collect::<Vec<_>>());
     }
     let first = build(&case, 1, &groups);
     for threads in [2, 4, 8] {

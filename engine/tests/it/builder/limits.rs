@@ -3,7 +3,7 @@
 use super::{Long, NEVER, candidates, check, engine, envs, open, pay, ranks};
 use crate::kit::{Case, call, eoa};
 use phalanx::{
-    Budget, Builder, Candidate, Reason,
+    Budget, Builder, CandidateTx, Reason,
     revm::{
         context::TxEnv,
         primitives::{Address, B256},
@@ -15,7 +15,7 @@ fn case() -> Case {
 }
 
 /// Builds once. Returns the ranks in the block and the reasons for all others.
-fn build(case: &Case, budget: Budget, offered: Vec<Candidate>) -> (Vec<u64>, Vec<(u64, Reason)>, Budget) {
+fn build(case: &Case, budget: Budget, offered: Vec<CandidateTx>) -> (Vec<u64>, Vec<(u64, Reason)>, Budget) {
     let mut engine = engine(case, 2);
     let mut builder = Builder::new(&engine);
     let mut job = open(&mut builder, &mut engine, case, budget).expect("a block");
@@ -63,7 +63,7 @@ fn transactions_and_bytes_are_counted() {
     assert_eq!((placed.len(), dropped.len()), (7, 13));
     assert!(dropped.iter().all(|(_, reason)| *reason == Reason::Count));
 
-    let long = |from: u8, size| Candidate::new(Long(pay(from, 0, 0x99), size), u64::from(from) - 1);
+    let long = |from: u8, size| CandidateTx::new(Long(pay(from, 0, 0x99), size), u64::from(from) - 1);
     let (placed, dropped, held) =
         build(&case(), Budget { bytes: 100, ..Budget::default() }, vec![long(1, 60), long(2, 41), long(3, 40)]);
     assert_eq!((placed, held.bytes), (vec![0, 2], 100));
@@ -131,7 +131,7 @@ fn forced_transactions_come_first_in_order_above_the_budget_but_within_the_rules
     let budget = Budget { txs: 3, ..Budget::default() };
     let target = super::whole(&case, 10);
     let mut job = builder.open(&mut engine, target.clone(), budget, candidates(forced)).expect("a block");
-    job.extend([Candidate::new(pay(9, 0, 1), 6)], NEVER).expect("execution");
+    job.extend([CandidateTx::new(pay(9, 0, 1), 6)], NEVER).expect("execution");
     let built = job.finish();
     check::complete(&built, 7);
     assert_eq!(ranks(&built.txs), [0, 2, 4, 5]);
@@ -149,6 +149,6 @@ fn forced_transactions_without_room_delay_no_other() {
     let large = |from| TxEnv { gas_limit: 40_000_000, ..pay(from, 0, 1) };
     let forced = candidates([large(1), large(2)]);
     let mut job = builder.open(&mut engine, super::whole(&case, 10), Budget::default(), forced).expect("a block");
-    let progress = job.extend([Candidate::new(pay(3, 0, 1), 2)], NEVER).expect("execution");
+    let progress = job.extend([CandidateTx::new(pay(3, 0, 1), 2)], NEVER).expect("execution");
     assert_eq!((progress.used.txs, progress.waiting, progress.dropped), (1, 0, 2));
 }

@@ -6,7 +6,7 @@ use crate::{
     fuzz::fuzz,
     kit::{Case, Hint, Way},
 };
-use phalanx::{Budget, Builder, Candidate, GenesisAccount, Hints, Reason, Target};
+use phalanx::{Budget, Builder, CandidateTx, GenesisAccount, Hints, Reason, Target};
 use phalanx_workloads::{Amm, Erc20, HotSide, Mix, Mixed, Native, Pools, TransferLoad, Workload};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -54,7 +54,7 @@ fn blocks_of_every_mix_validate_with_every_artefact() {
         let threads = [1, 2, 4, 8][rng.random_range(0..4)];
         let mut engine = super::engine(&case, threads);
         let mut builder = Builder::new(&engine);
-        let mut waiting: Vec<Candidate> = super::candidates(workload.transactions());
+        let mut waiting: Vec<CandidateTx> = super::candidates(workload.transactions());
         let mut made = Vec::new();
         // Transactions without room in a block are offered to the next.
         let room = waiting.len().div_ceil(rng.random_range(2..4)) as u64;

@@ -12,7 +12,7 @@ mod workloads;
 
 use crate::kit::{Case, Way, call, header};
 use phalanx::{
-    BlockError, Budget, BuildJob, Builder, Built, Candidate, Engine, Target, Template, Transaction,
+    BlockError, Budget, BuildJob, Builder, Built, CandidateTx, Engine, Target, Template, Transaction,
     revm::{
         context::TxEnv,
         primitives::{Address, U256},
@@ -33,8 +33,8 @@ fn whole(case: &Case, number: u64) -> Target {
 }
 
 /// Candidates, ranked in the given order.
-fn candidates(txs: impl IntoIterator<Item = TxEnv>) -> Vec<Candidate> {
-    (0..).zip(txs).map(|(rank, tx)| Candidate::new(tx, rank)).collect()
+fn candidates(txs: impl IntoIterator<Item = TxEnv>) -> Vec<CandidateTx> {
+    (0..).zip(txs).map(|(rank, tx)| CandidateTx::new(tx, rank)).collect()
 }
 
 /// The transactions of a block.
@@ -42,7 +42,7 @@ fn envs(built: &Built) -> Vec<TxEnv> {
     built.txs.iter().map(|candidate| candidate.tx.env().clone()).collect()
 }
 
-fn ranks<'c>(candidates: impl IntoIterator<Item = &'c Candidate>) -> Vec<u64> {
+fn ranks<'c>(candidates: impl IntoIterator<Item = &'c CandidateTx>) -> Vec<u64> {
     candidates.into_iter().map(|candidate| candidate.rank).collect()
 }
 

@@ -6,7 +6,7 @@ use crate::{
     fuzz::{fuzz, world},
     kit::{Case, Hint, Oracle, Way},
 };
-use phalanx::{Budget, Builder, Candidate, Executor, Target, Template, revm::context::TxEnv};
+use phalanx::{Budget, Builder, CandidateTx, Executor, Target, Template, revm::context::TxEnv};
 use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ fn blocks(case: &Case, rng: &mut ChaCha8Rng) -> usize {
         };
         let txs = spoiled(&body.txs, rng);
         let budget = budget(rng);
-        let offered: Vec<_> = (0..).zip(&txs).map(|(rank, tx)| Candidate::new(tx.clone(), rank)).collect();
+        let offered: Vec<_> = (0..).zip(&txs).map(|(rank, tx)| CandidateTx::new(tx.clone(), rank)).collect();
         let forced = if rng.random_bool(0.3) { rng.random_range(0..3.min(offered.len() + 1)) } else { 0 };
         let (forced, mut rest) = offered.split_at(forced);
         let bound = Some(budget).filter(|_| forced.is_empty());

@@ -3,7 +3,7 @@
 use super::{NEVER, ask, check, engine, open, pay, whole};
 use crate::kit::{Asm, COINBASE, Case, ETHER, call, contract, eoa};
 use phalanx::{
-    Budget, Builder, Candidate, GenesisAccount, Target,
+    Budget, Builder, CandidateTx, GenesisAccount, Target,
     revm::{
         bytecode::opcode::*,
         context::TxEnv,
@@ -26,7 +26,7 @@ fn build(case: &Case, threads: usize, groups: &[Vec<TxEnv>]) -> (bool, check::Ma
     let mut job = open(&mut builder, &mut engine, case, Budget::default()).expect("a block");
     let mut rank = 0;
     for group in groups {
-        let group = group.iter().map(|tx| (Candidate::new(tx.clone(), rank), rank += 1).0);
+        let group = group.iter().map(|tx| (CandidateTx::new(tx.clone(), rank), rank += 1).0);
         job.extend(group.collect::<Vec<_>>(), NEVER).expect("execution");
         // An inspection in between must not disturb.
         assert!(job.best().failure.is_none());

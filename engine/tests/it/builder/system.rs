@@ -43,7 +43,7 @@ fn transactions_that_break_the_end_of_the_block_leave_the_empty_block() {
     let best = job.best();
     assert_eq!((best.txs.len(), best.failure.is_none()), (2, true));
     let breaks = TxEnv { kind: TxKind::Call(predeploy), value: U256::ZERO, gas_limit: 100_000, ..pay(3, 0, 1) };
-    job.extend([phalanx::Candidate::new(breaks, 2)], NEVER).expect("execution");
+    job.extend([phalanx::CandidateTx::new(breaks, 2)], NEVER).expect("execution");
     let built = job.finish();
     assert!(matches!(built.failure, Some(BlockError::SystemContract { what: "failed", .. })), "{:?}", built.failure);
     assert_eq!((built.txs.len(), built.waiting.len()), (0, 3));

@@ -3,7 +3,7 @@
 use super::{NEVER, candidates, envs};
 use crate::kit::{self, builder as engine_builder};
 use phalanx::{
-    BlockLimits, Budget, Builder, Candidate, GenesisAccount, Order, Target,
+    BlockLimits, Budget, Builder, CandidateTx, GenesisAccount, Order, Target,
     revm::{context::TxEnv, primitives::B256},
 };
 use phalanx_workloads::{Erc20, HotSide, Native, TransferLoad, Workload};
@@ -23,7 +23,7 @@ fn genesis(workload: &dyn Workload) -> Vec<GenesisAccount> {
 fn build(workload: &dyn Workload, genesis: &[GenesisAccount], threads: usize) -> (Vec<TxEnv>, B256, Option<B256>) {
     let mut engine = engine_builder().with_threads(threads).build().expect("an engine in memory");
     engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
-    let offered: Vec<Candidate> = candidates(workload.transactions());
+    let offered: Vec<CandidateTx> = candidates(workload.transactions());
     let mut builder = Builder::new(&engine);
     let target = Target::Plain(Box::new(workload.block_env(1)));
     builder.prepare(&engine, &target, offered[..500].iter().cloned());

@@ -6,8 +6,8 @@ use alloy_consensus::Header;
 use alloy_primitives::keccak256;
 use alloy_rlp::{Decodable as _, Encodable as _};
 use phalanx::{
-    BlockError, Budget, Builder, Candidate, Engine, Executor, ForcedTx, GenesisAccount, Hints, Invalid, Payload,
-    Target, Template,
+    BlockError, Budget, Builder, CandidateTx, Engine, Executor, ForcedTx, GenesisAccount, Hints, Invalid,
+    RecoveredBlock, Target, Template,
     chain::ChainSpec,
     eip7928::AccountChanges,
     revm::{
@@ -44,11 +44,11 @@ fn valid(seed: u64) -> Vec<TxEnv> {
     txs.into_iter().zip(&ran.outcomes).filter(|(_, outcome)| outcome.result().is_some()).map(|(tx, _)| tx).collect()
 }
 
-const fn payload<'a>(header: &'a Header, txs: &'a [TxEnv]) -> Payload<'a> {
-    Payload { header, txs, ommers: &[], withdrawals: None }
+const fn payload<'a>(header: &'a Header, txs: &'a [TxEnv]) -> RecoveredBlock<'a> {
+    RecoveredBlock { header, txs, ommers: &[], withdrawals: None }
 }
 
-fn commit(engine: &mut Engine, payload: &Payload<'_>, hints: Hints<'_>) -> Result<(B256, Bytes), BlockError> {
+fn commit(engine: &mut Engine, payload: &RecoveredBlock<'_>, hints: Hints<'_>) -> Result<(B256, Bytes), BlockError> {
     let executed = engine.execute_block(payload, hints)?;
     let list = executed.block().access_list().expect("the engine keeps them").rlp().clone();
     let merkleized = engine.merkleize(executed).expect("a root");
@@ -137,7 +137,7 @@ fn a_builder_makes_blocks_that_validate() {
         ];
         let reads = |from| TxEnv { data: Bytes::from_static(&[7; 32]), ..call(from, 0, READER, 0) };
         let others = (1..=20).map(|from| call(from, 0, COUNTER, 0)).chain([reads(21), call(0x28, 0, READER, 0)]);
-        let offered = |txs: Vec<TxEnv>| (0..).zip(txs).map(|(rank, tx)| Candidate::new(tx, rank)).collect::<Vec<_>>();
+        let offered = |txs: Vec<TxEnv>| (0..).zip(txs).map(|(rank, tx)| CandidateTx::new(tx, rank)).collect::<Vec<_>>();
         let template = Template { header: header(&spec, 10), ..Template::default() };
         let target = Target::Whole(Box::new(template));
         let mut job = builder.open(&mut maker, target, Budget::default(), offered(forced.to_vec())).expect("a block");

@@ -11,7 +11,7 @@ use alloy_eips::{eip4895::Withdrawal, eip7002, eip7251};
 use alloy_primitives::Bloom;
 use alloy_rlp::Decodable as _;
 use phalanx::{
-    Ancestors, BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Payload, RunStats, Traces,
+    Ancestors, BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, RecoveredBlock, RunStats, Traces,
     access::{AccessSets, Salt},
     chain::ChainSpec,
     eip7928::AccountChanges,
@@ -37,9 +37,9 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    pub(crate) fn payload(&self) -> Payload<'_> {
+    pub(crate) fn payload(&self) -> RecoveredBlock<'_> {
         let Self { header, txs, ommers, withdrawals } = self;
-        Payload { header, txs, ommers, withdrawals: withdrawals.as_deref() }
+        RecoveredBlock { header, txs, ommers, withdrawals: withdrawals.as_deref() }
     }
 }
 
@@ -287,7 +287,7 @@ impl Case {
             let mut sets = match engine.true_sets(&payload) {
                 Ok(sets) => sets,
                 Err(BlockError::InvalidTransaction { index, .. } | BlockError::GasLimit { index, .. }) => {
-                    let valid = Payload { txs: &payload.txs[..index], ..payload };
+                    let valid = RecoveredBlock { txs: &payload.txs[..index], ..payload };
                     engine.true_sets(&valid).expect("the earlier transactions are valid")
                 }
                 Err(error) => panic!("{error}"),

@@ -7,7 +7,7 @@ use super::{
 use alloy_primitives::keccak256;
 use phalanx::{
     ProofMismatch, ServiceConfig,
-    api::{Candidate, ExecId, Outcome, Payload, ProofQuery, Prove as _, TxPolicy, TxStatus},
+    api::{Candidate, ExecId, ExecOutcome, Payload, ProofQuery, Prove as _, TxPolicy, TxStatus},
     revm::primitives::{B256, Bytes, TxKind},
     verify_fate,
 };
@@ -42,7 +42,7 @@ fn blocks() -> Vec<Candidate> {
 }
 
 /// Checks every transaction of a committed block, and that nothing else is shown.
-fn check(service: &phalanx::Service, block: &Candidate, outcome: &Outcome) {
+fn check(service: &phalanx::Service, block: &Candidate, outcome: &ExecOutcome) {
     let (height, digest) = (block.env().height, outcome.digest());
     for (index, (tx, status)) in (0..).zip(block.payload().txs().iter().zip(outcome.txs.iter())) {
         let proof = service.prove(ProofQuery::Fate { height, index }).expect("a proof");
@@ -98,11 +98,11 @@ fn digests_differ_in_every_part_of_an_outcome() {
     let outcome = submit(&service, &blocks()[0]);
     let hash = B256::repeat_byte(7);
     let others = [
-        Outcome { id: ExecId(hash), ..outcome.clone() },
-        Outcome { state_root: hash, ..outcome.clone() },
-        Outcome { receipts_root: hash, ..outcome.clone() },
-        Outcome { transactions_root: hash, ..outcome.clone() },
-        Outcome { gas_used: 7, ..outcome.clone() },
+        ExecOutcome { id: ExecId(hash), ..outcome.clone() },
+        ExecOutcome { state_root: hash, ..outcome.clone() },
+        ExecOutcome { receipts_root: hash, ..outcome.clone() },
+        ExecOutcome { transactions_root: hash, ..outcome.clone() },
+        ExecOutcome { gas_used: 7, ..outcome.clone() },
     ];
     assert!(others.iter().all(|other| other.digest() != outcome.digest()));
 }

@@ -4,7 +4,7 @@ use super::{after, genesis, send};
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
 use phalanx::{
-    Engine, Hints, Payload,
+    Engine, Hints, RecoveredBlock,
     chain::{Attributes, ChainSpec, HeaderError, OutcomeDifference, transactions_root},
     revm::primitives::{Address, B256, Bytes, TxKind, U256},
 };
@@ -26,7 +26,7 @@ fn a_childs_header_is_valid_across_every_fork() {
         let mut header = chain.child_header(&parent, &attributes).expect("a child");
         let txs = [send(1, number - 1, TxKind::Call(USER), Bytes::from(vec![1; 10_000]))];
         let withdrawals = paid.then_some(&withdrawals[..]);
-        let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals };
+        let payload = RecoveredBlock { header: &header, txs: &txs, ommers: &[], withdrawals };
         let executed = engine.execute_block(&payload, Hints::Predict).expect("valid");
         let merkleized = engine.merkleize(executed).expect("a root");
         merkleized.outcome().write_to(&mut header);
@@ -51,7 +51,7 @@ fn every_false_statement_about_an_outcome_is_named() {
     let parent = engine.begin(&file).expect("a genesis");
     let mut header = chain.child_header(&parent, &after(&parent)).expect("a child");
     let txs = [send(1, 0, TxKind::Call(USER), Bytes::new())];
-    let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals: Some(&[]) };
+    let payload = RecoveredBlock { header: &header, txs: &txs, ommers: &[], withdrawals: Some(&[]) };
     let executed = engine.execute_block(&payload, Hints::Predict).expect("valid");
     let outcome = engine.merkleize(executed).expect("a root").outcome();
     outcome.write_to(&mut header);

@@ -8,7 +8,7 @@ use alloy_primitives::{B256, Bytes};
 use parking_lot::Mutex;
 use phalanx::{
     BlockSink, ServiceConfig, SinkBlock, SinkRefused,
-    api::{Committed, Engine as _, ExecId, Ticket},
+    api::{CommittedTip, ExecId, ExecutionEngine as _, Ticket},
 };
 use rand::{Rng as _, SeedableRng as _};
 use std::{
@@ -49,7 +49,7 @@ impl Log {
 }
 
 impl BlockSink for Log {
-    fn resumed(&self, _: &Committed) {}
+    fn resumed(&self, _: &CommittedTip) {}
 
     fn put(&self, block: &SinkBlock<'_>) -> Result<(), SinkRefused> {
         let mut record = block.committed.height.to_be_bytes().to_vec();

@@ -5,7 +5,7 @@ use crate::kit::{COINBASE, contract};
 use alloy_consensus::{Header, SignableTransaction, TxEip1559, TxEnvelope, TxLegacy};
 use alloy_primitives::Signature;
 use phalanx::{
-    BlockError, Engine, EngineBuilder, Error, Executor, GenesisAccount, Hints, Invalid, Payload,
+    BlockError, Engine, EngineBuilder, Error, Executor, GenesisAccount, Hints, Invalid, RecoveredBlock,
     chain::{ChainSpec, Parameters, TxRuleError},
     genesis_digest,
     merkle::{Backend, StoreConfig},
@@ -39,8 +39,8 @@ fn header(engine: &Engine, parent: &Header) -> Header {
     engine.chain().child_header(parent, &after(parent)).expect("a child")
 }
 
-const fn whole<'a>(header: &'a Header, txs: &'a [phalanx::revm::context::TxEnv]) -> Payload<'a> {
-    Payload { header, txs, ommers: &[], withdrawals: Some(&[]) }
+const fn whole<'a>(header: &'a Header, txs: &'a [phalanx::revm::context::TxEnv]) -> RecoveredBlock<'a> {
+    RecoveredBlock { header, txs, ommers: &[], withdrawals: Some(&[]) }
 }
 
 #[test]

@@ -6,8 +6,9 @@ use alloy_genesis::Genesis;
 use phalanx::{
     BlockAttributes, Engine, EngineBuilder, Error, SendError, Service, ServiceConfig,
     api::{
-        BlockEnv, BlockId, Budget, Build as _, BuildRequest, Candidate, CommitMeta, Engine as _, EngineEvent, ExecId,
-        Failure, FatalCause, Outcome, Payload, Priority, ReadState as _, Ticket, TxPolicy, TxStatus, ViewAt, Waker,
+        BlockBudget, BlockEnv, BlockId, Build as _, BuildRequest, Candidate, CommitMeta, EngineEvent, ExecId,
+        ExecOutcome, ExecutionEngine as _, Failure, FatalCause, Payload, Priority, ReadState as _, Ticket, TxPolicy,
+        TxStatus, ViewAt, Waker,
     },
     chain::ChainSpec,
     merkle::{Backend, Durability, StoreConfig},
@@ -72,7 +73,7 @@ pub(crate) fn events(service: &Service) -> Vec<EngineEvent> {
     events
 }
 
-pub(crate) fn submit(service: &Service, candidate: &Candidate) -> Outcome {
+pub(crate) fn submit(service: &Service, candidate: &Candidate) -> ExecOutcome {
     service.submit(Ticket(1), candidate.clone(), Priority::Decided).expect("accepted");
     let events = events(service);
     let rooted = events.iter().find_map(|event| match event {
@@ -105,7 +106,7 @@ fn crossing(height: u64) -> Vec<Bytes> {
 fn hard_forks_come_with_their_time_and_not_with_a_restart() {
     let file = forking();
     let folder = tempfile::tempdir().expect("a folder");
-    let run = |name: &str, restarts: bool| -> Vec<Outcome> {
+    let run = |name: &str, restarts: bool| -> Vec<ExecOutcome> {
         let path = folder.path().join(name);
         let mut service = open(&file, &path, ServiceConfig::default());
         let mut parent = ExecId::GENESIS;
@@ -192,7 +193,7 @@ fn blobs_are_built_and_executed_where_blocks_are_whole() {
         let request = BuildRequest {
             parent,
             env: env(height),
-            budget: Budget::UNLIMITED,
+            budget: BlockBudget::UNLIMITED,
             forced: vec![],
             attributes: Bytes::new(),
         };
@@ -351,7 +352,7 @@ fn an_unstaged_block_is_promoted_on_no_backend() {
         let mut engine = begin(Engine::builder().with_store(StoreConfig::new(backend)), &file).expect("an engine");
         let parent = engine.begin(&file).expect("the genesis");
         let header = engine.chain().child_header(&parent, &super::after(&parent)).expect("a child");
-        let payload = phalanx::Payload { header: &header, txs: &[], ommers: &[], withdrawals: Some(&[]) };
+        let payload = phalanx::RecoveredBlock { header: &header, txs: &[], ommers: &[], withdrawals: Some(&[]) };
         let executed = engine.execute_block(&payload, phalanx::Hints::None).expect("valid");
         let merkleized = engine.merkleize(executed).expect("a root");
         let (block, _) = engine.add_fork(merkleized, Vec::new()).expect("a fork");

@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256, Bytes, TxKind};
 use parking_lot::Mutex;
 use phalanx::{
     BlockSink, ServiceConfig, SinkBlock, SinkRefused,
-    api::{Committed, Engine as _, EngineEvent, ExecId, Failure, RetryCause, Ticket, ViewAt},
+    api::{CommittedTip, EngineEvent, ExecId, ExecutionEngine as _, Failure, RetryCause, Ticket, ViewAt},
 };
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ enum Mood {
 struct Sink(Mutex<Records>);
 
 impl BlockSink for Sink {
-    fn resumed(&self, tip: &Committed) {
+    fn resumed(&self, tip: &CommittedTip) {
         self.0.lock().resumed.push(tip.height);
     }
 

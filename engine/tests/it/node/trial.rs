@@ -9,8 +9,8 @@ use crate::kit::{Body, Case, Oracle};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Bloom, Bytes, TxKind, U256};
 use phalanx::{
-    Budget, Builder, Candidate, Engine, Executor, Form, GenesisAccount, Hints, Payload, RecoveredTx, Recovery, Target,
-    Template,
+    Budget, Builder, CandidateTx, Engine, Executor, Form, GenesisAccount, Hints, RecoveredBlock, RecoveredTx, Recovery,
+    Target, Template,
     chain::{Attributes, ChainSpec, transactions_root},
     pool::{Admission, Batch, Fees, Pool, PoolConfig, Settled, Tip},
     revm::primitives::hardfork::SpecId,
@@ -103,7 +103,8 @@ fn signed_transactions_of_every_type_give_what_stock_revm_gives() {
                 break;
             }
             offered.extend(taken.iter().map(|tx| (tx.rank(), Arc::clone(tx.recovered()))));
-            let candidates = taken.iter().map(|tx| Candidate { tx: Arc::clone(tx.recovered()) as _, rank: tx.rank() });
+            let candidates =
+                taken.iter().map(|tx| CandidateTx { tx: Arc::clone(tx.recovered()) as _, rank: tx.rank() });
             job.extend(candidates.collect::<Vec<_>>(), &|| false).expect("it runs");
         }
         let built = job.finish();
@@ -125,7 +126,7 @@ fn signed_transactions_of_every_type_give_what_stock_revm_gives() {
             .map(|tx| tx.expect("a transaction").tx().clone())
             .collect();
         let withdrawals = Some(&attributes.withdrawals[..]);
-        let payload = Payload { header: &header, txs: &txs, ommers: &[], withdrawals };
+        let payload = RecoveredBlock { header: &header, txs: &txs, ommers: &[], withdrawals };
         let executed = importer.execute_block(&payload, Hints::Predict).expect("valid");
         let imported = importer.merkleize(executed).expect("a root");
         assert_eq!(chain.check_outcome(&header, &imported.outcome()), Ok(()), "{number}");

@@ -6,7 +6,7 @@ use super::{
 };
 use phalanx::{
     Error, Service, ServiceConfig, SnapshotAt, SnapshotError,
-    api::{Engine as _, ExecId, Failure, ProofQuery, Prove as _, ViewAt},
+    api::{ExecId, ExecutionEngine as _, Failure, ProofQuery, Prove as _, ViewAt},
     merkle::Params,
     revm::{
         DatabaseRef as _,
@@ -156,7 +156,7 @@ fn an_engine_gives_views_of_the_same_kind() {
     let genesis = shared(engine.snapshot(SnapshotAt::Height(0)).expect("the genesis"));
     for number in 1..=4 {
         let mut header = engine.chain().child_header(&parent, &super::after(&parent)).expect("a child");
-        let payload = phalanx::Payload { header: &header, txs: &[], ommers: &[], withdrawals: Some(&[]) };
+        let payload = phalanx::RecoveredBlock { header: &header, txs: &[], ommers: &[], withdrawals: Some(&[]) };
         let executed = engine.execute_block(&payload, phalanx::Hints::None).expect("valid");
         let merkleized = engine.merkleize(executed).expect("a root");
         merkleized.outcome().write_to(&mut header);

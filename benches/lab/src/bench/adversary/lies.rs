@@ -5,7 +5,7 @@ use alloy_consensus::Header;
 use alloy_rlp::{Decodable as _, Encodable as _};
 use anyhow::Context as _;
 use phalanx::{
-    Engine, Executor, GenesisAccount, Hints, Payload,
+    Engine, Executor, GenesisAccount, Hints, RecoveredBlock,
     access::{Access, AccessSets},
     chain::ChainSpec,
     eip7928::{AccountChanges, BlockAccessIndex, CodeChange},
@@ -94,7 +94,7 @@ pub(super) fn told(
     let mut all = Vec::new();
     for (number, txs) in (1..).zip(blocks) {
         let header = header(number, size.0);
-        let payload = Payload { header: &header, txs, ommers: &[], withdrawals: None };
+        let payload = RecoveredBlock { header: &header, txs, ommers: &[], withdrawals: None };
         let executed = engine.execute_block(&payload, Hints::None)?;
         let list = executed.block().access_list().context("an engine that makes lists")?.rlp().clone();
         all.push(match lie {

@@ -10,8 +10,8 @@ use crate::{
 };
 use core::time::Duration;
 use phalanx::{
-    BlockError, BlockInfo, BlockLimits, Budget, Builder, Candidate, Engine, Executed, Executor, Hints, Invalid, Order,
-    Payload, Target,
+    BlockError, BlockInfo, BlockLimits, Budget, Builder, CandidateTx, Engine, Executed, Executor, Hints, Invalid,
+    Order, RecoveredBlock, Target,
     revm::{
         context::{BlockEnv, TxEnv},
         primitives::{Address, B256, U256},
@@ -182,7 +182,7 @@ pub(super) fn validate(
             }
             Given::Hinted(_) => {
                 let header = lies::header(number, size.0);
-                let payload = Payload { header: &header, txs, ommers: &[], withdrawals: None };
+                let payload = RecoveredBlock { header: &header, txs, ommers: &[], withdrawals: None };
                 let hints = told.get(at).map_or(Hints::None, Told::hints);
                 timer.time(|| engine.execute_block(&payload, hints))
             }
@@ -206,7 +206,7 @@ pub(super) fn build(case: &Case, threads: usize, size: Size) -> anyhow::Result<R
     let mut builder = Builder::new(&engine);
     let (mut timer, mut ended, mut blocks) = (Timer::default(), Vec::new(), Vec::new());
     for (number, txs) in (1..).zip(&case.blocks) {
-        let offered: Vec<Candidate> = (0..).zip(txs).map(|(rank, tx)| Candidate::new(tx.clone(), rank)).collect();
+        let offered: Vec<CandidateTx> = (0..).zip(txs).map(|(rank, tx)| CandidateTx::new(tx.clone(), rank)).collect();
         let target = Target::Plain(Box::new(env(number, size)));
         let built = timer.time(|| {
             let mut job = builder.open(&mut engine, target, Budget::default(), [])?;

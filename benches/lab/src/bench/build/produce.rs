@@ -13,7 +13,7 @@ use crate::{
 use alloy_consensus::Header;
 use anyhow::{Context as _, ensure};
 use phalanx::{
-    Budget, Builder, Built, Candidate, Dropped, Executor, Reason, Target, WriteHandle,
+    Budget, Builder, Built, CandidateTx, Dropped, Executor, Reason, Target, WriteHandle,
     pool::{Fairness, Settled},
     revm::primitives::{B256, Bytes},
 };
@@ -75,7 +75,7 @@ pub(super) fn run(
             let target = Target::Whole(Box::new(chain.template(number)));
             let budget = Budget { txs: setup.config.load.block_txs as u64, ..Budget::default() };
             let mut job = builder.open(&mut engine, target, budget, [])?;
-            job.extend(taken.iter().map(|tx| Candidate { tx: tx.recovered().clone(), rank: tx.rank() }), &|| false)?;
+            job.extend(taken.iter().map(|tx| CandidateTx { tx: tx.recovered().clone(), rank: tx.rank() }), &|| false)?;
             let Built { executed, txs, header, dropped, waiting, failure } = job.finish();
             if let Some(failure) = failure {
                 return Err(failure).context("sealing a block");

@@ -14,7 +14,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use phalanx::{
-    BlockError, Executed, Executor, Hints, Payload, WriteHandle,
+    BlockError, Executed, Executor, Hints, RecoveredBlock, WriteHandle,
     access::Salt,
     paralyze::ParaLyze,
     revm::{context::TxEnv, primitives::B256},
@@ -69,8 +69,8 @@ fn body(made: &Made, txs: &[TxEnv]) -> Vec<TxEnv> {
     made.order.iter().map(|tx| txs[*tx as usize].clone()).collect()
 }
 
-const fn payload<'p>(made: &'p Made, txs: &'p [TxEnv]) -> Payload<'p> {
-    Payload { header: &made.header, txs, ommers: &[], withdrawals: None }
+const fn payload<'p>(made: &'p Made, txs: &'p [TxEnv]) -> RecoveredBlock<'p> {
+    RecoveredBlock { header: &made.header, txs, ommers: &[], withdrawals: None }
 }
 
 /// Results of sequential revm on the blocks.

@@ -4,7 +4,7 @@
 //! the stores.
 
 use super::{plant::store_of, *};
-use phalanx::api::{Engine as _, ReadState as _};
+use phalanx::api::{ExecutionEngine as _, ReadState as _};
 use phalanx_pipeline::Mode;
 use phalanx_sim::{Crash, Load, Workshop as _, World};
 use std::{path::PathBuf, time::Instant};

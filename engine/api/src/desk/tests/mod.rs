@@ -1,4 +1,4 @@
-//! Rules of the desk itself. The model engine's tests cover the contract of [`crate::Engine`].
+//! Rules of the desk itself. The model engine's tests cover the contract of [`crate::ExecutionEngine`].
 
 mod committed;
 mod random;
@@ -14,7 +14,7 @@ type Kept = &'static str;
 
 fn rows<T>(value: T) -> Rows<T> {
     let (exec, state_root, meta) = (ExecId::GENESIS, B256::ZERO, CommitMeta::default());
-    Rows::new(Row { committed: Committed { height: 0, exec, state_root, meta }, value })
+    Rows::new(Row { committed: CommittedTip { height: 0, exec, state_root, meta }, value })
 }
 
 fn desk() -> Desk<Kept> {
@@ -27,8 +27,8 @@ fn block(parent: ExecId, height: u64, number: u64) -> Candidate {
     Candidate::new(1, parent, env, TxPolicy::Strict, Payload::new(vec![Bytes::from(vec![number as u8])]).into())
 }
 
-fn outcome(id: ExecId) -> Outcome {
-    Outcome {
+fn outcome(id: ExecId) -> ExecOutcome {
+    ExecOutcome {
         id,
         state_root: id.0,
         receipts_root: B256::ZERO,
