@@ -71,8 +71,8 @@ pub trait PrecompileState {
 
     /// Writes a storage slot. In a static call that breaks the chain's rules; the state does not prevent it.
     ///
-    /// An account that is empty gets nonce 1, as a new contract does: else its storage would be lost with it at the end of
-    /// the transaction (EIP-161).
+    /// The precompile's own account gets nonce 1, as a new contract does, and so does another account that is empty: else the
+    /// storage would be lost at the end of the transaction that leaves the account empty (EIP-161).
     ///
     /// # Errors
     /// If the execution is to end here.
@@ -144,7 +144,7 @@ impl<C: ContextTr<Cfg: Cfg<Spec = SpecId>>> PrecompileProvider<C> for Precompile
             reservoir: inputs.reservoir,
             is_static: inputs.is_static,
         };
-        Ok(Some(match precompile.call(&call, &mut Journaled(context)) {
+        Ok(Some(match precompile.call(&call, &mut Journaled { context, own: precompile.address() }) {
             Ok(output) => precompile_output_to_interpreter_result(output, inputs.gas_limit),
             Err(Refused(())) => {
                 InterpreterResult::new(InstructionResult::FatalExternalError, Bytes::new(), Gas::new(inputs.gas_limit))
@@ -158,12 +158,16 @@ impl<C: ContextTr<Cfg: Cfg<Spec = SpecId>>> PrecompileProvider<C> for Precompile
 }
 
 /// Journal of the running transaction. Errors of the database go where revm looks for them.
-struct Journaled<'a, C>(&'a mut C);
+struct Journaled<'a, C> {
+    context: &'a mut C,
+    /// Address of the precompile.
+    own: Address,
+}
 
 impl<C: ContextTr> Journaled<'_, C> {
     fn note<T>(&mut self, result: Result<T, <C::Db as revm::Database>::Error>) -> Result<T, Refused> {
         result.map_err(|error| {
-            *self.0.error() = Err(ContextError::Db(error));
+            *self.context.error() = Err(ContextError::Db(error));
             Refused(())
         })
     }
@@ -171,34 +175,38 @@ impl<C: ContextTr> Journaled<'_, C> {
 
 impl<C: ContextTr> PrecompileState for Journaled<'_, C> {
     fn balance(&mut self, address: Address) -> Result<U256, Refused> {
-        let loaded = self.0.journal_mut().load_account(address).map(|account| account.data.info.balance);
+        let loaded = self.context.journal_mut().load_account(address).map(|account| account.data.info.balance);
         self.note(loaded)
     }
 
     fn storage(&mut self, address: Address, slot: U256) -> Result<U256, Refused> {
         self.balance(address)?;
-        let loaded = self.0.journal_mut().sload(address, slot).map(|value| value.data);
+        let loaded = self.context.journal_mut().sload(address, slot).map(|value| value.data);
         self.note(loaded)
     }
 
     fn set_storage(&mut self, address: Address, slot: U256, value: U256) -> Result<(), Refused> {
-        let bumped = self.0.journal_mut().load_account_mut(address).map(|mut account| {
-            if account.data.account().info.is_empty() {
+        let own = self.own;
+        let bumped = self.context.journal_mut().load_account_mut(address).map(|mut account| {
+            let info = &account.data.account().info;
+            // A balance may leave by the end of this transaction, or of a later one.
+            let is_bare = info.nonce == 0 && info.is_empty_code_hash();
+            if is_bare && (address == own || info.is_empty()) {
                 account.data.bump_nonce();
             }
         });
         self.note(bumped)?;
-        self.0.journal_mut().touch_account(address);
-        let stored = self.0.journal_mut().sstore(address, slot, value).map(|_| ());
+        self.context.journal_mut().touch_account(address);
+        let stored = self.context.journal_mut().sstore(address, slot, value).map(|_| ());
         self.note(stored)
     }
 
     fn transfer(&mut self, from: Address, to: Address, amount: U256) -> Result<bool, Refused> {
-        let moved = self.0.journal_mut().transfer(from, to, amount).map(|error| error.is_none());
+        let moved = self.context.journal_mut().transfer(from, to, amount).map(|error| error.is_none());
         self.note(moved)
     }
 
     fn log(&mut self, log: Log) {
-        self.0.journal_mut().log(log);
+        self.context.journal_mut().log(log);
     }
 }

@@ -129,3 +129,38 @@ fn storage_of_a_precompile_without_an_account_stays() {
         .collect();
     assert!(roots.iter().all(|root| *root == roots[0]));
 }
+
+/// Counts its calls, and sends what it was paid back to the caller: it is empty before and after.
+#[derive(Debug)]
+struct Refunder;
+
+impl Precompile for Refunder {
+    fn address(&self) -> Address {
+        COUNTER
+    }
+
+    fn call(&self, call: &PrecompileCall<'_>, state: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused> {
+        let output = Counter.call(call, state)?;
+        state.transfer(COUNTER, call.caller, call.value)?;
+        Ok(output)
+    }
+}
+
+#[test]
+fn storage_of_a_precompile_that_pays_all_it_has_stays() {
+    let genesis: Vec<GenesisAccount> = (1..=8).map(eoa).collect();
+    let txs: Vec<TxEnv> = (0..24u64).map(|i| call(1 + (i % 8) as u8, i / 8, COUNTER, 5 * (i % 2))).collect();
+    let limits = BlockLimits { max_txs: 12, max_gas: u64::MAX };
+    for executor in [Executor::Sequential, Executor::Dag, Executor::BlockStm] {
+        for rich in [0, 7] {
+            let balance = U256::from(rich);
+            let genesis = [genesis.clone(), vec![GenesisAccount { address: COUNTER, balance, ..Default::default() }]];
+            let builder = builder().with_precompile(Arc::new(Refunder)).with_executor(executor).with_threads(2);
+            let ran = run(builder, &genesis.concat(), &txs, Order::Given, limits, env);
+            assert_eq!(ran.succeeded(), 24, "{executor:?}");
+            let state = ran.engine.state();
+            assert_eq!(state.storage(&COUNTER, &U256::ZERO).expect("a word"), U256::from(24), "{executor:?}, {rich}");
+            assert_eq!(state.account(&COUNTER).expect("readable"), Some((1, balance)), "{executor:?}, {rich}");
+        }
+    }
+}

@@ -2,9 +2,10 @@
 
 use crate::kit::{Asm, Case, Hint, Way, call, contract, eoa};
 use phalanx::{
-    Hints, RunStats,
+    Hints, Outcome, RunStats,
     revm::{
-        bytecode::opcode::{ADD, DUP1, SWAP1},
+        bytecode::opcode::{ADD, CALLER, DUP1, SHL, SLOAD, SSTORE, SWAP1},
+        context::TxEnv,
         primitives::{Address, U256},
     },
 };
@@ -64,4 +65,30 @@ fn missing_or_malformed_exceptions_cost_only_time() {
         assert_eq!(ours.block().outcomes(), truth.block().outcomes());
         assert_eq!(ours.block().access_list(), truth.block().access_list());
     }
+}
+
+/// Calls that use much storage, much of it in common: every key is in the exceptions once, as in the access list.
+#[test]
+fn exceptions_of_a_storage_heavy_block_are_no_longer_than_its_access_list() {
+    // Reads and counts up 12 slots in common, and 8 behind `caller * 2^8`.
+    let mut code = Asm::new();
+    for slot in 0..12u64 {
+        code = code.count(slot);
+    }
+    for slot in 0..8u8 {
+        code = code.op(CALLER).push(U256::from(8)).op(SHL).push(U256::from(slot)).op(ADD).op(DUP1).op(SLOAD);
+        code = code.push(U256::ONE).op(ADD).op(SWAP1).op(SSTORE);
+    }
+    let txs = (0..48u8).map(|tx| call(1 + tx % 16, u64::from(tx / 16), at(0xc1), 0));
+    let txs = txs.map(|tx| TxEnv { gas_limit: 520_000, ..tx });
+    let case = Case::new("Prague").with((1..=16).map(eoa)).with([contract(0xc1, &code.build())]).block(txs);
+    let payload = case.blocks[0].payload();
+    let mut engine = case.engine(&Way::sequential());
+    let exceptions = engine.exceptions(&payload).expect("a valid block");
+    let executed = engine.execute_block(&payload, Hints::None).expect("a valid block");
+    assert!(executed.block().outcomes().iter().all(Outcome::is_success));
+    let list = executed.block().access_list().expect("a list").rlp().len();
+    assert!(exceptions.len() <= list && exceptions.len() > 3_000, "{} bytes, the list has {list}", exceptions.len());
+    let told = stats(&case, Hints::Exceptions(&exceptions));
+    assert_eq!((told.escapes, told.fallback), (0, false), "no set is left out");
 }
