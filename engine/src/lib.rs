@@ -48,7 +48,7 @@
 //! - `simulate`: calls that are not part of the chain.
 //! - `model`: the vocabulary of all of them.
 //! - `alloy_evm`: traits of that crate, behind the feature of its name.
-//! - `lab`: decisions that the laboratory models, behind the feature of that name.
+//! - `lab`: decisions that the laboratory models, behind the feature of that name, with switches for tests.
 
 #[cfg(feature = "lab")]
 pub mod lab;
@@ -79,7 +79,7 @@ pub use model::Fault;
 pub use model::{
     AccessListFault, BlockAccessList, BlockError, CandidateTx, ChangedValue, Error, Executor, ForeignError,
     ForeignItem, Hints, Invalid, Observer, Order, Outcome, RecoveredBlock, Stage, ThreadRole, TooWide, Traces,
-    Transaction, Unobserved,
+    Transaction, Tuning, Unobserved,
 };
 pub use plan::{Block, LeftTransactions, Planner, SourceCounts};
 pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};

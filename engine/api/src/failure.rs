@@ -24,6 +24,7 @@ pub enum Failure {
 
 /// Condition that is missing for the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RetryCause {
     /// The parent is neither committed nor submitted, or was dropped.
     MissingParent(ExecId),
@@ -41,6 +42,7 @@ pub enum RetryCause {
 
 /// Rule that makes a block invalid for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InvalidCause {
     /// Under [`crate::TxPolicy::Strict`], the first transaction that is invalid.
     Transaction {
@@ -62,6 +64,7 @@ pub enum InvalidCause {
 
 /// Cause for which a node stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FatalCause {
     /// A certificate names a different result than this node's.
     Divergence {

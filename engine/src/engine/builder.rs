@@ -5,8 +5,8 @@ use super::{Engine, forks::Forks};
 use crate::{
     chain::ChainSpec,
     exec::{context::ExecOptions, dispatch::Executors},
-    model::{Error, Executor, Observer, StoreStage, ThreadRole, ThreadStart, Traces, Unobserved, is_supported},
-    state::{CodeRule, DEFAULT_CODE_CACHE, Persister, State, contents},
+    model::{Error, Executor, Observer, StoreStage, ThreadRole, ThreadStart, Tuning, Unobserved, is_supported},
+    state::{CodeRule, Persister, State, contents},
 };
 use alloy_primitives::B256;
 use phalanx_access::{Interner, Salt};
@@ -33,9 +33,9 @@ pub struct EngineBuilder {
     access_lists: bool,
     /// Commits between two prunings; zero for none.
     pruning: u64,
-    options: ExecOptions,
-    learning: bool,
-    code_cache: usize,
+    tuning: Tuning,
+    force_parallel: bool,
+    schedule_seed: Option<u64>,
     observer: Arc<dyn Observer>,
     thread_start: Option<ThreadStart>,
 }
@@ -114,51 +114,27 @@ impl EngineBuilder {
     /// Sets a seed for rare schedules, for tests. The DAG runs its transactions one at a time, in a reproducible order
     /// drawn from the seed among all that it permits; Block-STM's threads are disturbed where order matters. No result
     /// changes. Default: undisturbed.
+    #[cfg(any(test, feature = "lab"))]
     #[must_use]
     pub const fn with_schedule_seed(mut self, seed: Option<u64>) -> Self {
-        self.options.schedule_seed = seed;
-        self
-    }
-
-    /// Lets the DAG's workers do plain value transfers without the EVM. No result depends on it. Default: yes.
-    #[must_use]
-    pub const fn with_fast_path(mut self, fast_path: bool) -> Self {
-        self.options.fast_path = fast_path;
-        self
-    }
-
-    /// Lets the DAG's workers replay contract calls along recorded trace paths, instead of interpreting them. No result
-    /// depends on it. Default: yes.
-    #[must_use]
-    pub const fn with_traces(mut self, traces: Traces) -> Self {
-        self.options.traces = traces;
+        self.schedule_seed = seed;
         self
     }
 
     /// Makes all workers take part in every block on the DAG, for tests and models: also where one alone is as fast,
     /// because there is little to do or each transaction depends on the one before. Keys of planned blocks are interned
     /// in shards, and the caller's thread executes no block. No result depends on it. Default: no.
+    #[cfg(any(test, feature = "lab"))]
     #[must_use]
     pub const fn with_force_parallel(mut self, force: bool) -> Self {
-        self.options.force_parallel = force;
+        self.force_parallel = force;
         self
     }
 
-    /// Lets the engine learn from blocks in a given order that it predicted badly, right after their execution. It
-    /// takes at most a twentieth of the time that such blocks take sequentially, and none for the shortest, which need
-    /// no predictions. Later blocks become faster, and no result changes. Default: yes.
+    /// Sets what changes the speed and no result. Default: [`Tuning::default`].
     #[must_use]
-    pub const fn with_learning(mut self, learning: bool) -> Self {
-        self.learning = learning;
-        self
-    }
-
-    /// Sets how many bytes of analysed code stay in memory from block to block; other code is read from the store when
-    /// an account with it is loaded. A block has all the code that it uses in memory while it runs, and each thread
-    /// copies of what it runs often, at most 2 MiB for each executor. No result depends on it. Default: 256 MiB.
-    #[must_use]
-    pub const fn with_code_cache(mut self, bytes: usize) -> Self {
-        self.code_cache = bytes;
+    pub const fn with_tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
         self
     }
 
@@ -231,16 +207,19 @@ impl EngineBuilder {
         if let Some(start) = &self.thread_start {
             workers.install(|| rayon::broadcast(|worker| start(ThreadRole::Worker(worker.index()))));
         }
-        let state = State::new(store, CodeRule::of(cfg.spec), self.code_cache)?;
+        let Tuning { fast_path, traces, learning, code_cache } = self.tuning;
+        let (force_parallel, schedule_seed) = (self.force_parallel, self.schedule_seed);
+        let options = ExecOptions { fast_path, traces, force_parallel, schedule_seed };
+        let state = State::new(store, CodeRule::of(cfg.spec), code_cache)?;
         check_identity(&state, rules.chain.chain_id(), self.genesis)?;
         Ok(Engine {
             forks: Forks::restore(&state)?,
             state,
             persister: Persister::start(Arc::clone(&self.observer), self.thread_start).map_err(start)?,
-            executors: Executors::new(&cfg, threads, self.options, Salt::new(self.salt)),
+            executors: Executors::new(&cfg, threads, options, Salt::new(self.salt)),
             access_lists: self.access_lists,
-            options: self.options,
-            learning: self.learning,
+            options,
+            learning,
             unstudied: 0,
             paralyze: ParaLyze::new(Salt::new(self.salt), cfg.clone()),
             interner: Interner::new(Salt::new(self.salt)),
@@ -293,9 +272,9 @@ impl Engine {
             genesis: None,
             access_lists: false,
             pruning: 0,
-            options: ExecOptions { fast_path: true, traces: Traces::On, force_parallel: false, schedule_seed: None },
-            learning: true,
-            code_cache: DEFAULT_CODE_CACHE,
+            tuning: Tuning::default(),
+            force_parallel: false,
+            schedule_seed: None,
             observer: Arc::new(Unobserved),
             thread_start: None,
         }

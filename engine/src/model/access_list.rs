@@ -104,6 +104,7 @@ pub enum AccessListFault {
 
 /// Kind of a listed value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum ChangedValue {
     /// Balance of an account.
     Balance,

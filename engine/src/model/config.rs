@@ -51,3 +51,66 @@ pub enum Traces {
     /// Every call is recorded and replayed, revm runs it as well, and a difference is an error: for tests.
     Checked,
 }
+
+/// Analysed code that stays in memory, in bytes.
+pub(crate) const DEFAULT_CODE_CACHE: usize = 256 << 20;
+
+/// Settings that change the speed and no result. Threads and executor are set beside them, by
+/// [`EngineBuilder::with_threads`](crate::EngineBuilder::with_threads) and [`with_executor`](crate::EngineBuilder::with_executor).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tuning {
+    /// Plain value transfers run without the EVM on the DAG. Default: yes.
+    pub fast_path: bool,
+    /// Replay of contract calls along recorded trace paths on the DAG, instead of interpreting them. Default: on.
+    pub traces: Traces,
+    /// The engine learns from blocks in a given order that it predicted badly, right after their execution. It takes at most a
+    /// twentieth of the time that such blocks take sequentially, and none for the shortest, which need no predictions.
+    /// Default: yes.
+    pub learning: bool,
+    /// Bytes of analysed code that stay in memory from block to block; other code is read from the store when an account
+    /// with it is loaded. A block has all the code that it uses in memory while it runs, and each thread copies of what it
+    /// runs often, at most 2 MiB for each executor. Default: 256 MiB.
+    pub code_cache: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { fast_path: true, traces: Traces::On, learning: true, code_cache: DEFAULT_CODE_CACHE }
+    }
+}
+
+impl Tuning {
+    /// Creates the default settings.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`Self::fast_path`].
+    #[must_use]
+    pub const fn with_fast_path(mut self, fast_path: bool) -> Self {
+        self.fast_path = fast_path;
+        self
+    }
+
+    /// Sets [`Self::traces`].
+    #[must_use]
+    pub const fn with_traces(mut self, traces: Traces) -> Self {
+        self.traces = traces;
+        self
+    }
+
+    /// Sets [`Self::learning`].
+    #[must_use]
+    pub const fn with_learning(mut self, learning: bool) -> Self {
+        self.learning = learning;
+        self
+    }
+
+    /// Sets [`Self::code_cache`].
+    #[must_use]
+    pub const fn with_code_cache(mut self, bytes: usize) -> Self {
+        self.code_cache = bytes;
+        self
+    }
+}

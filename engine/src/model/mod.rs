@@ -16,8 +16,10 @@ mod txs;
 
 pub use access_list::{AccessListFault, BlockAccessList, ChangedValue};
 pub use candidate::{CandidateTx, Transaction};
+#[cfg(test)]
+pub(crate) use config::DEFAULT_CODE_CACHE;
 pub(crate) use config::is_supported;
-pub use config::{Executor, Invalid, Order, Traces};
+pub use config::{Executor, Invalid, Order, Traces, Tuning};
 pub use error::Error;
 #[cfg(feature = "seeded-faults")]
 pub use faults::Fault;

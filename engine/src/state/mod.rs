@@ -24,7 +24,7 @@ mod writer;
 pub(crate) use account_rules::{AccountRules, AccountTransition};
 pub(crate) use changes::{AccountChange, AccountIndexDelta, AccountLayers, Changes};
 pub use code_rule::CODE_RULE;
-pub(crate) use codes::{CodeId, CodeRule, Codes, DEFAULT_CODE_CACHE, LocalCodes};
+pub(crate) use codes::{CodeId, CodeRule, Codes, LocalCodes};
 pub use contents::contents;
 pub use diff::{ChangedAccount, StateDiff};
 pub(crate) use foreign::Foreign;

@@ -2,7 +2,7 @@
 
 use crate::kit::{COINBASE, ETHER, contract};
 use phalanx::{
-    Block, Engine, Executor, GenesisAccount, Invalid, Outcome, Traces,
+    Block, Engine, Executor, GenesisAccount, Invalid, Outcome, Traces, Tuning,
     revm::{
         context::{BlockEnv, CfgEnv, TxEnv},
         primitives::{Address, B256, Bytes, TxKind, U256, hardfork::SpecId},
@@ -137,10 +137,10 @@ fn run(
     };
     let builder = Engine::builder()
         .with_force_parallel(true)
-        .with_traces(Traces::Checked)
+        .with_tuning(Tuning::new().with_fast_path(fast_path).with_traces(Traces::Checked))
         .with_cfg(cfg.clone())
         .with_executor(executor);
-    let mut engine = builder.with_threads(threads).with_fast_path(fast_path).build().expect("an engine in memory");
+    let mut engine = builder.with_threads(threads).build().expect("an engine in memory");
     engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
     let executed = match runner {
         Runner::InOrder => {

@@ -2,7 +2,7 @@
 
 use crate::kit::{Case, Hint, Way, call, contract, eoa};
 use phalanx::{
-    GenesisAccount, Hints,
+    GenesisAccount, Hints, Tuning,
     revm::{
         context::TxEnv,
         primitives::{Address, B256, Bytes, U256},
@@ -72,7 +72,7 @@ fn learning_can_be_turned_off() {
         .with_force_parallel(true)
         .with_chain(case.rules.clone())
         .with_threads(2)
-        .with_learning(false)
+        .with_tuning(Tuning::new().with_learning(false))
         .build()
         .expect("an engine in memory");
     engine.genesis(case.genesis.iter().cloned()).expect("a sound genesis");

@@ -3,7 +3,7 @@
 
 use crate::kit::{Asm, COINBASE as BENEFICIARY, ETHER, contract};
 use phalanx::{
-    Block, BlockLimits, Engine, Executed, Executor, GenesisAccount, Order, Outcome, Traces,
+    Block, BlockLimits, Engine, Executed, Executor, GenesisAccount, Order, Outcome, Traces, Tuning,
     revm::{
         bytecode::opcode::*,
         context::{BlockEnv, CfgEnv, TxEnv},
@@ -65,7 +65,8 @@ impl Case {
     /// An engine on the state before the block.
     fn engine(&self, executor: Executor, threads: usize, traces: Traces) -> Engine {
         let builder = Engine::builder().with_force_parallel(true).with_cfg(CfgEnv::new_with_spec(self.spec));
-        let builder = builder.with_executor(executor).with_threads(threads).with_traces(traces);
+        let builder =
+            builder.with_executor(executor).with_threads(threads).with_tuning(Tuning::new().with_traces(traces));
         let mut engine = builder.build().expect("an engine in memory");
         engine.genesis(self.genesis.iter().cloned()).expect("a sound genesis");
         engine

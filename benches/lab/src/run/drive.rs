@@ -19,7 +19,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use phalanx::{
-    Block, BlockAccessList, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Stage, WriteHandle,
+    Block, BlockAccessList, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Stage, Tuning, WriteHandle,
     merkle::StoreConfig,
     recover_all,
     revm::{
@@ -274,7 +274,8 @@ pub fn open(
     let mut cfg = CfgEnv::new_with_spec(setup.config.evm_spec);
     cfg.chain_id = setup.workload.load().chain_id;
     let builder = Engine::builder().with_store(store).with_cfg(cfg).with_threads(threads).with_executor(executor);
-    let builder = builder.with_fast_path(setup.config.fast_path).with_traces(setup.config.traces);
+    let tuning = Tuning::new().with_fast_path(setup.config.fast_path).with_traces(setup.config.traces);
+    let builder = builder.with_tuning(tuning);
     let builder = builder.with_force_parallel(take == Take::All);
     let engine = pinned.place(builder.with_observer(observer)).build().context("opening the store")?;
     if engine.state().height().is_some() {

@@ -2,7 +2,7 @@
 
 use crate::machine::pin::Pinned;
 use phalanx::{
-    Block, BlockLimits, Engine, EngineBuilder, Error, Executed, Executor, GenesisAccount, Order, Traces,
+    Block, BlockLimits, Engine, EngineBuilder, Error, Executed, Executor, GenesisAccount, Order, Traces, Tuning,
     chain::ChainSpec,
     revm::{
         context::{BlockEnv, CfgEnv, TxEnv},
@@ -50,10 +50,9 @@ impl Setup {
             .with_executor(self.executor)
             .with_threads(self.threads)
             .with_schedule_seed(self.schedule_seed)
-            .with_traces(self.traces)
             .with_force_parallel(self.workers == Take::All)
             // These engines see one block, or learn on request.
-            .with_learning(false)
+            .with_tuning(Tuning::new().with_traces(self.traces).with_learning(false))
     }
 
     /// An engine for whole blocks of `chain` on the state `alloc`.

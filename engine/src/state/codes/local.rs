@@ -124,7 +124,7 @@ fn no_code() -> Bytecode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::codes::{CodeRule, DEFAULT_CODE_CACHE};
+    use crate::{model::DEFAULT_CODE_CACHE, state::codes::CodeRule};
     use alloy_primitives::Address;
 
     fn table() -> Codes {

@@ -19,9 +19,6 @@ use kind::is_delegation;
 use parking_lot::RwLock;
 use revm::state::Bytecode;
 
-/// Maximum number of bytes of code in the table between two blocks, unless an engine sets another.
-pub(crate) const DEFAULT_CODE_CACHE: usize = 256 << 20;
-
 /// Memory of one code besides its bytes and its jump table, in bytes, about.
 const OVERHEAD: usize = 400;
 
@@ -314,6 +311,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::DEFAULT_CODE_CACHE;
     use alloy_primitives::{Address, U256};
 
     fn codes(max_bytes: usize) -> Codes {

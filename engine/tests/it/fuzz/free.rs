@@ -23,7 +23,7 @@ fn engine(
     let cfg = case.rules.cfg(spec, env.timestamp);
     let builder = Engine::builder()
         .with_force_parallel(all)
-        .with_traces(phalanx::Traces::Checked)
+        .with_tuning(phalanx::Tuning::new().with_traces(phalanx::Traces::Checked))
         .with_cfg(cfg)
         .with_executor(executor)
         .with_threads(threads)

@@ -5,7 +5,7 @@
 use super::world::{self, World};
 use crate::kit::{Asm, Body, Case, Hint, Oracle};
 use phalanx::{
-    BlockError, Done, Engine, Executor, GenesisAccount, Hints, Outcome, Traces,
+    BlockError, Done, Engine, Executor, GenesisAccount, Hints, Outcome, Traces, Tuning,
     access::AccessSets,
     merkle::{Backend, BlockId, StoreConfig},
     paralyze::StateKey,
@@ -89,7 +89,7 @@ impl Alive {
             .with_store(StoreConfig::new(backend))
             .with_chain(case.rules.clone())
             .with_force_parallel(self.all_workers)
-            .with_traces(Traces::Checked)
+            .with_tuning(Tuning::new().with_traces(Traces::Checked))
             .with_executor(self.executor)
             .with_threads(self.threads)
             .with_schedule_seed(self.seed)

@@ -11,7 +11,7 @@ use alloy_eips::{eip4895::Withdrawal, eip7002, eip7251};
 use alloy_primitives::Bloom;
 use alloy_rlp::Decodable as _;
 use phalanx::{
-    Ancestors, BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, RecoveredBlock, RunStats, Traces,
+    Ancestors, BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, RecoveredBlock, RunStats, Traces, Tuning,
     access::{AccessSets, Salt},
     chain::ChainSpec,
     eip7928::AccountChanges,
@@ -202,8 +202,7 @@ impl Case {
     fn build(&self, way: &Way, fast_path: bool, access_lists: bool) -> Engine {
         let mut engine = Engine::builder()
             .with_force_parallel(way.all_workers)
-            .with_fast_path(fast_path)
-            .with_traces(Traces::Checked)
+            .with_tuning(Tuning::new().with_fast_path(fast_path).with_traces(Traces::Checked))
             .with_chain(self.rules.clone())
             .with_executor(way.executor)
             .with_threads(way.threads)

@@ -1,7 +1,7 @@
 //! Chains in memory, planned and run by one executor, and compared with sequential revm.
 
 use phalanx::{
-    BlockLimits, Engine, EngineBuilder, Executor, GenesisAccount, Order, Outcome, Traces,
+    BlockLimits, Engine, EngineBuilder, Executor, GenesisAccount, Order, Outcome, Traces, Tuning,
     revm::{
         context::{BlockEnv, CfgEnv, TxEnv},
         primitives::{Address, B256, Bytes, TxKind, U256, address, hardfork::SpecId},
@@ -54,7 +54,7 @@ pub(crate) fn env(number: u64) -> BlockEnv {
 }
 
 pub(crate) fn builder() -> EngineBuilder {
-    let builder = Engine::builder().with_force_parallel(true).with_traces(Traces::Checked);
+    let builder = Engine::builder().with_force_parallel(true).with_tuning(Tuning::new().with_traces(Traces::Checked));
     builder.with_cfg(CfgEnv::new_with_spec(SpecId::OSAKA))
 }
 

@@ -5,7 +5,7 @@ use super::{
     world::{Asked, World, stock},
 };
 use phalanx::{
-    Engine, Executor, GenesisAccount, Hints, Outcome, Traces,
+    Engine, Executor, GenesisAccount, Hints, Outcome, Traces, Tuning,
     access::AccessSets,
     chain::ChainSpec,
     paralyze::StateKey,
@@ -19,7 +19,11 @@ use std::collections::BTreeMap;
 /// Engine without a state of its own.
 pub(crate) fn stateless(rules: &ChainSpec, executor: Executor, threads: usize) -> Engine {
     let builder = Engine::builder().with_chain(rules.clone()).with_executor(executor).with_threads(threads);
-    builder.with_force_parallel(true).with_traces(Traces::Checked).build().expect("an engine in memory")
+    builder
+        .with_force_parallel(true)
+        .with_tuning(Tuning::new().with_traces(Traces::Checked))
+        .build()
+        .expect("an engine in memory")
 }
 
 /// Names the first differences of two bundles; `None` if they are equal.
