@@ -103,6 +103,16 @@ node-nightly kills='1000':
     PHALANX_KILLS={{ kills }} PHALANX_STRIDE=1 PHALANX_DAMAGES=2000 PHALANX_ODD=500 \
         cargo test --release -p phalanx-node --test it -- --nocapture
 
+# An engine as a node's foundation, at length: kills at commits with a sink, readers beside blocks, commits with a long history.
+engine-nightly kills='120' blocks='2000' history='8192':
+    PHALANX_KILLS={{ kills }} PHALANX_VIEW_BLOCKS={{ blocks }} PHALANX_HISTORY={{ history }} \
+        cargo test --release -p phalanx --test it -- node:: --nocapture
+    PHALANX_RULES_SEEDS=50 cargo test --release -p phalanx --test it -- chain_rules:: --nocapture
+
+# A foreign state beside the own store, in pairs: `PHALANX_FIXTURES` names the folder with recorded blocks.
+bench-foreign threads='2' pairs='15':
+    cargo bench -p phalanx-benches --bench foreign -- --threads {{ threads }} --pairs {{ pairs }}
+
 # Scripted CometBFTs that die at random, kills of a node in the middle of calls, and kills in a network of four validators.
 validators-nightly kills='1000' scripts='100000':
     PHALANX_SCRIPTS={{ scripts }} cargo test --release -p phalanx-abci --test it -- deaths:: --nocapture

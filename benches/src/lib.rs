@@ -4,6 +4,7 @@
 //!  benches/framer.rs   Transfers ──► frames               one core, no execution
 //!  benches/dag.rs      Transfers ──► ids ──► DAG          one core, no execution
 //!  benches/blocks.rs   Case { workload, executor, threads } ──► plan, execute, merkleize
+//!  benches/foreign.rs  recorded blocks ──► own store and foreign state, in pairs
 //!  benches/instructions   the steps of all these one by one ──► Counts, a gate instead of a time
 //! ```
 //!
