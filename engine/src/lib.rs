@@ -82,7 +82,9 @@ pub use model::{
     Transaction, Tuning, Unobserved,
 };
 pub use plan::{Block, LeftTransactions, Planner, SourceCounts};
-pub use recovery::{CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, recover, recover_all};
+pub use recovery::{
+    CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, encode_forced, recover, recover_all,
+};
 pub use seal::{BlockInfo, BlockStats, Committed, Executed, Merkleized};
 pub use service::{
     BlockAttributes, BlockSink, Performed, ProofMismatch, ProvenTransaction, SendError, Service, ServiceConfig,

@@ -82,7 +82,7 @@ pub use key::StateKey;
 pub use mask::{AccountMask, MaskedAccount};
 pub use precompile::{Precompile, PrecompileCall, PrecompileSet, PrecompileState, Refused};
 pub use preimage::{KnownSlots, Preimage, Preimages};
-pub use ruled::{run_paid, run_unpaid};
+pub use ruled::{inspect_unsigned, run_paid, run_unpaid};
 pub use simulate::{Simulator, observed};
 pub use snapshot::Snapshot;
 pub use template::TemplateLimits;

@@ -4,7 +4,7 @@ use crate::{
     chain_rules::{ChainRules, Payments},
     forced::ForcedTx,
     foreign_evm::{ForeignEvm, ForeignFailure, Kept},
-    handler::DeferredReward,
+    handler::{DeferredReward, Unsigned},
     vm::Vm,
 };
 use alloy_primitives::U256;
@@ -17,10 +17,11 @@ use revm::{
         result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction, OutOfGasError, ResultGas},
     },
     handler::{
-        FrameResult, Handler, MainnetHandler,
+        FrameResult, Handler, MainnetContext, MainnetHandler,
         pre_execution::{calculate_caller_fee, validate_account_nonce_and_code_with_components},
     },
-    interpreter::InitialAndFloorGas,
+    inspector::{Inspector, InspectorHandler},
+    interpreter::{InitialAndFloorGas, interpreter::EthInterpreter},
     primitives::{hardfork::SpecId, map::Entry},
     state::{Account, TransactionId},
 };
@@ -38,7 +39,7 @@ pub fn run_unpaid<D: Database, I>(rules: Option<&ChainRules>, evm: &mut Vm<D, I>
         None => DeferredReward::run(evm),
         Some(rules) => match rules.evm() {
             Some(foreign) => run_foreign(foreign, evm),
-            None => Ruled::new(rules, false).run(evm),
+            None => Ruled::new(rules, Kind::Unpaid).run(evm),
         },
     }
 }
@@ -58,8 +59,24 @@ pub fn run_paid<D: Database, I>(rules: Option<&ChainRules>, evm: &mut Vm<D, I>) 
                 }
                 Ok(result)
             }
-            None => Ruled::new(rules, true).run(evm),
+            None => Ruled::new(rules, Kind::Paid).run(evm),
         },
+    }
+}
+
+/// Runs the call that is set in `evm`, which no account signed, by the rules of its chain, with the EVM's inspector: any nonce
+/// goes, contracts may be the sender, and a call without a price pays no extra fee. No payment is made. With a
+/// foreign EVM it runs by mainnet's rules.
+///
+/// # Errors
+/// As [`Unsigned::inspect`].
+pub fn inspect_unsigned<D: Database, I: Inspector<MainnetContext<D>>>(
+    rules: Option<&ChainRules>,
+    evm: &mut Vm<D, I>,
+) -> Ran<D> {
+    match rules.filter(|rules| rules.evm().is_none()) {
+        None => Unsigned::inspect(evm),
+        Some(rules) => Ruled::new(rules, Kind::Unsigned).inspect_run(evm),
     }
 }
 
@@ -115,16 +132,27 @@ fn tip(tx: &TxEnv, env: &BlockEnv, spec: SpecId, gas_used: u64) -> U256 {
     U256::from(tip.wrapping_mul(u128::from(gas_used)))
 }
 
+/// Ways in which a handler runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A transaction, whose payments the caller makes.
+    Unpaid,
+    /// A transaction with its payments.
+    Paid,
+    /// A call without a signature.
+    Unsigned,
+}
+
 /// Handler of a chain with rules of its own.
 struct Ruled<'r, D, I> {
     rules: &'r ChainRules,
-    pays: bool,
+    kind: Kind,
     of: core::marker::PhantomData<fn() -> (D, I)>,
 }
 
 impl<'r, D: Database, I> Ruled<'r, D, I> {
-    const fn new(rules: &'r ChainRules, pays: bool) -> Self {
-        Self { rules, pays, of: core::marker::PhantomData }
+    const fn new(rules: &'r ChainRules, kind: Kind) -> Self {
+        Self { rules, kind, of: core::marker::PhantomData }
     }
 
     /// Mints for the sender of a forced transaction. With `bumps` its nonce grows too.
@@ -162,9 +190,13 @@ impl<D: Database, I> Handler for Ruled<'_, D, I> {
             return Self::mint(evm, calls);
         }
         let (block, tx, cfg, journal, _, _) = evm.ctx.all_mut();
-        let extra = self.rules.extra_fee(tx, block);
+        let is_signed = self.kind != Kind::Unsigned;
+        let is_free = !is_signed && tx.gas_price == 0;
+        let extra = if is_free { U256::ZERO } else { self.rules.extra_fee(tx, block) };
         let mut caller = journal.load_account_with_code_mut(tx.caller())?.data;
-        validate_account_nonce_and_code_with_components(&caller.account().info, tx, cfg)?;
+        if is_signed {
+            validate_account_nonce_and_code_with_components(&caller.account().info, tx, cfg)?;
+        }
         let balance = *caller.balance();
         let lacks = || {
             let fee = tx.max_balance_spending().unwrap_or(U256::MAX).saturating_add(extra);
@@ -183,7 +215,7 @@ impl<D: Database, I> Handler for Ruled<'_, D, I> {
     }
 
     fn reward_beneficiary(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), Self::Error> {
-        if !self.pays {
+        if self.kind != Kind::Paid {
             return Ok(());
         }
         let gas = result.gas();
@@ -213,4 +245,8 @@ impl<D: Database, I> Handler for Ruled<'_, D, I> {
             error => Err(error),
         }
     }
+}
+
+impl<D: Database, I: Inspector<MainnetContext<D>>> InspectorHandler for Ruled<'_, D, I> {
+    type IT = EthInterpreter;
 }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::recovery::RecoveredTx;
 use alloy_primitives::Address;
+use phalanx_paralyze::ForcedTx;
 use std::sync::Arc;
 
 impl Pool {
@@ -56,6 +57,9 @@ impl Pool {
         if self.by_hash.contains_key(tx.hash()) {
             return Err(Refusal::Known);
         }
+        if ForcedTx::is(tx.tx()) {
+            return Err(Refusal::Forced);
+        }
         let (len, max) = (tx.bytes().len().max(tx.tx().data.len()), config.max_tx_bytes);
         if len > max {
             return Err(Refusal::TooLong { len, max });
@@ -91,7 +95,8 @@ impl Pool {
         if account.is_contract {
             return Err(Refusal::SenderIsContract);
         }
-        let tx = PooledTx::new(tx, self.next_rank, self.now).ok_or(Refusal::CostOverflow)?;
+        let extra = self.extra_fee(tx.tx());
+        let tx = PooledTx::new(tx, extra, self.next_rank, self.now).ok_or(Refusal::CostOverflow)?;
         if tx.cost > account.balance {
             return Err(Refusal::Funds { cost: tx.cost, balance: account.balance });
         }

@@ -29,6 +29,9 @@ pub enum Refusal {
     /// The transaction is in the pool.
     #[error("the transaction is in the pool already")]
     Known,
+    /// A forced transaction has no sender who offers it.
+    #[error("a forced transaction is not pooled: put it into the block that the chain derives")]
+    Forced,
     /// The encoding is too long.
     #[error("{len} bytes are more than {max}")]
     TooLong {

@@ -13,8 +13,11 @@ use alloy_primitives::{
     Address, B256,
     map::{AddressMap, B256Map, hash_map::Entry},
 };
-use phalanx_paralyze::authorities;
-use revm::{context::TxEnv, primitives::hardfork::SpecId};
+use phalanx_paralyze::{ChainRules, authorities};
+use revm::{
+    context::{BlockEnv, TxEnv},
+    primitives::{U256, hardfork::SpecId},
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Sender and nonce of a transaction, and the tick of its arrival.
@@ -51,6 +54,10 @@ pub struct Pool {
     ready: Load,
     future: Load,
     pub(super) events: EventLog,
+    /// Rules of the chain beside those of the spec.
+    rules: Arc<ChainRules>,
+    /// Environment of the next block, for extra fees.
+    env: BlockEnv,
 }
 
 impl Pool {
@@ -70,7 +77,27 @@ impl Pool {
             ready: Load::default(),
             future: Load::default(),
             events: EventLog::default(),
+            rules: Arc::default(),
+            env: BlockEnv::default(),
         }
+    }
+
+    /// Sets the chain's own rules: its extra fee is part of a transaction's cost.
+    #[must_use]
+    pub fn with_rules(mut self, rules: Arc<ChainRules>) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// Sets the environment of the next block, by which extra fees are judged. The cost of an admitted transaction stays that of
+    /// its admission; the builder judges anew.
+    pub fn set_env(&mut self, env: BlockEnv) {
+        self.env = env;
+    }
+
+    /// Extra fee of a transaction in the next block, in wei.
+    pub(super) fn extra_fee(&self, tx: &TxEnv) -> U256 {
+        self.rules.extra_fee(tx, &self.env)
     }
 
     /// Ready transactions, including those that are handed out.

@@ -27,9 +27,9 @@ pub struct PooledTx {
 }
 
 impl PooledTx {
-    /// Returns `None` if it could cost more than 2^256 wei.
-    pub(super) fn new(recovered: Arc<RecoveredTx>, rank: u64, born: u64) -> Option<Self> {
-        let (bid, cost) = (Bid::of(recovered.tx()), most_cost(recovered.tx())?);
+    /// Returns `None` if it could cost more than 2^256 wei. `extra` is the chain's own fee.
+    pub(super) fn new(recovered: Arc<RecoveredTx>, extra: U256, rank: u64, born: u64) -> Option<Self> {
+        let (bid, cost) = (Bid::of(recovered.tx()), most_cost(recovered.tx())?.checked_add(extra)?);
         let (nonce, bytes) = (recovered.tx().nonce, recovered.size() + OVERHEAD);
         Some(Self { recovered, rank, born, nonce, bid, cost, bytes })
     }
@@ -64,7 +64,7 @@ impl PooledTx {
         self.born
     }
 
-    /// Maximum cost to the sender, in wei: gas at the highest price, value and blobs.
+    /// Maximum cost to the sender, in wei: gas at the highest price, value, blobs, and the chain's extra fee.
     pub const fn most_cost(&self) -> &U256 {
         &self.cost
     }

@@ -374,7 +374,7 @@ mod tests {
         for nonce in 0..count {
             let tx = TxEnv { nonce, gas_limit: 21_000, ..TxEnv::default() };
             let recovered = Arc::new(RecoveredTx::unsigned(B256::from(U256::from(nonce)), tx));
-            queue.insert(Arc::new(PooledTx::new(recovered, nonce, 0).expect("it costs little")));
+            queue.insert(Arc::new(PooledTx::new(recovered, Default::default(), nonce, 0).expect("it costs little")));
         }
         queue
     }

@@ -30,6 +30,9 @@ pub enum RecoverError {
     /// A rule of the hard fork that needs no state.
     #[error(transparent)]
     Rule(#[from] TxRuleError),
+    /// A forced transaction has no sender who offers it: the chain puts it into a block.
+    #[error("a forced transaction is not pooled: put it into the block that the chain derives")]
+    Forced,
     /// A blob transaction for a pool comes without its blobs.
     #[error("a blob transaction needs its blobs to be pooled")]
     NoBlobs,

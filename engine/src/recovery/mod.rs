@@ -16,18 +16,22 @@
 mod cache;
 mod decode;
 mod error;
+mod forced;
 mod signed;
 mod transaction;
 
 pub use cache::{CacheStats, RecoveryCache};
 pub use error::RecoverError;
+pub use forced::encode_forced;
 pub use transaction::RecoveredTx;
 
 use crate::chain::ChainSpec;
 use alloy_consensus::{TxEnvelope, crypto::SECP256K1N_HALF};
 use alloy_primitives::{B256, Bytes};
 use decode::{Decoded, decode, strip};
+use forced::decode_forced;
 use phalanx_hash_lanes::keccak256_many;
+use phalanx_paralyze::ForcedTx;
 use phalanx_parascheduler::Workers;
 use rayon::prelude::*;
 use revm::{context::TxEnv, primitives::hardfork::SpecId};
@@ -57,12 +61,14 @@ pub struct Recovery {
     chain: Arc<ChainSpec>,
     spec: SpecId,
     cache: Option<Arc<RecoveryCache>>,
+    /// True if blocks may hold forced transactions.
+    forced: bool,
 }
 
 impl Recovery {
     /// Creates a recovery by the rules of `spec` on `chain`, without a cache.
     pub fn new(chain: ChainSpec, spec: SpecId) -> Self {
-        Self { chain: Arc::new(chain), spec, cache: None }
+        Self { chain: Arc::new(chain), spec, cache: None, forced: false }
     }
 
     /// Reads `cache` first, and inserts what it recovers.
@@ -76,6 +82,14 @@ impl Recovery {
     #[must_use]
     pub const fn with_spec(mut self, spec: SpecId) -> Self {
         self.spec = spec;
+        self
+    }
+
+    /// Decodes [`ForcedTx`] in blocks too, as [`encode_forced`] encodes them: for a chain that permits them
+    /// ([`ChainRules::with_forced_transactions`](phalanx_paralyze::ChainRules::with_forced_transactions)).
+    #[must_use]
+    pub const fn with_forced_transactions(mut self) -> Self {
+        self.forced = true;
         self
     }
 
@@ -131,6 +145,14 @@ impl Recovery {
 
     /// Does all that comes before the signature.
     fn begin<'a>(&self, form: Form, bytes: &'a [u8], hash: B256) -> Result<Begun<'a>, RecoverError> {
+        if self.forced && bytes.first() == Some(&ForcedTx::TYPE) {
+            let Form::Block = form else { return Err(RecoverError::Forced) };
+            let tx = decode_forced(bytes)?.env();
+            let checked = Some((self.chain.chain_id(), self.spec));
+            // Nothing was costly, so the cache is left to signatures.
+            let tx = RecoveredTx::new(hash, Bytes::copy_from_slice(bytes), tx, checked);
+            return Ok(Begun::Known(Arc::new(tx)));
+        }
         if let Some(known) = self.known(&hash)? {
             return known.as_form(form).map(Begun::Known);
         }

@@ -241,8 +241,10 @@ impl Driver {
         let fees = Fees { base: request.env.base_fee.into(), blob };
         let tip = Tip { now: request.env.height, fees, changed: Vec::new() };
         if let Ok(senders) = StateSnapshot::new(parent.view.clone(), Arc::clone(&shared.codes)) {
+            let pool = &mut *shared.pool.lock();
+            pool.set_env(job.env().clone());
             // No account is read for this.
-            let _ = shared.pool.lock().advance(&tip, &Senders(senders));
+            let _ = pool.advance(&tip, &Senders(senders));
         }
         let mut ranks = Vec::new();
         let mut progress = job.extend([], &stop)?;
@@ -311,10 +313,11 @@ impl Driver {
         let desk = self.shared.desk.lock();
         let (now, kept) = (desk.height(), desk.rows().tip().value.clone());
         drop(desk);
-        let (spec, blob) = self.shared.pool_rules(&kept.fees, now);
+        let (spec, blob, env) = self.shared.pool_rules(&kept.fees, now);
         *self.shared.spec.lock() = spec;
         let pool = &mut *self.shared.pool.lock();
         pool.set_spec(spec);
+        pool.set_env(env);
         let fees = Fees { blob: blob.unwrap_or(pool.fees().blob), ..*pool.fees() };
         let tip = Tip { now, fees, changed };
         // If the state cannot be read, the pool stays as it was: it offers transactions that are invalid by now, and

@@ -195,12 +195,21 @@ impl Service {
         let desk = Desk::open(chain, config.limits, rows, finalised).with_rows(window);
         let restored = Mutex::new(Restored::of(&engine));
         let cache = Arc::new(RecoveryCache::new(config.recovered_bytes, engine.salt));
+        let mut recovery = Recovery::new(engine.rules.chain.clone(), engine.cfg.spec).with_cache(cache);
+        let chain_rules = engine.cfg.shared_rules();
+        if chain_rules.as_ref().is_some_and(|rules| rules.permits_forced()) {
+            recovery = recovery.with_forced_transactions();
+        }
+        let pool = match chain_rules {
+            Some(rules) => Pool::new(config.pool).with_rules(rules),
+            None => Pool::new(config.pool),
+        };
         let shared = Arc::new(Shared {
             desk: Mutex::new(desk),
             waker: Mutex::new(None),
             restored,
-            pool: Mutex::new(Pool::new(config.pool)),
-            recovery: Recovery::new(engine.rules.chain.clone(), engine.cfg.spec).with_cache(cache),
+            pool: Mutex::new(pool),
+            recovery,
             spec: Mutex::new(engine.cfg.spec),
             rules: engine.rules.clone(),
             has_blobs: engine.rules.follow_chain(),

@@ -55,14 +55,16 @@ impl Shared {
         self.with(|desk| desk.halt(&why));
     }
 
-    /// Hard fork by which the pool judges after a block, and the blob price of its child at the block's time.
-    pub(super) fn pool_rules(&self, fees: &Fees, height: u64) -> (SpecId, Option<u128>) {
+    /// Hard fork by which the pool judges after a block, the blob price of its child at the block's time, and the child's
+    /// environment as far as it is known.
+    pub(super) fn pool_rules(&self, fees: &Fees, height: u64) -> (SpecId, Option<u128>, BlockEnv) {
         let Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used } = *fees;
         let env = BlockEnv {
             number: U256::from(height + 1),
             timestamp: U256::from(timestamp),
             prevrandao: Some(B256::ZERO),
             difficulty: U256::ZERO,
+            basefee: base_fee,
             ..BlockEnv::default()
         };
         let spec = self.rules.plain(&env).spec;
@@ -70,7 +72,7 @@ impl Shared {
         let params = chain.blob_params(timestamp).filter(|_| self.has_blobs && spec.is_enabled_in(SpecId::CANCUN));
         let next = || chain.next_excess_blob_gas(timestamp, excess_blob_gas, blob_gas_used, base_fee);
         let blob = params.and_then(|params| Some(params.calc_blob_fee(next()?)));
-        (spec, blob)
+        (spec, blob, env)
     }
 
     /// Changes the books, then wakes the receiver of events.

@@ -1,6 +1,6 @@
 //! Calls that are not part of the chain, on any state: `eth_call`, `eth_estimateGas`, `eth_createAccessList`, and tracers.
 //!
-//! They run on the EVM of the engine's blocks, with the chain's own precompiles, over any
+//! They run on the EVM of the engine's blocks, with the chain's own precompiles, extra fee and forced transactions, over any
 //! [`DatabaseRef`]: a [`StateSnapshot`](crate::StateSnapshot) of any height, or revm's `CacheDB` over one, which takes a
 //! client's overrides.
 
@@ -11,7 +11,7 @@ pub use access_list::{ACCESS_LIST_ROUNDS, AccessListed};
 pub use estimate::ESTIMATE_TOLERANCE;
 
 use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
-use phalanx_paralyze::{Unsigned, VmConfig};
+use phalanx_paralyze::{ForcedTx, VmConfig, inspect_unsigned};
 use revm::{
     DatabaseRef, ExecuteEvm as _,
     context::{BlockEnv, TxEnv},
@@ -119,8 +119,9 @@ impl<D: DatabaseRef> Simulator<D> {
 
     /// Runs a call like `eth_call`. It has no signature, so its nonce is ignored and contracts may be its sender.
     ///
-    /// A call with a price pays for its gas like a transaction. A call without price is free, and BASEFEE is zero then,
-    /// as in geth; likewise for blobs. Its gas limit is what it may use, at most that of the block; the limit per
+    /// A call with a price pays for its gas like a transaction, and the chain's extra fee. A call without price is free, and
+    /// BASEFEE is zero then, as in geth; likewise for blobs. A [`ForcedTx`] is free too, and mints. Neither the
+    /// beneficiary nor other recipients are paid. Its gas limit is what it may use, at most that of the block; the limit per
     /// transaction of EIP-7825 does not count.
     ///
     /// # Errors
@@ -148,7 +149,8 @@ impl<D: DatabaseRef> Simulator<D> {
         I: Inspector<SimulatedContext<'s, D>>,
     {
         let mut env = self.env.clone();
-        if price(&tx) == 0 {
+        // What a chain makes itself sees the base fee all the same.
+        if price(&tx) == 0 && !ForcedTx::is(&tx) {
             env.basefee = 0;
         }
         if let Some(blobs) = &mut env.blob_excess_gas_and_price
@@ -163,7 +165,7 @@ impl<D: DatabaseRef> Simulator<D> {
         let mut evm = self.rules.with_cfg(cfg).build(WrapDatabaseRef(&self.state)).with_inspector(inspector);
         evm.ctx.block = env;
         evm.ctx.tx = tx;
-        let result = Unsigned::inspect(&mut evm);
+        let result = inspect_unsigned(self.rules.rules(), &mut evm);
         let called = result.map(|result| Called { result, state: evm.finalize() });
         (called, evm.inspector)
     }

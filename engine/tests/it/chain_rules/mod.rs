@@ -3,6 +3,9 @@
 
 mod blocks;
 mod foreign_evm;
+mod pool;
+mod service;
+mod simulate;
 mod stock;
 
 use crate::kit::{COINBASE, ETHER, builder, call, contract, env, eoa};
@@ -112,7 +115,11 @@ fn cfg(spec: SpecId) -> CfgEnv {
 }
 
 fn truth(genesis: &[GenesisAccount], spec: SpecId, fees: Fees, blocks: &[(BlockEnv, Vec<TxEnv>)]) -> Truth {
-    stock::run(genesis, &cfg(spec), fees, blocks)
+    truth_by(&cfg(spec), genesis, fees, blocks)
+}
+
+fn truth_by(cfg: &CfgEnv, genesis: &[GenesisAccount], fees: Fees, blocks: &[(BlockEnv, Vec<TxEnv>)]) -> Truth {
+    stock::run(genesis, cfg, fees, blocks)
 }
 
 /// Ways to run a block: executor, threads, seed of the schedule.

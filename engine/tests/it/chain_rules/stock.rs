@@ -14,7 +14,7 @@ use phalanx::{
         handler::{FrameResult, Handler, MainnetContext, MainnetEvm, pre_execution, validation},
         interpreter::InitialAndFloorGas,
         primitives::{Address, TxKind, U256},
-        state::{AccountInfo, Bytecode},
+        state::{AccountInfo, Bytecode, EvmState},
     },
 };
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) fn data_fee(tx: &TxEnv) -> U256 {
     U256::from(1_000 + 16 * tx.data.len() as u64)
 }
 
-type Db = CacheDB<EmptyDB>;
+pub(super) type Db = CacheDB<EmptyDB>;
 
 struct Own {
     fees: Fees,
@@ -133,8 +133,30 @@ pub(super) struct Truth {
     pub(super) treasury: Vec<U256>,
 }
 
+/// A transaction of the loop, and what it does.
+pub(super) struct Step<'a> {
+    /// State before.
+    pub(super) db: &'a Db,
+    pub(super) env: &'a BlockEnv,
+    pub(super) tx: &'a TxEnv,
+    pub(super) result: &'a Result<ExecutionResult, InvalidTransaction>,
+    /// Accounts that it loads, afterwards.
+    pub(super) state: &'a EvmState,
+}
+
 /// Runs blocks on a genesis.
 pub(super) fn run(genesis: &[GenesisAccount], cfg: &CfgEnv, fees: Fees, blocks: &[(BlockEnv, Vec<TxEnv>)]) -> Truth {
+    run_watched(genesis, cfg, fees, blocks, |_| {})
+}
+
+/// Runs like [`run`], and shows each transaction before its changes are made.
+pub(super) fn run_watched(
+    genesis: &[GenesisAccount],
+    cfg: &CfgEnv,
+    fees: Fees,
+    blocks: &[(BlockEnv, Vec<TxEnv>)],
+    mut watch: impl FnMut(Step<'_>),
+) -> Truth {
     let mut db = CacheDB::new(EmptyDB::default());
     for GenesisAccount { address, balance, nonce, code, .. } in genesis {
         let info = AccountInfo { balance: *balance, nonce: *nonce, ..AccountInfo::default() };
@@ -154,13 +176,18 @@ pub(super) fn run(genesis: &[GenesisAccount], cfg: &CfgEnv, fees: Fees, blocks: 
             evm.ctx.set_tx(tx.clone());
             let result = Own { fees }.run(&mut evm);
             let state = evm.finalize();
+            let result = result.map_err(|error| match error {
+                EVMError::Transaction(reason) => reason,
+                other => panic!("{other:?}"),
+            });
+            let db = &evm.ctx.journaled_state.database;
+            watch(Step { db, env, tx, result: &result, state: &state });
             match result {
                 Ok(result) => {
                     evm.ctx.journaled_state.database.commit(state);
                     outcomes.push(Outcome::Executed(result));
                 }
-                Err(EVMError::Transaction(reason)) => outcomes.push(Outcome::Skipped(reason)),
-                Err(other) => panic!("{other:?}"),
+                Err(reason) => outcomes.push(Outcome::Skipped(reason)),
             }
             let held = evm.ctx.journaled_state.database.basic_ref(fees.treasury).expect("readable");
             treasury.push(held.map_or(U256::ZERO, |info| info.balance));

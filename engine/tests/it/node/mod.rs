@@ -4,11 +4,11 @@ mod fates;
 mod headers;
 mod kills;
 mod rules;
-mod service;
+pub(crate) mod service;
 mod sinks;
 mod trial;
 mod views;
-mod wallet;
+pub(crate) mod wallet;
 
 use crate::kit::contract;
 use alloy_consensus::Header;
