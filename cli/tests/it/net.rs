@@ -62,6 +62,14 @@ fn a_replica_that_was_away_past_checkpoints_is_brought_back() {
     assert!(result["replicas"][3]["transfers"].as_u64() >= Some(1), "{result:#}");
 }
 
+/// A backup that is suspended for twice its patience is in the view of all others when it is back: it complained, and did not leave.
+#[test]
+fn a_suspended_backup_stays_in_the_view_of_all_others() {
+    let result = net("--seconds 7 --tps 100 --clients 200 --stop 3@2+2");
+    let replicas = result["replicas"].as_array().expect("replicas");
+    assert!(replicas.iter().all(|replica| replica["view"] == replicas[0]["view"]), "{result:#}");
+}
+
 #[test]
 fn distances_cuts_and_losses_cost_time_and_nothing_else() {
     let partition = "--partition 0@1+1:holds --partition 1,2@3+1:loses";

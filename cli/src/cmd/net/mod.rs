@@ -4,7 +4,6 @@ mod run;
 mod deal;
 mod sample;
 mod report;
-mod hangover;
 mod serial;
 mod load;
 mod processes;

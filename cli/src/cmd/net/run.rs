@@ -5,7 +5,6 @@ use super::{
     deal::{CHAIN, group_key},
     faults::{self, Fault, Kind, Step, Victim},
     file::NetworkFile,
-    hangover::hangover,
     load::Load,
     processes::Process,
     report::Report,
@@ -17,6 +16,7 @@ use anyhow::Context as _;
 use phalanx_bft::Index;
 use phalanx_lab::{error::Different, error::Usage, machine::temporary::Temporary, ui::Ui};
 use phalanx_net::{Audit, Cut, Notice, ProtocolName, Reply, Request, order_floor};
+use phalanx_sim::load::hangover;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,

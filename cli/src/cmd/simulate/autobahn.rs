@@ -38,6 +38,8 @@ pub(crate) enum FigureName {
     Eight,
     /// Fast path, tips and form: numbers of the text
     Ablation,
+    /// Processes of `phalanx net`, as the model has them, by second
+    Processes,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -233,6 +233,7 @@ fn table(swept: &Swept) -> String {
         let Comparison { what, paper, ours, rule } = comparison;
         let verdict = match rule {
             Rule::Fitted => "  fitted",
+            Rule::Input => "  input",
             _ if comparison.agrees() => "",
             _ => "  outside",
         };

@@ -2,6 +2,7 @@
 
 mod batch;
 mod budget;
+mod complaints;
 mod group;
 mod message;
 mod protocol;
@@ -12,6 +13,7 @@ mod tally;
 pub use batch::{Batch, NULL};
 pub use budget::Budgets;
 pub(crate) use budget::SMALL;
+pub(crate) use complaints::Complaints;
 pub use group::Group;
 pub(crate) use message::short;
 pub use message::{Checked, Claim, Domain, Message, Signed, Statement};

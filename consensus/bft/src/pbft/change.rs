@@ -17,6 +17,7 @@ impl Pbft {
         self.phase = Phase::Changing;
         self.attempts += 1;
         self.deciding = None;
+        self.calm_down(out);
         self.forget_leftovers();
         if self.new_view_runs {
             self.new_view_runs = false;
@@ -114,6 +115,8 @@ impl Pbft {
             self.leave(smallest, out);
         } else if view == self.view {
             self.try_open(out);
+        } else {
+            self.try_leave(out);
         }
     }
 

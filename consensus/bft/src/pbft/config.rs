@@ -11,7 +11,7 @@ pub struct Config {
     pub domain: Domain,
     /// Slots between two checkpoints: Δ.
     pub interval: u64,
-    /// Patience with a primary: T. It doubles with each view that brings no progress.
+    /// Patience with a primary: T. A replica complains after half of it. It doubles with each view that brings no progress.
     pub timeout: Micros,
     /// Time between two repetitions of what others may have missed, while a replica waits for something. Sixteen times that
     /// otherwise.
@@ -45,6 +45,8 @@ pub enum Mutation {
     ForgetChoices,
     /// A batch that an older view chose is accepted in a newer one when it comes late.
     LateChoice,
+    /// A replica leaves its view without complaints of others.
+    LeaveAlone,
 }
 
 impl Config {

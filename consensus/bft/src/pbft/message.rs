@@ -27,6 +27,8 @@ pub enum Msg {
     Status(Status),
     /// Tells a replica that is behind what was decided. It believes f+1 of them.
     Decided(Decision),
+    /// A replica waits for the primary of this view: it leaves if others wait as well.
+    Complaint(View),
 }
 
 /// PRE-PREPARE.
@@ -164,6 +166,7 @@ impl Msg {
             Self::Fetched(_) => 8,
             Self::Status(_) => 9,
             Self::Decided(_) => 10,
+            Self::Complaint(_) => 11,
         }
     }
 
@@ -178,6 +181,7 @@ impl Msg {
             Self::Fetched(body) => body,
             Self::Status(body) => body,
             Self::Decided(body) => body,
+            Self::Complaint(body) => body,
         }
     }
 }
@@ -221,6 +225,7 @@ impl Decodable for Msg {
             8 => Self::Fetched(Decodable::decode(bytes)?),
             9 => Self::Status(Decodable::decode(bytes)?),
             10 => Self::Decided(Decodable::decode(bytes)?),
+            11 => Self::Complaint(Decodable::decode(bytes)?),
             _ => return Err(Error::Custom("unknown kind of message")),
         })
     }
@@ -253,6 +258,7 @@ impl Message for Msg {
             Self::Fetch(body) => short(&body.digest),
             Self::Fetched(batch) => short(&batch.digest()),
             Self::Decided(body) => (body.slot << 16) ^ short(&body.digest),
+            Self::Complaint(view) => *view,
             Self::Status(status) => status.view ^ status.stable << 16 ^ status.decided << 32,
         };
         u64::from(self.kind()) << 56 ^ fields

@@ -10,11 +10,14 @@
 //! CHECKPOINT travel further and are signed. COMMIT is the order vote of Zaptos's pipeline: f+1 correct replicas behind a
 //! quorum of them keep the batch through every view change.
 //!
+//! A replica's timer ends its view only with complaints of f others (`complain.rs`), so that one which was suspended stays in it.
+//!
 //! Paper: *Permissioned Blockchain Through the Looking Glass*; view change: Castro and Liskov 2002, see `choose.rs`.
 
 mod change;
 mod checkpoint;
 mod choose;
+mod complain;
 mod config;
 mod message;
 mod normal;

@@ -14,6 +14,7 @@ impl Pbft {
     /// Repeats what others may have missed, and asks for what this replica misses.
     pub(super) fn repeat(&mut self, out: &mut Outs<Self>) {
         out.push(Out::Send(To::All, Msg::Status(self.status())));
+        self.repeat_complaint(out);
         if self.phase == Phase::Changing
             && let Some(own) = self.changes.get(&self.me).filter(|own| own.change.body.view == self.view)
         {

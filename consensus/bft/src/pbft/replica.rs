@@ -7,8 +7,8 @@ use super::{
     slots::SlotState,
 };
 use crate::core::{
-    Base, Batch, Budgets, Checked, ConfigError, Index, Input, Micros, NULL, Out, Outs, Protocol, ReplicaSet, Signed,
-    Slot, View,
+    Base, Batch, Budgets, Checked, Complaints, ConfigError, Index, Input, Micros, NULL, Out, Outs, Protocol,
+    ReplicaSet, Signed, Slot, View,
 };
 use alloy_primitives::B256;
 use std::{collections::BTreeMap, sync::Arc};
@@ -22,7 +22,9 @@ const MOST_DOUBLINGS: u32 = 10;
 /// Timers of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// Something accepted, or a client's request, waits for its place in the order.
+    /// Something accepted, or a client's request, has waited for its place in the order for half of the patience with a primary.
+    Complain,
+    /// The same has waited for all of that patience.
     Progress,
     /// A quorum waits for the primary to open a view.
     NewView,
@@ -84,6 +86,7 @@ pub struct Pbft {
     pub(super) hold: bool,
     /// View changes since the last progress.
     pub(super) attempts: u32,
+    pub(super) complaints: Complaints,
     /// Timers that run.
     pub(super) progress_runs: bool,
     pub(super) new_view_runs: bool,
@@ -138,19 +141,15 @@ impl Protocol for Pbft {
             Msg::Fetched(batch) => self.on_batch(batch, out),
             Msg::Decided(decision) => self.on_decided(from, decision, out),
             Msg::Status(status) => self.on_status(now, from, status, out),
+            Msg::Complaint(view) => self.on_complaint(from, view, out),
         }
         self.set_timers(out);
     }
 
     fn on_timer(&mut self, _now: Micros, timer: Timer, out: &mut Outs<Self>) {
         match timer {
-            Timer::Progress => {
-                self.progress_runs = false;
-                // What the own pipeline keeps back is not the primary's fault.
-                if self.phase == Phase::Active && self.is_waiting() && !self.hold {
-                    self.leave(self.view + 1, out);
-                }
-            }
+            Timer::Complain => self.complaint_is_due(out),
+            Timer::Progress => self.patience_is_over(out),
             Timer::NewView => {
                 self.new_view_runs = false;
                 if self.phase == Phase::Changing {
@@ -301,6 +300,8 @@ impl Pbft {
         let progress = self.phase == Phase::Active && self.is_waiting();
         let patience = self.patience(self.attempts);
         switch(&mut self.progress_runs, progress, Timer::Progress, patience, out);
+        let complain = progress && self.is_quiet();
+        switch(&mut self.complaints.runs, complain, Timer::Complain, Complaints::due_after(patience), out);
         let quorum = self.phase == Phase::Changing
             && self.changes.values().filter(|known| known.change.body.view >= self.view).count()
                 >= self.config.quorums.available();
@@ -325,6 +326,7 @@ impl Pbft {
 
     /// Starts patience anew.
     pub(super) fn restart_progress(&mut self, out: &mut Outs<Self>) {
+        self.calm_down(out);
         if self.progress_runs {
             self.progress_runs = false;
             out.push(Out::Cancel(Timer::Progress));

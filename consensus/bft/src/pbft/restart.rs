@@ -5,7 +5,7 @@ use super::{
     message::{NewView, Record, Vote},
     replica::{Pbft, Phase},
 };
-use crate::core::{Base, Budgets, Index, Out, Outs, ReplicaSet, Slot, Want};
+use crate::core::{Base, Budgets, Complaints, Index, Out, Outs, ReplicaSet, Slot, Want};
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Pbft {
@@ -35,6 +35,7 @@ impl Pbft {
             pending: None,
             hold: false,
             attempts: 0,
+            complaints: Complaints::default(),
             progress_runs: false,
             new_view_runs: false,
             budgets: Budgets::default(),

@@ -168,10 +168,10 @@ impl Sbft {
         }
     }
 
-    /// Notes that the shares of σ are there.
-    fn note_fast(&mut self, now: Micros, slot: Slot) {
+    /// Notes that the shares of σ are there, after a turn of this collector that is no delay of the network.
+    fn note_fast(&mut self, now: Micros, slot: Slot, turn: Micros) {
         if let Some(Collect { noted, slow_since, .. }) = self.slots.get_mut(&slot).map(|state| &mut state.collect) {
-            let delay = slow_since.map_or(0, |since| now.saturating_sub(since));
+            let delay = slow_since.map_or(0, |since| now.saturating_sub(since).saturating_sub(turn));
             self.fast_path.came(noted, delay, self.config.fast_wait);
         }
     }
@@ -189,8 +189,17 @@ impl Sbft {
                 && collect.best(view, Step::Fast).is_some_and(|(_, shares)| shares.len() >= needed)
         });
         if late && !self.ignores_late_shares() {
-            self.note_fast(now, slot);
+            self.note_fast(now, slot, 0);
         }
+    }
+
+    /// Time that this collector leaves to those before it.
+    fn turn(&self, vote: Vote) -> Micros {
+        #[cfg(feature = "mutations")]
+        if self.config.breaks(super::Mutation::TurnIsDelay) {
+            return 0;
+        }
+        self.rank(vote).unwrap_or(0) * self.config.stagger
     }
 
     /// True if a rule is broken on purpose: what comes after a decision teaches nothing.
@@ -230,7 +239,8 @@ impl Sbft {
         }
         match step {
             Step::Fast => {
-                self.note_fast(now, slot);
+                let turn = self.turn(vote);
+                self.note_fast(now, slot, turn);
                 self.announce(Decision { vote, group, signature }, out);
             }
             Step::Slow => {

@@ -1,36 +1,18 @@
 //! Patience with a primary: a replica complains first, and leaves its view once f other ones wait as well.
 //!
-//! A VIEW-CHANGE keeps its sender out of the view that it leaves. A replica that was suspended or cut off would leave alone, and its
-//! shares would be absent from the fast path until all change views. A complaint promises
-//! nothing: it is neither signed nor logged, and a restart forgets it.
+//! A replica that leaves alone takes its shares with it: the fast path with c = 0 would be lost until all change views.
 
 use super::{
     choose::ahead,
     message::Msg,
     replica::{Phase, Sbft, Timer},
 };
-use crate::core::{Index, Micros, Out, Outs, ReplicaSet, To, View};
-
-/// Complaints about the primary of the current view.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Complaints {
-    /// Replicas that complain.
-    from: ReplicaSet,
-    /// True once this replica's patience is over.
-    overdue: bool,
-    /// True while the timer of the own complaint runs.
-    pub(super) runs: bool,
-}
+use crate::core::{Index, Out, Outs, To, View};
 
 impl Sbft {
-    /// Time after which a replica complains. Half of its patience, so that others know of it when that is over.
-    pub(super) const fn complaint_after(patience: Micros) -> Micros {
-        patience / 2
-    }
-
     /// True if the own complaint is due: nothing was said yet.
     pub(super) fn is_quiet(&self) -> bool {
-        !self.complaints.from.contains(self.me)
+        !self.complaints.has(self.me)
     }
 
     /// Half of the patience is over.
@@ -45,7 +27,7 @@ impl Sbft {
     pub(super) fn patience_is_over(&mut self, out: &mut Outs<Self>) {
         self.progress_runs = false;
         if self.has_reason() {
-            self.complaints.overdue = true;
+            self.complaints.expire();
             self.complain(out);
             self.try_leave(out);
         }
@@ -55,20 +37,17 @@ impl Sbft {
     pub(super) fn on_complaint(&mut self, from: Index, view: View, out: &mut Outs<Self>) {
         // Complaints from before this replica waits may be out of date; those that are not come again.
         if view == self.view && self.phase == Phase::Active && self.is_waiting() {
-            self.complaints.from.insert(from);
+            self.complaints.note(from);
             self.try_leave(out);
         }
     }
 
     /// Leaves the view once f+1 replicas wait, this one among them: in vain while the others are served.
     pub(super) fn try_leave(&mut self, out: &mut Outs<Self>) {
-        if !self.complaints.overdue || !self.has_reason() {
-            return;
-        }
         // A replica that has left its view has complained enough.
         let left = ahead(&self.changes, self.view).0;
-        let waiting: ReplicaSet = self.complaints.from.iter().chain(left.iter()).collect();
-        if waiting.len() >= self.witnesses() {
+        let left = left.iter();
+        if self.has_reason() && self.complaints.suffice(left, self.witnesses()) {
             self.leave(self.view + 1, out);
         }
     }
@@ -98,7 +77,7 @@ impl Sbft {
     }
 
     fn complain(&mut self, out: &mut Outs<Self>) {
-        self.complaints.from.insert(self.me);
+        self.complaints.note(self.me);
         out.push(Out::Send(To::All, Msg::Complaint(self.view)));
     }
 

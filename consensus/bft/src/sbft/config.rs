@@ -93,6 +93,8 @@ pub enum Mutation {
     ShareBeforeDurable,
     /// Collectors learn nothing from shares that come after a decision.
     LateSharesIgnored,
+    /// A later collector takes its own turn for a delay of the network.
+    TurnIsDelay,
     /// A replica leaves its view without complaints of others.
     LeaveAlone,
 }

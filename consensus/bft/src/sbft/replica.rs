@@ -2,7 +2,6 @@
 
 use super::{
     choose::Choice,
-    complain::Complaints,
     config::Config,
     execute::States,
     message::{Msg, NewView, PrePrepare, Record, Stable, StateShare, Status, ViewChange, Vote, is_member},
@@ -10,8 +9,8 @@ use super::{
     wait::FastPath,
 };
 use crate::core::{
-    Base, Batch, Budgets, Checked, ConfigError, Crypto, Group, Index, Input, Micros, NULL, Out, Outs, Protocol,
-    ReplicaSet, Signed, Slot, View,
+    Base, Batch, Budgets, Checked, Complaints, ConfigError, Crypto, Group, Index, Input, Micros, NULL, Out, Outs,
+    Protocol, ReplicaSet, Signed, Slot, View,
 };
 use alloy_primitives::{B256, Bytes};
 use std::{collections::BTreeMap, sync::Arc};
@@ -404,7 +403,7 @@ impl Sbft {
         let patience = self.patience(self.attempts);
         switch(&mut self.progress_runs, progress, Timer::Progress, patience, out);
         let complain = progress && self.is_quiet();
-        switch(&mut self.complaints.runs, complain, Timer::Complain, Self::complaint_after(patience), out);
+        switch(&mut self.complaints.runs, complain, Timer::Complain, Complaints::due_after(patience), out);
         let quorum = self.phase == Phase::Changing
             && self.changes.values().filter(|known| known.body.view >= self.view).count()
                 >= self.config.quorums.available();

@@ -2,14 +2,15 @@
 
 use super::{
     choose::Choice,
-    complain::Complaints,
     config::Config,
     message::{Msg, PrePrepare, Prepared, Proposal, Record, Stable, Vote},
     replica::{Job, Phase, Sbft},
     slots::SlotState,
     wait::FastPath,
 };
-use crate::core::{Base, Budgets, Crypto, Group, Index, NULL, Out, Outs, ReplicaSet, Signed, Slot, Statement as _, To};
+use crate::core::{
+    Base, Budgets, Complaints, Crypto, Group, Index, NULL, Out, Outs, ReplicaSet, Signed, Slot, Statement as _, To,
+};
 use alloy_primitives::B256;
 use std::{collections::BTreeMap, sync::Arc};
 

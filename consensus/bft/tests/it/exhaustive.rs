@@ -271,7 +271,14 @@ impl Search {
             }
             if view < self.views {
                 let timer = if replica.is_active() { Timer::Progress } else { Timer::NewView };
-                next.extend(self.with(state, node, |replica, out| replica.on_timer(0, timer, out), |_, _| true));
+                // Complaints promise nothing: a replica may leave its view whenever it wants.
+                let leave = |replica: &mut Pbft, out: &mut Vec<Out<Pbft>>| {
+                    for other in (0..self.n() as u16).map(Index).filter(|other| *other != me) {
+                        replica.on_message(0, other, trusted(Msg::Complaint(view)), out);
+                    }
+                    replica.on_timer(0, timer, out);
+                };
+                next.extend(self.with(state, node, leave, |_, _| true));
             }
             if !replica.is_active() && primary == me {
                 for set in self.change_sets(state, view, node) {

@@ -50,6 +50,7 @@ fn messages(domain: Domain) -> Vec<Msg> {
         Msg::Fetched(batch),
         Msg::Decided(Decision { slot: 1, digest }),
         Msg::Status(Status { view: 0, active: true, opened: 0, stable: 0, decided: 0 }),
+        Msg::Complaint(0),
     ]
 }
 

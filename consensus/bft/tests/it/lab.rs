@@ -96,8 +96,13 @@ impl Lab {
         self.absorb(node, out);
     }
 
+    /// Fires a timer, whether it runs or not. All others complain when a replica's patience is over.
     pub(crate) fn timer(&mut self, node: u16, timer: Timer) {
         self.now += self.config.resend;
+        if timer == Timer::Progress {
+            let (view, n) = (self.replicas[&node].view(), self.config.quorums.n() as u16);
+            (0..n).filter(|other| *other != node).for_each(|other| self.tell(other, node, Msg::Complaint(view)));
+        }
         self.timers.get_mut(&node).unwrap().remove(&timer);
         let mut out = Vec::new();
         self.replicas.get_mut(&node).unwrap().on_timer(self.now, timer, &mut out);

@@ -9,5 +9,6 @@ mod attacks;
 mod bounds;
 mod sbft;
 mod lab;
+mod patience;
 mod subjects;
 mod world;

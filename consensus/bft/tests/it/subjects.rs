@@ -85,6 +85,11 @@ impl Subject for Pbft {
                 let signature = sign(me, &body.signed_bytes(domain));
                 vec![pbft::Msg::NewView(Signed { signer: me, signature, body })]
             }
+            // Complaints about the present view and the next one, though nothing waits; nothing where something does.
+            pbft::Msg::Status(status) => {
+                vec![message.clone(), pbft::Msg::Complaint(status.view + random[0] % 2)]
+            }
+            pbft::Msg::Complaint(view) => vec![pbft::Msg::Complaint(view + 1)],
             _ => vec![message.clone()],
         }
     }
@@ -194,6 +199,11 @@ impl Subject for Sbft {
                 let signature = sign(me, &body.signed_bytes(domain));
                 vec![sbft::Msg::NewView(Signed { signer: me, signature, body })]
             }
+            // Complaints about the present view and the next one, though nothing waits; nothing where something does.
+            sbft::Msg::Status(status) => {
+                vec![message.clone(), sbft::Msg::Complaint(status.view + random[0] % 2)]
+            }
+            sbft::Msg::Complaint(view) => vec![sbft::Msg::Complaint(view + 1)],
             _ => vec![message.clone()],
         }
     }

@@ -46,7 +46,7 @@ impl Driven for Autobahn {
             // Batches are names here: this many stand for 8 MiB.
             sync_bytes: 6_000,
             ahead: 1 << 16,
-            resend: 500_000,
+            resend: setting.resend_ms * 1_000,
             ..autobahn::Config::new(quorums, Domain::default())
         }
     }

@@ -19,6 +19,8 @@ pub enum Figure {
     Eight,
     /// Fast path, tips and form: numbers of the text.
     Ablation,
+    /// Real processes of `phalanx net`, as the model has them: their timers, no mempool, certified answers.
+    Processes,
 }
 
 /// A point of a sweep.
@@ -36,12 +38,15 @@ pub struct Point {
 
 const BASE: Setting = Setting::BASE;
 
+/// The partition of `phalanx net --partition 0,1@6+5:loses`.
+const APART: Blip = Blip::Halves { from_ms: 6_000, until_ms: 11_000 };
+
 /// Second in which blips begin.
 const BLIP: u64 = 4;
 
 impl Figure {
     /// All figures, in the order of the paper.
-    pub const ALL: [Self; 5] = [Self::Five, Self::Six, Self::Seven, Self::Eight, Self::Ablation];
+    pub const ALL: [Self; 6] = [Self::Five, Self::Six, Self::Seven, Self::Eight, Self::Ablation, Self::Processes];
 
     /// Title, and the name of the axis.
     #[must_use]
@@ -52,13 +57,16 @@ impl Figure {
             Self::Seven => ("Figure 7: failed leaders", "second of submission"),
             Self::Eight => ("Figure 8: a partition into halves", "second of submission"),
             Self::Ablation => ("Fast path, tips and form (text)", "transactions per second"),
+            Self::Processes => {
+                ("Four processes at 2,000 transactions per second, as the model has them", "second of submission")
+            }
         }
     }
 
     /// Returns true if the figure shows latency by second.
     #[must_use]
     pub const fn is_over_time(self) -> bool {
-        matches!(self, Self::Seven | Self::Eight)
+        matches!(self, Self::Seven | Self::Eight | Self::Processes)
     }
 
     /// The sweep, at the paper's settings.
@@ -156,6 +164,15 @@ impl Figure {
                 };
                 [20_000, 150_000, 220_000].into_iter().flat_map(all).collect()
             }
+            Self::Processes => vec![
+                point("no fault", 0, Setting::PROCESSES),
+                point("halves apart for 5 s", 0, Setting { blip: Some(APART), ..Setting::PROCESSES }),
+                point(
+                    "the same, 3,000 clients",
+                    0,
+                    Setting { blip: Some(APART), clients: Some(3_000), ..Setting::PROCESSES },
+                ),
+            ],
         }
     }
 
@@ -173,6 +190,12 @@ impl Figure {
                 near("certified tips, ms more", 33.0, of.latency(8) - of.latency(6)).because(TIPS),
                 near("certified tips at low load, ms more, model", 23.5, of.latency(2) - of.latency(0)),
                 near("no fast path at low load, ms more, model", 44.5, of.latency(1) - of.latency(0)),
+            ],
+            Self::Processes => vec![
+                at_least("no fault: share that is answered", 0.999, of.sustained(0)),
+                at_least("halves apart: share that is answered", 0.999, of.sustained(1)),
+                at_most("halves apart for 5 s: hangover, s", 1.5, of.until_usual(1, APART)),
+                at_most("the same, 3,000 clients: hangover, s", 1.5, of.until_usual(2, APART)),
             ],
         };
         for comparison in &mut all {
@@ -268,6 +291,11 @@ impl Of<'_> {
     /// Largest mean latency of a second, in s.
     fn worst(&self, at: usize) -> f64 {
         self.0.get(at).map_or(f64::NAN, |outcome| seconds(outcome).into_iter().fold(0.0, f64::max))
+    }
+
+    /// Time in s from the end of a blip until transactions take their usual time again, by tenths of a second.
+    fn until_usual(&self, at: usize, blip: Blip) -> f64 {
+        self.0.get(at).and_then(|outcome| outcome.hangover_s(blip)).unwrap_or(f64::NAN)
     }
 
     /// Time from the end of a blip to the first second from which on latency is normal: at most a quarter above that before it.

@@ -10,10 +10,11 @@
 
 mod figures;
 mod world;
+mod certify;
 mod driven;
 mod setting;
 
 pub use driven::Driven;
 pub use figures::{Figure, Point};
-pub use setting::{Blip, Costs, LINKS, Order, Outcome, REGIONS, Setting};
+pub use setting::{Answers, Blip, Costs, LINKS, Order, Outcome, REGIONS, Setting};
 pub use world::{run, run_protocol};

@@ -1,6 +1,6 @@
 //! Settings of a run, service times with their sources, and the result.
 
-use crate::load::Series;
+use crate::load::{Series, hangover};
 use phalanx_bft::autobahn::{Spread, Tips};
 
 /// Regions of Table 1. Replica i is in region i modulo four.
@@ -75,6 +75,16 @@ impl Blip {
     }
 }
 
+/// Moment at which a transaction is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// Its own replica can execute it: the paper's measure.
+    Ready,
+    /// f+1 replicas have votes of a quorum on the state behind it, which is what clients of `phalanx net` wait for. They are near
+    /// every replica.
+    Certified,
+}
+
 /// Service times. Three are fitted, each to one printed number; the others are orders of magnitude that decide nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
@@ -92,6 +102,8 @@ pub struct Costs {
     pub signature_ns: (u64, u64),
     /// A share of a group's signature, to make; shares, to combine, in ns.
     pub share_ns: (u64, u64),
+    /// Records become durable, as many as wait, in ns. The papers' figures have none.
+    pub persist_ns: u64,
     /// Bandwidth of a node, in bytes per second.
     pub bandwidth: u64,
     /// Bytes of a transaction.
@@ -107,6 +119,7 @@ impl Costs {
         message_ns: 10_000,
         signature_ns: (20_000, 40_000),
         share_ns: (300_000, 1_500_000),
+        persist_ns: 0,
         bandwidth: 1_250_000_000,
         tx_bytes: 512,
     };
@@ -121,6 +134,9 @@ pub struct Setting {
     pub n: usize,
     /// Transactions per second of all clients.
     pub tps: u64,
+    /// Clients with one transaction in flight each, `None` for an open loop: a transaction that finds no client free waits, and its
+    /// latency counts from the time at which it was due.
+    pub clients: Option<u64>,
     /// Transactions after which a batch is full, a multiple of ten.
     pub batch_txs: u64,
     /// Batches that one car carries at most.
@@ -139,6 +155,10 @@ pub struct Setting {
     pub parallel: u64,
     /// Batches that a block of BatchedHS names at most.
     pub block_batches: usize,
+    /// Autobahn: time between two repetitions of what others may have missed, in ms.
+    pub resend_ms: u64,
+    /// Moment at which a transaction is answered.
+    pub answers: Answers,
     /// Fault.
     pub blip: Option<Blip>,
     /// Service times.
@@ -155,6 +175,7 @@ impl Setting {
         order: Order::Autobahn,
         n: 4,
         tps: 220_000,
+        clients: None,
         batch_txs: 1_000,
         car_batches: 8,
         batch_ms: 20,
@@ -164,10 +185,28 @@ impl Setting {
         spread: Spread::Linear,
         parallel: 4,
         block_batches: 64,
+        resend_ms: 500,
+        answers: Answers::Ready,
         blip: None,
         costs: Costs::FROZEN,
         total_ms: 12_000,
         warm_up_ms: 2_000,
+    };
+
+    /// Four replicas as `phalanx net --protocol autobahn --rtt autobahn4 --tps 2000` runs them: its timers, batches and
+    /// repetitions, no mempool, answers once a quorum has voted on the state. A log syncs in 2 ms.
+    pub const PROCESSES: Self = Self {
+        tps: 2_000,
+        batch_txs: 100,
+        car_batches: 1,
+        batch_ms: 2,
+        timeout_ms: 1_000,
+        fast_ms: Some(20),
+        resend_ms: 100,
+        answers: Answers::Certified,
+        costs: Costs { mempool_ns: 0, persist_ns: 2_000_000, ..Costs::FROZEN },
+        total_ms: 20_000,
+        ..Self::BASE
     };
 
     /// Checks the numbers of a setting.
@@ -180,12 +219,16 @@ impl Setting {
             Err("between 4 and 64 replicas")
         } else if self.tps == 0 || self.tps > 10_000_000 || self.batch_txs < 10 || self.batch_txs > 100_000 {
             Err("up to ten million transactions per second, batches of 10 to 100,000")
+        } else if matches!(self.clients, Some(0)) {
+            Err("at least one client")
         } else if self.car_batches == 0 || self.car_batches > 1_000 || self.block_batches == 0 {
             Err("1 to 1,000 batches per car, at least one per block")
         } else if self.batch_ms == 0 || self.timeout_ms == 0 || self.timeout_ms > HOUR || self.batch_ms > HOUR {
             Err("timers between 1 ms and an hour")
         } else if self.total_ms > HOUR || self.warm_up_ms + 1_000 >= self.total_ms {
             Err("more than a second of measured time, and at most an hour")
+        } else if self.resend_ms == 0 || self.resend_ms > HOUR || self.costs.persist_ns > 1_000_000_000 {
+            Err("repetitions between 1 ms and an hour, a log that syncs within a second")
         } else if self.parallel == 0 || self.parallel > 128 || self.costs.bandwidth == 0 {
             Err("1 to 128 slots in flight, some bandwidth")
         } else {
@@ -205,6 +248,8 @@ pub struct Outcome {
     pub answered: f64,
     /// Latency by second of submission.
     pub series: Series,
+    /// Time at which the transactions of each batch were sent in the mean, and their latency, in µs.
+    pub answers: Vec<(u64, u64)>,
     /// Messages between replicas per second.
     pub messages: f64,
     /// Bytes between replicas per second.
@@ -217,6 +262,16 @@ pub struct Outcome {
     pub views: u64,
     /// Hash of all events: equal settings, equal traces.
     pub trace: u64,
+}
+
+impl Outcome {
+    /// Time in s from the end of a blip until transactions take at most twice as long as before it, and 20 ms, by tenths of a
+    /// second: what `phalanx net` reports. `None` if that does not come, or without a blip that has an end.
+    #[must_use]
+    pub fn hangover_s(&self, blip: Blip) -> Option<f64> {
+        let Blip::Halves { from_ms, until_ms } = blip else { return None };
+        hangover(&self.answers, (from_ms * 1_000, until_ms * 1_000)).map(|us| us as f64 / 1e6)
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The events of a run: batches, messages, timers and signatures, in the order of their times.
 
 use super::{
+    certify::Votes,
     driven::Driven,
-    setting::{Blip, LINKS, Order, Outcome, Setting},
+    setting::{Answers, Blip, LINKS, Order, Outcome, Setting},
 };
 use crate::{
     load::{Line, Series},
@@ -43,6 +44,10 @@ enum Event<P: Driven> {
     Timer(u16, P::Timer, u64),
     Signed(u16, u64, bool),
     Executed(u16, Slot),
+    /// A replica's vote on the state behind a slot, and all before, reaches a node.
+    StateVote(u16, u16, Slot),
+    /// The records of a node are durable.
+    Durable(u16),
     /// A replica gets the state of a checkpoint.
     Install(u16, Base),
 }
@@ -63,6 +68,11 @@ struct Node<P: Driven> {
     decided: BTreeMap<Slot, Option<Batch>>,
     next: Slot,
     view: u64,
+    /// Transactions that are due and find no client free.
+    waiting: u64,
+    /// Effects behind records that are being written: they leave when those are durable.
+    outbox: VecDeque<Out<P>>,
+    writing: Option<Vec<Out<P>>>,
 }
 
 impl<P: Driven> Node<P> {
@@ -86,6 +96,9 @@ struct World<P: Driven> {
     /// Messages that a leader which leads no longer would have sent.
     held: Vec<(To, P::Msg)>,
     series: Series,
+    answers: Vec<(u64, u64)>,
+    votes: Votes,
+    in_flight: u64,
     ready_txs: u64,
     messages: u64,
     bytes: u64,
@@ -137,6 +150,9 @@ impl<P: Driven> World<P> {
             given_up: Vec::new(),
             held: Vec::new(),
             series: Series::default(),
+            answers: Vec::new(),
+            votes: Votes::new(quorums),
+            in_flight: 0,
             ready_txs: 0,
             messages: 0,
             bytes: 0,
@@ -161,6 +177,9 @@ impl<P: Driven> World<P> {
                 decided: BTreeMap::new(),
                 next: 1,
                 view: 0,
+                waiting: 0,
+                outbox: VecDeque::new(),
+                writing: None,
             });
             outs.push(out);
             // Replicas do not begin in step.
@@ -239,6 +258,13 @@ impl<P: Driven> World<P> {
                 self.execute(node);
                 self.call(node, |protocol, now, out| protocol.on_input(now, Input::Installed(base), out));
             }
+            Event::StateVote(node, from, slot) => {
+                for slot in self.votes.note(node, from, slot) {
+                    let parts: Vec<u32> = self.history.get(&slot).into_iter().flatten().flat_map(parts_of).collect();
+                    parts.into_iter().for_each(|part| self.answer(part));
+                }
+            }
+            Event::Durable(node) => self.durable(node),
             Event::Executed(node, slot) => {
                 let digest = B256::from(U256::from(slot));
                 self.call(node, |protocol, now, out| protocol.on_input(now, Input::Committed { slot, digest }, out));
@@ -251,11 +277,25 @@ impl<P: Driven> World<P> {
         let now = self.queue.now();
         let rate =
             |at: u64| (u128::from(at) * u128::from(self.setting.tps) / self.setting.n as u128 / 1_000_000_000) as u64;
-        let txs = rate(now) - rate(since);
+        let (due, mut sent) = (rate(now) - rate(since), (since + now) / 2);
         self.queue.after(self.period(), Event::Seal(node, now));
+        let txs = match self.setting.clients {
+            None => due,
+            Some(clients) => {
+                let state = &mut self.nodes[usize::from(node)];
+                state.waiting += due;
+                let txs = state.waiting.min(clients - self.in_flight.min(clients)).min(self.setting.batch_txs);
+                // Those that wait the longest are sent first.
+                let behind = state.waiting - txs / 2;
+                sent = now.saturating_sub(behind * self.setting.n as u64 * 1_000_000_000 / self.setting.tps);
+                state.waiting -= txs;
+                txs
+            }
+        };
         if txs > 0 {
+            self.in_flight += txs;
             let part = self.parts.len() as u32;
-            self.parts.push(Part { origin: node, txs, sent: (since + now) / 2, ready: false });
+            self.parts.push(Part { origin: node, txs, sent, ready: false });
             let taken = self.nodes[usize::from(node)].ingest.serve(now, txs * self.setting.costs.ingest_ns);
             let ahead = matches!(self.setting.order, Order::Autobahn | Order::BatchedHotStuff);
             let hand_over = if ahead { self.setting.costs.mempool_ns } else { 0 };
@@ -360,7 +400,45 @@ impl<P: Driven> World<P> {
         }
     }
 
+    /// Performs effects in order; those behind a record wait until it is durable.
     fn absorb(&mut self, node: u16, out: Vec<Out<P>>) {
+        if self.setting.costs.persist_ns == 0 {
+            return self.perform(node, out);
+        }
+        self.nodes[usize::from(node)].outbox.extend(out);
+        self.flush(node);
+    }
+
+    /// Performs what waits for no record, and writes the next records, all that are there, at once.
+    fn flush(&mut self, node: u16) {
+        loop {
+            let state = &mut self.nodes[usize::from(node)];
+            if state.writing.is_some() {
+                return;
+            }
+            match state.outbox.pop_front() {
+                None => return,
+                Some(Out::Persist(_)) => {
+                    state.writing = Some(state.outbox.drain(..).collect());
+                    self.queue.after(self.setting.costs.persist_ns, Event::Durable(node));
+                }
+                Some(effect) => self.perform(node, vec![effect]),
+            }
+        }
+    }
+
+    /// What stood behind the records that were written comes first, and its own records are among them.
+    fn durable(&mut self, node: u16) {
+        let state = &mut self.nodes[usize::from(node)];
+        for effect in state.writing.take().unwrap_or_default().into_iter().rev() {
+            if !matches!(effect, Out::Persist(_)) {
+                state.outbox.push_front(effect);
+            }
+        }
+        self.flush(node);
+    }
+
+    fn perform(&mut self, node: u16, out: Vec<Out<P>>) {
         let now = self.queue.now();
         for effect in out {
             match effect {
@@ -403,9 +481,37 @@ impl<P: Driven> World<P> {
         }
     }
 
+    /// A transaction's client has its answer.
+    fn answer(&mut self, part: u32) {
+        let now = self.queue.now();
+        let known = &mut self.parts[part as usize];
+        if !known.ready {
+            known.ready = true;
+            self.in_flight -= known.txs;
+            self.series.note(known.sent, now, known.txs);
+            self.answers.push((known.sent / 1_000, (now - known.sent) / 1_000));
+            if now >= self.setting.warm_up_ms * 1_000_000 {
+                self.ready_txs += known.txs;
+            }
+        }
+    }
+
+    /// Sends a vote on the state behind a slot to all. One that a partition stops is repeated when that ends.
+    fn vote_on_state(&mut self, node: u16, slot: Slot) {
+        for to in 0..self.setting.n as u16 {
+            let way = if to == node { 0 } else { self.travel(node, to, 200) };
+            let rest = match self.setting.blip {
+                Some(Blip::Halves { until_ms, .. }) if self.is_apart(node, to) => {
+                    until_ms * 1_000_000 - self.queue.now() + self.setting.resend_ms * 1_000_000
+                }
+                _ => 0,
+            };
+            self.queue.after(rest + way, Event::StateVote(to, node, slot));
+        }
+    }
+
     /// Notes what is ready to execute, in the order of heights.
     fn execute(&mut self, node: u16) {
-        let now = self.queue.now();
         loop {
             let state = &mut self.nodes[usize::from(node)];
             let slot = state.next;
@@ -414,14 +520,12 @@ impl<P: Driven> World<P> {
             self.queue.after(0, Event::Executed(node, slot));
             for part in batch.iter().flat_map(parts_of).collect::<Vec<_>>() {
                 self.nodes[usize::from(node)].mine.remove(&part);
-                let known = &mut self.parts[part as usize];
-                if known.origin == node && !known.ready {
-                    known.ready = true;
-                    self.series.note(known.sent, now, known.txs);
-                    if now >= self.setting.warm_up_ms * 1_000_000 {
-                        self.ready_txs += known.txs;
-                    }
+                if self.setting.answers == Answers::Ready && self.parts[part as usize].origin == node {
+                    self.answer(part);
                 }
+            }
+            if self.setting.answers == Answers::Certified {
+                self.vote_on_state(node, slot);
             }
             self.tell_pending(node);
         }
@@ -518,6 +622,7 @@ impl<P: Driven> World<P> {
             views: self.given_up.len() as u64,
             trace: self.trace,
             series: self.series,
+            answers: self.answers,
         }
     }
 }

@@ -14,6 +14,7 @@
 mod world;
 mod work;
 mod clients;
+mod hangover;
 mod series;
 mod ordering;
 mod zyzzyva;
@@ -21,6 +22,7 @@ mod station;
 mod cost;
 
 pub use cost::{Costs, Signatures};
+pub use hangover::hangover;
 pub use ordering::{Carries, Ordering};
 pub use series::{Second, Series};
 pub(crate) use station::Line;

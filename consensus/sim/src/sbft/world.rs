@@ -405,7 +405,7 @@ impl<P: Subject> World<P> {
             Crypto::Combine { group, shares, .. } => {
                 let ready = replica.processor.serve(now, 0);
                 // The sum of all needs no interpolation.
-                let each = if group == Group::All { costs.combine_ns / 10 } else { costs.combine_ns };
+                let each = if group == Group::All { costs.sum_ns } else { costs.combine_ns };
                 let cost = costs.pairing(shares.len() as u64 * each + costs.verify_ns);
                 (replica.cryptography.serve(ready, cost), Input::Combined { job, result: Ok(signature) })
             }

@@ -69,6 +69,29 @@ fn the_papers_numbers_agree_but_for_those_that_are_named() {
     }
 }
 
+/// Request, PRE-PREPARE, PREPARE, COMMIT, answer: five delays and the execution, where nothing else takes time.
+#[test]
+fn a_client_is_answered_after_five_delays_and_the_execution() {
+    for (latency_ns, memory_ns) in [(60_000, 0), (1_000_000, 7_000), (25_000_000, 2_000_000)] {
+        let costs = Costs {
+            message_ns: 0,
+            request_ns: 0,
+            system_call_ns: 0,
+            memory_ns,
+            hash_ns_per_kib: 0,
+            bandwidth: u64::MAX,
+            latency_ns,
+            ..Costs::FROZEN
+        };
+        for n in [4, 7, 16] {
+            let (clients, signatures) = (Clients::Closed(1), Signatures::None);
+            let outcome = outcome(&Setting { n, clients, batch: 1, signatures, costs, ..SMALL });
+            let expected = (5 * latency_ns + memory_ns) as f64 / 1e9;
+            assert!((outcome.latency_s - expected).abs() < 1e-6, "n = {n}: {} s, {expected} s", outcome.latency_s);
+        }
+    }
+}
+
 /// A queue that is not first in, first out, an effect too early or too late: each changes the history.
 #[test]
 fn histories_are_pinned() {

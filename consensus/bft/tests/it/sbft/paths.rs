@@ -85,3 +85,24 @@ fn a_replica_that_is_too_slow_does_not_make_collectors_wait() {
         assert_eq!((last - (slot - 1) * STEP, replicas), (5_000 + 5_000, 4), "slot {slot}");
     }
 }
+
+/// Longest time that a correct replica gives the fast path once one collector of six has been silent for 60 slots. The replica
+/// behind it waits for its turn in half of its slots, and shares of all others come together.
+fn wait_behind_a_silent_collector(mutation: Option<Mutation>) -> Micros {
+    let quorums = Quorums::new(6, 1).expect("a legal size");
+    let config = Config { quorums, stagger: 20_000, resend: LONG, ..config(mutation) };
+    let silent = [FAULTY].into_iter().collect();
+    let mut world = Net::<Sbft>::new(Conditions { silent, ..Conditions::new(config) });
+    (0..60).for_each(|number| drop(world.request(number * STEP, number)));
+    world.run(100 * STEP);
+    assert_eq!((world.ledger.violation.clone(), world.unexecuted()), (None, 0));
+    let waits = (1..6).filter(|node| *node != usize::from(FAULTY.0)).filter_map(|node| world.replica(node));
+    waits.map(Sbft::fast_wait).max().expect("correct backups")
+}
+
+#[test]
+fn a_later_collector_does_not_take_its_turn_for_a_delay() {
+    assert_eq!(wait_behind_a_silent_collector(None), 5_000);
+    let taken = wait_behind_a_silent_collector(Some(Mutation::TurnIsDelay));
+    assert_eq!(taken, 25_000, "the test notices a turn that counts");
+}

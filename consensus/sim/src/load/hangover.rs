@@ -8,7 +8,8 @@ const NOISE_US: u64 = 20_000;
 /// Time in µs from the end of a fault until the transactions that come due within a tenth of a second have a median latency of at most
 /// twice that before the fault, and 20 ms. Each answer is the time at which its transaction was due and its latency. `None` without
 /// answers before the fault, or if none after it is that fast.
-pub(crate) fn hangover(answers: &[(u64, u64)], (begin_us, end_us): (u64, u64)) -> Option<u64> {
+#[must_use]
+pub fn hangover(answers: &[(u64, u64)], (begin_us, end_us): (u64, u64)) -> Option<u64> {
     let median = |from: u64, to: u64| {
         let within = answers.iter().filter(|(due, _)| (from..to).contains(due));
         let mut latencies: Vec<u64> = within.map(|(_, latency)| *latency).collect();

@@ -1,0 +1,97 @@
+//! Patience with a primary: a replica that was suspended or cut off stays in its view, and a silent primary is left by all.
+
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use crate::{
+    lab::Lab,
+    world::{Setup, World},
+};
+use phalanx_bft::{
+    Domain, Input, Micros, Protocol as _, Quorums,
+    pbft::{Config, Msg, Mutation, Timer},
+};
+
+/// Time between two requests, and the patience with a primary.
+const STEP: Micros = 200_000;
+
+/// Cuts replica 3 off for thirty times its patience, and replica 2 later, so that a quorum needs replica 3. Returns the highest
+/// view, and the lowest height of the replicas that are connected then.
+fn away_and_back(mutation: Option<Mutation>) -> (u64, u64) {
+    let quorums = Quorums::new(4, 1).unwrap();
+    let config = Config { timeout: STEP, mutation, ..Config::new(quorums, Domain { chain: 1, epoch: 0 }) };
+    let mut world = World::new(Setup::new(config));
+    (0..120).for_each(|number| drop(world.request(number * STEP, number)));
+    world.run(30 * STEP - STEP / 2);
+    world.cut = [3].into();
+    world.run(60 * STEP - STEP / 2);
+    world.cut.clear();
+    world.run(70 * STEP - STEP / 2);
+    world.cut = [2].into();
+    world.run(100 * STEP - STEP / 2);
+    let height = [0, 1, 3].map(|node| world.replica(node).unwrap().decided()).into_iter().min().unwrap();
+    world.cut.clear();
+    world.run(300 * STEP);
+    assert_eq!((world.ledger.violation.clone(), world.unexecuted()), (None, 0));
+    let view = (0..4).filter_map(|node| world.replica(node)).map(|replica| replica.view()).max().unwrap();
+    (view, height)
+}
+
+#[test]
+fn a_replica_that_was_cut_off_votes_again_without_a_view_change() {
+    assert_eq!(away_and_back(None), (0, 100));
+    let (view, _) = away_and_back(Some(Mutation::LeaveAlone));
+    assert!(view > 0, "the test notices a replica that leaves alone");
+}
+
+/// A replica leaves its view when its own patience is over and f other ones complain about that view.
+#[test]
+fn complaints_count_once_for_their_view_and_until_progress() {
+    let expire = |lab: &mut Lab| lab.replicas.get_mut(&1).unwrap().on_timer(0, Timer::Progress, &mut Vec::new());
+    let waiting = || {
+        let mut lab = Lab::new(7, 2, 4, &[0, 1, 2, 3, 4, 5, 6]);
+        lab.input(1, Input::Pending(Some(0)));
+        lab
+    };
+    let view = |told: &[(u16, u64)], overdue: bool| {
+        let mut lab = waiting();
+        if overdue {
+            expire(&mut lab);
+        }
+        told.iter().for_each(|(from, view)| lab.tell(*from, 1, Msg::Complaint(*view)));
+        lab.replicas[&1].view()
+    };
+    assert_eq!(view(&[(3, 0), (4, 0)], true), 1, "f other ones");
+    assert_eq!(view(&[(3, 0); 20], true), 0, "a replica counts once");
+    assert_eq!(view(&[(3, 1), (4, 1)], true), 0, "another view");
+    assert_eq!(view(&[(2, 0), (3, 0), (4, 0), (5, 0), (6, 0)], false), 0, "own patience is not over");
+    let mut lab = waiting();
+    lab.tell(3, 1, Msg::Complaint(0));
+    lab.input(1, Input::Pending(Some(1)));
+    expire(&mut lab);
+    lab.tell(4, 1, Msg::Complaint(0));
+    assert_eq!(lab.replicas[&1].view(), 0, "progress ends complaints");
+    // A replica that has left its view counts like one that complains.
+    let mut lab = waiting();
+    expire(&mut lab);
+    lab.tell(3, 1, Msg::Complaint(0));
+    let change = lab.empty_change(4, 1);
+    lab.tell(4, 1, crate::lab::leaving(change));
+    assert_eq!(lab.replicas[&1].view(), 1);
+}
+
+/// Half of the patience later the others know of it, so that a silent primary costs no more than the patience.
+#[test]
+fn a_replica_complains_after_half_of_its_patience_and_repeats_that() {
+    let mut lab = Lab::new(4, 1, 4, &[1]);
+    lab.input(1, Input::Pending(Some(0)));
+    let (half, all) = (lab.timers[&1][&Timer::Complain], lab.timers[&1][&Timer::Progress]);
+    assert_eq!((2 * half, all), (all, lab.config.timeout));
+    let complaints = |lab: &Lab| lab.wire.iter().filter(|(_, _, m)| matches!(m, Msg::Complaint(0))).count();
+    lab.timer(1, Timer::Complain);
+    assert_eq!(complaints(&lab), 3);
+    lab.timer(1, Timer::Resend);
+    assert_eq!(complaints(&lab), 6, "a lost complaint comes again");
+    lab.input(1, Input::Pending(None));
+    lab.timer(1, Timer::Resend);
+    assert_eq!(complaints(&lab), 6, "a replica that is served is quiet");
+}
