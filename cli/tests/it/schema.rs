@@ -180,13 +180,13 @@ fn benchmarks_write_what_their_schemas_say() {
     writes(&format!("bench build {LOAD} --quality --json -"), "bench-run");
     writes(&format!("bench schedule {LOAD} --runs 1 --json -"), "bench-schedule");
     writes(
-        "bench schedule --figure fafo-4 --accounts 10000 --txs 400 --block-txs 200 --json -",
+        "bench schedule --figure fafo-4 --accounts 10100 --txs 400 --block-txs 200 --json -",
         "bench-schedule-figure",
     );
     writes(&format!("bench sweep {LOAD} --axis alpha=0,0.5 --gamma 10 --json -"), "bench-sweep");
     writes(&format!("bench scale {LOAD} --runs 1 --json -"), "bench-scale");
     writes("bench store --keys 500 --updates 50 --blocks 2 --json -", "bench-store");
-    writes("bench adversary --case transfers --runs 1 --threads 1 --block-gas 1000000 --json -", "bench-adversary");
+    writes("bench adversary --case transfers --runs 1 --threads 1 --block-gas 3000000 --json -", "bench-adversary");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("result.json").display().to_string();
     assert_eq!(run(&format!("bench run {LOAD} --executor sequential --json {file}")).code, Some(0));
