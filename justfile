@@ -53,8 +53,9 @@ doc:
 bench name='':
     cargo bench --workspace --bench '*' -- {{ name }}
 
-# The command without line tables, within its size budget, and the packages of all crates that others need.
-dist: (ci "dist" "packages")
+# The command without line tables, within its size budget; its components; packages of all crates that others need, and what
+# their next version may be called.
+dist: (ci "dist" "sbom" "packages" "semver")
 
 # Builds a `phalanx` that is guided by a profile of itself, and prints its path.
 pgo:

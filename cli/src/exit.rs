@@ -2,7 +2,7 @@
 
 use phalanx::merkle;
 use phalanx_lab::{
-    error::{Different, Interrupted, Usage},
+    error::{Different, Interrupted, Malformed, Usage},
     result::{BenchResult, Ending},
 };
 use phalanx_net::{LogError, ReplicaError, WalError};
@@ -96,6 +96,9 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
         if let Some(Ended { code, .. }) = cause.downcast_ref() {
             let ours = code.and_then(|code| u8::try_from(code).ok());
             return ours.filter(|code| (INTERNAL..=FIXTURES).contains(code)).unwrap_or(INTERNAL);
+        }
+        if cause.is::<Malformed>() {
+            return FIXTURES;
         }
         #[cfg(feature = "node")]
         if let Some(error) = cause.downcast_ref::<phalanx_node::NodeError>() {
@@ -214,6 +217,7 @@ mod tests {
         assert_eq!(code_of(&wrapped), STORE);
         assert_eq!(code_of(&anyhow::Error::new(Usage("no".into())).context("c")), USAGE);
         assert_eq!(code_of(&anyhow::Error::new(Interrupted).context("c")), INTERRUPTED);
+        assert_eq!(code_of(&anyhow::Error::new(Malformed("a block".into())).context("c")), FIXTURES);
         assert_eq!(code_of(&anyhow::Error::new(Different("a root".into())).context("c")), DIVERGENCE);
         let ended = |code| code_of(&Ended { code, why: String::new() }.into());
         assert_eq!([Some(2), Some(6), Some(0), Some(137), None].map(ended), [USAGE, STORE, 1, 1, 1]);

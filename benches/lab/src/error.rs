@@ -14,3 +14,8 @@ pub struct Different(pub String);
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
+
+/// Input of others that is not what it must be.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(pub String);

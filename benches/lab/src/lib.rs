@@ -8,6 +8,7 @@
 //! Settings come in as values of [`config`]; flags, files and exit codes belong to the command. A module imports only
 //! modules that are declared further down.
 
+pub mod schemas;
 pub mod compare;
 pub mod model;
 pub mod bench;
@@ -21,4 +22,5 @@ pub mod steady;
 pub mod result;
 pub mod quality;
 pub mod ui;
+pub mod written;
 pub mod error;

@@ -10,6 +10,7 @@ use phalanx::{
         primitives::map::HashMap,
     },
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt::Write as _, time::Instant};
 
@@ -29,8 +30,9 @@ pub struct Quality {
 }
 
 /// Counts of one source.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Tally {
+    /// Transactions.
     txs: usize,
     /// Transactions whose prediction covers the true set.
     covered: usize,
@@ -40,17 +42,30 @@ pub(crate) struct Tally {
     extra_keys: usize,
     /// Transactions that touch a key outside their prediction: they escape.
     escapes: usize,
+    /// Sum of their gas limits.
     gas_limit: u64,
+    /// Time to predict them all, in ns.
     ns: f64,
+    /// Time to predict them all by simulation, in ns.
     simulated_ns: f64,
 }
 
-/// Counts of one source, in results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Counts of one source of predictions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
+    /// Source of the predictions.
     source: String,
     #[serde(flatten)]
     tally: Tally,
+}
+
+/// Quality of predictions, in results.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Qualities {
+    /// Counts by source.
+    quality: Vec<Line>,
+    /// Blocks that were predicted.
+    blocks: usize,
 }
 
 impl Quality {
@@ -113,8 +128,8 @@ impl Quality {
     }
 
     /// Lines for programs.
-    pub fn json(&self) -> serde_json::Value {
-        serde_json::json!({ "quality": self.lines(), "blocks": self.blocks })
+    pub fn written(&self) -> Qualities {
+        Qualities { quality: self.lines(), blocks: self.blocks }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The result of a benchmark (schema version 1), which scripts read. Fields may be added; none is renamed.
 
 use crate::quality::Line;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -8,9 +9,10 @@ use serde_json::{Map, Value};
 pub const SCHEMA: u32 = 1;
 
 /// Result of a benchmark: a workload, and a run per executor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchResult {
-    /// [`SCHEMA`].
+    /// Version of the schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: u32,
     /// Program that measured.
     pub tool: Tool,
@@ -25,7 +27,7 @@ pub struct BenchResult {
     /// Figures of `bench build`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub building: Option<Building>,
-    /// Tags: `interrupted`, `not-steady`.
+    /// Tags: `interrupted`, `not-steady`, `cut` by `--duration`, `traced` by `--trace`.
     pub tags: Vec<String>,
     /// The exact command.
     pub command: String,
@@ -117,7 +119,7 @@ pub fn read(text: &str) -> Result<Vec<BenchResult>, Unreadable> {
 }
 
 /// The program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// Version of the crate.
     pub version: String,
@@ -134,7 +136,7 @@ pub struct Tool {
 }
 
 /// The machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// Model name.
     pub cpu: String,
@@ -156,7 +158,7 @@ pub struct Host {
 }
 
 /// Effect of a fact on measurements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// No effect.
@@ -168,7 +170,7 @@ pub enum Verdict {
 }
 
 /// Verdict on one fact of the machine or the build.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Name of the fact.
     pub check: String,
@@ -181,7 +183,7 @@ pub struct Finding {
 }
 
 /// Contents of the timer, and the rules.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scope {
     /// Senders are recovered from signatures inside the timer.
     pub signatures: bool,
@@ -204,6 +206,9 @@ pub struct Scope {
     /// Memory, in GiB, that was written to before the timer started.
     #[serde(default)]
     pub touched_gib: u64,
+    /// Work inside the timer, in the order of its beginning. Absent in older results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside_timer: Vec<String>,
     /// Rules of the chain that did not apply.
     pub disabled_rules: Vec<String>,
     /// Rules that the profile's model lacks and that applied all the same, as this engine cannot switch them off.
@@ -212,7 +217,7 @@ pub struct Scope {
 }
 
 /// A timed run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// `dag`, `block-stm` or `sequential`; of `bench build` also `build`, `build-list`, `given-none`, `given-exceptions` and
     /// `given-list`.
@@ -253,13 +258,27 @@ pub struct Run {
     /// Load of each worker.
     #[serde(default)]
     pub balance: Vec<WorkerShare>,
+    /// Latency from arrivals on, with `--rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_loop: Option<OpenLoop>,
     /// Other work of the machine inside the timer. Null where the system does not tell, and in older results.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,
 }
 
+/// Figures of an open loop: transactions arrive at a fixed rate, whatever the engine does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenLoop {
+    /// Arrivals per second.
+    pub rate: u64,
+    /// Time from a transaction's arrival to the root of its block, in ms.
+    pub latency_ms: Quantiles,
+    /// Time from the last arrival to the end, in ms: it grows with the run if the rate is more than the engine's.
+    pub behind_ms: f64,
+}
+
 /// Other work of the machine while a run was timed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbance {
     /// Cores that other processes and the system kept busy.
     pub other_cores: f64,
@@ -268,7 +287,7 @@ pub struct Disturbance {
 }
 
 /// A second of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Second {
     /// End of the second, in seconds since the start.
     pub t: f64,
@@ -279,7 +298,7 @@ pub struct Second {
 }
 
 /// Trend of the rate in the second half of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steady {
     /// True if the rate had no trend. Null with too few blocks, or too much noise.
     pub steady: Option<bool>,
@@ -295,7 +314,7 @@ pub struct Steady {
 }
 
 /// A worker's share of the work.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerShare {
     /// Name of the worker, as in `phalanx-worker-0`.
     pub worker: String,
@@ -306,7 +325,7 @@ pub struct WorkerShare {
 }
 
 /// Transactions per time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
     /// Succeeded transactions per second.
     pub tps: f64,
@@ -323,14 +342,14 @@ pub struct Throughput {
 }
 
 /// Processor time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
     /// User and system time of the whole process inside the timer ÷ succeeded transactions, in microseconds.
     pub us_core_per_tx: f64,
 }
 
 /// Order statistics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
     /// Median.
     pub p50: f64,
@@ -342,8 +361,21 @@ pub struct Quantiles {
     pub max: f64,
 }
 
+impl Quantiles {
+    /// Order statistics of `values`; zeros if there are none.
+    pub(crate) fn of(values: &[f64]) -> Self {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |q: f64| match sorted.len() {
+            0 => 0.0,
+            n => sorted[((n as f64 * q).ceil() as usize).clamp(1, n) - 1],
+        };
+        Self { p50: at(0.5), p90: at(0.9), p99: at(0.99), max: at(1.0) }
+    }
+}
+
 /// Nanoseconds of processor time per succeeded transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stages {
     /// Recovery of senders.
     pub recover: f64,
@@ -383,7 +415,7 @@ impl Stages {
 }
 
 /// Parallelism and mispredictions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Parallelism {
     /// Transactions ÷ frames (FAFO's definition). Null if nothing was framed.
     pub tlp_frames: Option<f64>,
@@ -401,7 +433,7 @@ pub struct Parallelism {
 }
 
 /// Memory and disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Resources {
     /// Highest resident set of the process so far.
     pub rss_peak_bytes: u64,
@@ -412,7 +444,7 @@ pub struct Resources {
 }
 
 /// Figures of a builder.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Building {
     /// Displacement of transactions from the order of arrival.
     pub fairness: Fairness,
@@ -428,7 +460,7 @@ pub struct Building {
 }
 
 /// Displacement in places, waiting in blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fairness {
     /// Maximum displacement in either direction.
     pub max_displacement: usize,
@@ -443,7 +475,7 @@ pub struct Fairness {
 }
 
 /// Bytes per transaction. Null if the artefact was not made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Artefacts {
     /// Access sets of transactions that no rule predicts.
     pub exceptions_bytes_per_tx: Option<f64>,
@@ -452,7 +484,7 @@ pub struct Artefacts {
 }
 
 /// Comparison with the oracle.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Integrity {
     /// Root after the last block.
     pub state_root: String,

@@ -1,5 +1,6 @@
 //! The commands: a file or folder each, with flags and run.
 
+mod schema;
 mod demo;
 #[cfg(feature = "node")]
 mod localnet;
@@ -7,6 +8,8 @@ mod localnet;
 pub(crate) mod node;
 mod bench;
 mod explain;
+#[cfg(feature = "node")]
+mod fetch;
 mod replay;
 mod test;
 mod simulate;
@@ -45,6 +48,9 @@ enum Command {
     Bench(bench::BenchCommand),
     /// Replay real blocks and compare with their chain and with sequential revm
     Replay(Box<replay::ReplayArgs>),
+    /// Record blocks with the state before them from a node, for replay
+    #[cfg(feature = "node")]
+    Fetch(fetch::FetchArgs),
     /// Run the conformance tests of the Ethereum clients
     #[command(subcommand)]
     Test(test::TestCommand),
@@ -62,6 +68,8 @@ enum Command {
     Explain(Box<explain::ExplainArgs>),
     /// Find sources of benchmark noise on this machine
     Doctor(doctor::DoctorArgs),
+    /// Print the JSON Schema of what a command writes with --json
+    Schema(schema::SchemaArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
     /// Print the manual page, for man(1)
@@ -87,6 +95,8 @@ impl Cli {
             Some(Command::Localnet(args)) => args.run(),
             Some(Command::Bench(command)) => command.run(),
             Some(Command::Replay(args)) => args.run(),
+            #[cfg(feature = "node")]
+            Some(Command::Fetch(args)) => args.run(),
             Some(Command::Test(command)) => command.run(),
             Some(Command::Simulate(command)) => command.run(),
             Some(Command::Net(args)) => args.run(),
@@ -94,6 +104,7 @@ impl Cli {
             Some(Command::State(command)) => command.run(),
             Some(Command::Explain(args)) => args.run(),
             Some(Command::Doctor(args)) => args.run(),
+            Some(Command::Schema(args)) => args.run(),
             Some(Command::Completions(args)) => args.run(&mut Self::command()),
             Some(Command::Man(args)) => args.run(Self::command().after_long_help("")),
             Some(Command::Version(args)) => args.run(),

@@ -205,7 +205,7 @@ fn the_configuration_holds_every_flag() {
         .lines()
         .filter_map(|line| line.trim().strip_prefix("--")?.split_whitespace().next())
         .map(|flag| flag.replace('-', "_"))
-        .filter(|flag| !["json", "csv", "report"].contains(&&**flag))
+        .filter(|flag| !["json", "csv", "report", "trace"].contains(&&**flag))
         .collect();
     assert!(flags.len() >= 20, "{flags:?}");
     let config = small("").json()["config"].clone();
@@ -239,6 +239,7 @@ fn the_configuration_holds_every_flag() {
         ("mix", "native=1,erc20=2,swap=3,approve=4,create=5,revert=6"),
         ("runs", "2"),
         ("oracle", "sampled"),
+        ("duration", "1000.0"),
     ];
     let line: String = given.iter().map(|(flag, value)| format!(" --{flag} {value}")).collect();
     let result = run(&format!("bench run{line} --json -")).json();

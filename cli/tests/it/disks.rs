@@ -80,7 +80,7 @@ fn a_read_only_disk_is_reported() {
             "mount -t tmpfs -o ro none $D || exit 99; $P bench run --accounts 100 --txs 100 --store {kind}:$D/x --json -"
         );
         let Some(ended) = where_mounting_is_allowed(&script, dir.path()) else { return };
-        ended.refused(1, "Read-only file system");
+        ended.refused(2, "no folder can be made there: Read-only file system");
 
         let script = format!(
             "mount -t tmpfs none $D && $P bench run --accounts 100 --txs 100 --store {kind}:$D/x --json - > $D/out || exit 99
@@ -99,6 +99,8 @@ fn a_folder_without_permission_is_reported() {
     // The super user may write anywhere but to kernel files.
     for kind in disk_stores() {
         let line = format!("bench run --accounts 100 --txs 100 --store {kind}:/proc/phalanx --json -");
-        run(&line).refused(1, "/proc/phalanx");
+        let ended = run(&line);
+        ended.refused(2, "/proc/phalanx: no folder can be made there");
+        assert!(!ended.stderr.contains("making accounts"), "{ended:?}");
     }
 }

@@ -44,6 +44,8 @@ fn flags_of_another_workload_are_warned_of() {
     let load = "bench run --accounts 100 --txs 100 --block-txs 50";
     let idle = run(&format!("{load} --workload erc20 --pools 5 --gamma 7"));
     assert!(idle.code == Some(0) && idle.stderr.contains("warning: --pools, --gamma without effect"), "{idle:?}");
+    let mem = run(&format!("{load} --durability block"));
+    assert!(mem.code == Some(0) && mem.stderr.contains("warning: --durability block without effect"), "{mem:?}");
     assert!(!run(load).stderr.contains("warning"));
 }
 

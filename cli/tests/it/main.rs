@@ -24,8 +24,12 @@ mod localnet;
 #[cfg(feature = "node")]
 mod node;
 mod outputs;
+mod pace;
+#[cfg(feature = "node")]
+mod fetch;
 mod replay;
 mod roots;
+mod schema;
 mod services;
 mod stores;
 mod tools;
@@ -33,5 +37,7 @@ mod usage;
 
 #[cfg(target_os = "linux")]
 mod disks;
+#[cfg(target_os = "linux")]
+mod terminal;
 #[cfg(target_os = "linux")]
 mod pinned;

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Starts a node and returns its address.
-fn start(words: &str) -> (Child, String) {
+pub(crate) fn start(words: &str) -> (Child, String) {
     let mut child = phalanx(format!("node --rpc 127.0.0.1:0 {words}").split_whitespace()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let address = lines.find_map(|line| {
@@ -33,7 +33,7 @@ fn ask(address: &str, method: &str) -> String {
 }
 
 /// Ends a node by a signal; it ends in order.
-fn stop(mut child: Child, signal: &str) {
+pub(crate) fn stop(mut child: Child, signal: &str) {
     let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().expect("kill starts");
     assert!(sent.success());
     assert_eq!(child.wait().expect("a child").code(), Some(0));

@@ -196,3 +196,19 @@ fn a_path_that_is_no_store_is_named() {
     command.arg(OsStr::from_bytes(b"file:\xff\xfe"));
     assert_eq!(end(command).code, Some(2));
 }
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_database_without_its_manifest_or_current_file_is_corrupt() {
+    for lost in ["MANIFEST-", "CURRENT"] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (name, _) = made("rocks", dir.path());
+        let files = fs::read_dir(path_of(&name)).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let is_lost = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(lost));
+        let gone: Vec<_> = files.filter(is_lost).collect();
+        assert!(!gone.is_empty(), "{lost}");
+        gone.iter().for_each(|path| fs::remove_file(path).expect("a file"));
+        let ended = run(&format!("state info --db {name}"));
+        assert_eq!(ended.code, Some(6), "{lost}: {ended:?}");
+    }
+}

@@ -4,6 +4,7 @@
 //! imports, `prose.rs` reads its words, and `check.rs` holds the rules.
 
 mod check;
+mod components;
 mod report;
 mod survey;
 mod arrows;
@@ -51,10 +52,25 @@ enum Command {
         #[arg(default_value = ".")]
         root: PathBuf,
     },
+    /// Prints the components of a package in CycloneDX 1.5. Reads what `cargo metadata --format-version 1` prints from stdin.
+    Components {
+        /// Name of the package.
+        #[arg(long, default_value = "phalanx-cli")]
+        package: String,
+        /// Folder of the workspace.
+        #[arg(default_value = ".")]
+        root: PathBuf,
+    },
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     match Args::parse().command {
+        Command::Components { package, root } => {
+            let metadata = serde_json::from_reader(std::io::stdin().lock())?;
+            let lock = std::fs::read_to_string(root.join("Cargo.lock"))?;
+            println!("{:#}", components::components(&metadata, &lock, &package)?);
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Report { json, verbose, root } => {
             let survey = survey::survey(&root)?;
             print!("{}", if json { report::json(&survey) } else { report::table(&survey, verbose) });

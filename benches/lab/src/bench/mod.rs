@@ -6,3 +6,12 @@ pub mod build;
 pub mod workload;
 pub mod schedule;
 pub mod store;
+
+use crate::written::Named;
+
+/// Schemas of what the benchmarks write.
+pub(crate) fn schemas() -> Vec<Named> {
+    let mut all = vec![sweep::schema(), adversary::schema(), store::schema()];
+    all.extend(schedule::schemas());
+    all
+}

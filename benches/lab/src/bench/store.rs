@@ -5,8 +5,9 @@ use crate::{
     doctor,
     error::Usage,
     machine::{clock, host, memory, temporary::Temporary},
-    result::SCHEMA,
+    result::{Host, SCHEMA, Tool},
     ui::Ui,
+    written::{self, Named},
 };
 use clap::Args;
 use phalanx::{
@@ -15,7 +16,9 @@ use phalanx::{
     revm::primitives::B256,
 };
 use rayon::prelude::*;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::{hint::black_box, mem::MaybeUninit, path::Path, time::Instant};
 
 /// Bytes per key of a resident state, its locators and log buffers, for the check of available memory.
@@ -108,6 +111,120 @@ fn touched<T>(len: usize) -> Vec<T> {
     let mut room = black_box(Vec::with_capacity(len));
     room.spare_capacity_mut().iter_mut().for_each(|place| *place = MaybeUninit::zeroed());
     black_box(room)
+}
+
+/// The output.
+#[derive(Serialize, JsonSchema)]
+struct Stored {
+    /// Version of the schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: u32,
+    /// Program that measured.
+    tool: Tool,
+    /// Machine that it ran on.
+    host: Host,
+    /// The run.
+    runs: Vec<StoreRun>,
+}
+
+/// A run of the store, as written.
+#[derive(Serialize, JsonSchema)]
+struct StoreRun {
+    /// Keys of the state.
+    keys: usize,
+    /// Updates per block.
+    updates_per_block: usize,
+    /// Measured blocks.
+    blocks: usize,
+    /// Blocks before them.
+    warmup_blocks: usize,
+    /// Hash of the commitment.
+    hasher: String,
+    /// Failures that a committed block survives.
+    durability: String,
+    /// Blocks that can be rolled back.
+    history: usize,
+    /// Threads that hash.
+    threads: usize,
+    /// Seed of the updates.
+    seed: u64,
+    /// Distribution of the updates: `uniform` or `zipf:T`.
+    skew: String,
+    /// `resident`, or `cached:BYTES`.
+    memory: String,
+    /// Updates per second.
+    updates_per_s: f64,
+    /// Processor time of all threads per update, in µs.
+    us_core_per_update: f64,
+    /// Records that compaction moved per update.
+    moves_per_update: f64,
+    /// Memory of the process for the state, in bytes per key.
+    dram_bytes_per_key: f64,
+    /// Memory of the state by part, in bytes.
+    memory_bytes: Held,
+    /// Share of reads that the cache answered. Null for a resident state.
+    cache_hit_rate: Option<f64>,
+    /// Memory of the state without history and cache, in bytes per key.
+    state_bytes_per_key: f64,
+    /// Growth of the store, in bytes per update.
+    disk_bytes_per_update: f64,
+    /// Bytes that were written per update.
+    written_bytes_per_update: f64,
+    /// The same in megabytes per second.
+    written_mb_per_s: f64,
+    /// Bytes that compaction wrote again. Null if the backend does not count them.
+    compaction_rewrite_bytes: Option<u64>,
+    /// Time of a block, in ms.
+    block_ms: BlockTimes,
+    /// Time to close the store, in s.
+    close_s: f64,
+    /// Time to open it again, in s. Null without a folder.
+    reopen_s: Option<f64>,
+    /// Height of the checkpoint that it opened from. Null without one.
+    reopen_from_height: Option<u64>,
+    /// Highest resident set of the process.
+    rss_peak_bytes: u64,
+    /// Memory of the benchmark itself: part of the peak, not of a key's memory.
+    bench_bytes: usize,
+    /// Root after the last block.
+    state_root: String,
+}
+
+/// Memory of a state by part, in bytes.
+#[derive(Serialize, JsonSchema)]
+struct Held {
+    /// Records in place.
+    records: usize,
+    /// Records beside their place.
+    spilled: usize,
+    /// Index from keys to records.
+    index: usize,
+    /// Order of the keys.
+    ring: usize,
+    /// Keys by position.
+    owners: usize,
+    /// Nodes of the tree.
+    tree: usize,
+    /// Undo records.
+    history: usize,
+    /// Values read from disk.
+    cache: usize,
+}
+
+/// Times of blocks, in ms.
+#[derive(Serialize, JsonSchema)]
+struct BlockTimes {
+    /// Median.
+    p50: f64,
+    /// 99th percentile.
+    p99: f64,
+    /// Maximum.
+    max: f64,
+}
+
+/// Schema of what is written.
+pub(super) fn schema() -> Named {
+    written::schema::<Stored>("bench-store", "bench store, bench store --json")
 }
 
 /// Settings of a run of the state store alone.
@@ -214,10 +331,11 @@ pub fn run(config: &StoreBench, ui: &Ui) -> anyhow::Result<Value> {
         .with_history(config.history);
     let workers = Workers::new(threads(config.threads)?)?;
     let row = workers.install(|| measure(config, ui, store_config, path.as_deref()))?;
-    Ok(json!({ "schema": SCHEMA, "tool": host::tool(), "host": doctor::host(path.as_deref()), "runs": [row] }))
+    let (tool, host) = (host::tool(), doctor::host(path.as_deref()));
+    Ok(written::value(&Stored { schema: SCHEMA, tool, host, runs: vec![row] }))
 }
 
-fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option<&Path>) -> anyhow::Result<Value> {
+fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option<&Path>) -> anyhow::Result<StoreRun> {
     let StoreBench { keys, updates, blocks, .. } = *config;
     // The benchmark holds locators of resident keys by rank, as an executor does. A paged state finds keys by name; there each
     // new key's neighbours cost a read, unless keys come in hash order, as an import brings them.
@@ -297,35 +415,52 @@ fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option
             _ => None,
         };
     }
-    Ok(json!({
-        "keys": keys, "updates_per_block": updates, "blocks": blocks, "warmup_blocks": warmup,
-        "hasher": word(config.hasher), "durability": word(config.durability), "history": config.history,
-        "threads": threads(config.threads)?, "seed": config.seed,
-        "skew": match config.skew {
+    Ok(StoreRun {
+        keys,
+        updates_per_block: updates,
+        blocks,
+        warmup_blocks: warmup,
+        hasher: word(config.hasher),
+        durability: word(config.durability),
+        history: config.history,
+        threads: threads(config.threads)?,
+        seed: config.seed,
+        skew: match config.skew {
             Skew::Uniform => "uniform".to_owned(),
             Skew::Zipf(exponent) => format!("zipf:{exponent}"),
         },
-        "memory": match config.memory {
+        memory: match config.memory {
             Memory::Resident => "resident".to_owned(),
             Memory::Cached { bytes } => format!("cached:{bytes}"),
         },
-        "updates_per_s": count / seconds, "us_core_per_update": cpu as f64 / 1e3 / count,
-        "moves_per_update": moved as f64 / count,
-        "dram_bytes_per_key": dram as f64 / keys as f64,
-        "memory_bytes": {
-            "records": held.records, "spilled": held.spilled, "index": held.index, "ring": held.key_order,
-            "owners": held.owners, "tree": held.tree, "history": held.history, "cache": held.cache,
+        updates_per_s: count / seconds,
+        us_core_per_update: cpu as f64 / 1e3 / count,
+        moves_per_update: moved as f64 / count,
+        dram_bytes_per_key: dram as f64 / keys as f64,
+        memory_bytes: Held {
+            records: held.records,
+            spilled: held.spilled,
+            index: held.index,
+            ring: held.key_order,
+            owners: held.owners,
+            tree: held.tree,
+            history: held.history,
+            cache: held.cache,
         },
-        "cache_hit_rate": hit_rate,
-        "state_bytes_per_key": (held.total() - held.history - held.cache) as f64 / keys as f64,
-        "disk_bytes_per_update": disk as f64 / count,
-        "written_bytes_per_update": written as f64 / count, "written_mb_per_s": written as f64 / 1e6 / seconds,
-        "compaction_rewrite_bytes": rewritten,
-        "block_ms": { "p50": quantile(0.5), "p99": quantile(0.99), "max": quantile(1.0) },
-        "close_s": close, "reopen_s": reopen, "reopen_from_height": from, "rss_peak_bytes": rss,
-        // Part of the peak, not of a key's memory.
-        "bench_bytes": bench_bytes, "state_root": B256::new(root).to_string(),
-    }))
+        cache_hit_rate: hit_rate,
+        state_bytes_per_key: (held.total() - held.history - held.cache) as f64 / keys as f64,
+        disk_bytes_per_update: disk as f64 / count,
+        written_bytes_per_update: written as f64 / count,
+        written_mb_per_s: written as f64 / 1e6 / seconds,
+        compaction_rewrite_bytes: rewritten,
+        block_ms: BlockTimes { p50: quantile(0.5), p99: quantile(0.99), max: quantile(1.0) },
+        close_s: close,
+        reopen_s: reopen,
+        reopen_from_height: from,
+        rss_peak_bytes: rss,
+        bench_bytes,
+        state_root: B256::new(root).to_string(),
+    })
 }
 
 /// Bytes that this process gave to the kernel to write: logs, tables and checkpoints. Zero where the system does not tell.

@@ -1,13 +1,13 @@
 //! `bench run`: a workload through the whole engine, once per executor and repetition.
 
 use crate::{
-    config::{FAFO_PAPER, FAFO_TABLE_1, KEPT_RULES, RunConfig, Store, threads, word},
+    config::{FAFO_PAPER, FAFO_TABLE_1, KEPT_RULES, Pace, RunConfig, Store, threads, word},
     doctor,
-    machine::{host, memory},
-    result::{BenchResult, Cpu, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
+    machine::{host, memory, temporary::write_whole},
+    result::{BenchResult, Cpu, INTERRUPTED, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
     run::{
         drive::{self, Purpose, Setup, Timed},
-        oracle,
+        oracle, timeline,
         trace::Ended,
     },
     steady,
@@ -62,6 +62,11 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
         let planned = drive::run(&unsigned, Executor::Dag, threads, &Store::Mem, None, ui)?;
         blocks = Some(orders(&planned));
     }
+    if let Some(path) = &config.trace {
+        // Before the runs: a file that cannot be written must not cost them.
+        write_whole(path, b"{}").with_context(|| format!("writing {}", path.display()))?;
+    }
+    let (mut events, mut same, mut cut) = (Vec::new(), None, false);
     let mut truth = None;
     let mut runs = Vec::new();
     let mut tags = Vec::new();
@@ -79,7 +84,19 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
             };
             let fixed = blocks.as_deref().filter(|_| *executor != Executor::Dag);
             let workers = if *executor == Executor::Sequential { 1 } else { threads };
-            let timed = drive::run(&setup, *executor, workers, &store, fixed, ui)?;
+            // After the first run, all others execute its blocks.
+            let paced = Setup { config: same.as_ref().unwrap_or(config), ..setup };
+            let timed = drive::run(&paced, *executor, workers, &store, fixed, ui)?;
+            if config.pace.duration.is_some() && same.is_none() {
+                let pace = Pace { duration: None, blocks: Some(timed.blocks.len()), ..config.pace.clone() };
+                same = Some(RunConfig { pace, ..config.clone() });
+                cut = timed.cut;
+                blocks.iter_mut().for_each(|blocks| blocks.truncate(timed.blocks.len()));
+            }
+            if let Some(timeline) = &timed.timeline {
+                let name = format!("run {}: {} on {} threads", runs.len() + 1, word(*executor), workers);
+                events.extend(timeline.events(runs.len() + 1, &name));
+            }
             let order = blocks.get_or_insert_with(|| orders(&timed));
             if truth.is_none() && !timed.blocks.is_empty() {
                 truth = Some(oracle::consult(&setup, config.oracle, order, ui)?);
@@ -93,15 +110,30 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
             }
         }
     }
+    if let Some(path) = &config.trace {
+        tags.push("traced".to_owned());
+        let written = write_whole(path, timeline::file(&events, &config.command).as_bytes());
+        written.unwrap_or_else(|error| ui.warn(&format!("no timeline: {}: {error}", path.display())));
+    }
+    if cut {
+        tags.push("cut".to_owned());
+    } else if let Some(seconds) = config.pace.duration {
+        ui.warn(&format!("the load ended before --duration {seconds}: more --txs fill it"));
+    }
     // An interrupted run has no trend to judge.
-    if tags.is_empty() && runs.iter().any(|run| run.steady.is_some_and(|steady| steady.steady == Some(false))) {
+    if !tags.iter().any(|tag| tag == INTERRUPTED)
+        && runs.iter().any(|run| run.steady.is_some_and(|steady| steady.steady == Some(false)))
+    {
         tags.push("not-steady".to_owned());
     }
+    let mut resolved = config.resolved(threads);
+    resolved.insert("duration".into(), config.pace.duration.into());
+    resolved.insert("rate".into(), config.pace.rate.into());
     Ok(BenchResult {
         schema: SCHEMA,
         tool: host::tool(),
         host: machine,
-        config: config.resolved(threads),
+        config: resolved,
         scope: scope(config),
         runs,
         building: None,
@@ -170,8 +202,25 @@ pub(super) fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
         per_second: steady::per_second(&timed.succeeded(), &timed.commits),
         steady: Some(steady::judge(&timed.succeeded(), &timed.commits)),
         balance: timed.balance(),
+        open_loop: timed.open_loop,
         disturbance: timed.disturbance,
     }
+}
+
+/// Work inside the timer, in the order of its beginning.
+fn inside_timer(config: &RunConfig) -> Vec<String> {
+    let overlap = if config.overlap && config.pace.rate.is_none() { "planning beside execution" } else { "planning" };
+    let parts = [
+        ("recovery of all senders", config.signatures),
+        ("waiting for arrivals", config.pace.rate.is_some()),
+        (overlap, true),
+        ("execution", true),
+        ("receipts", true),
+        ("state root of every block", true),
+        ("writes, to their end", config.store != Store::Mem),
+        ("the timeline", config.trace.is_some()),
+    ];
+    parts.iter().filter(|(_, is)| *is).map(|(part, _)| (*part).to_owned()).collect()
 }
 
 pub(super) fn scope(config: &RunConfig) -> Scope {
@@ -195,6 +244,7 @@ pub(super) fn scope(config: &RunConfig) -> Scope {
         access_source: word(config.access),
         order: word(config.order),
         touched_gib: config.touch,
+        inside_timer: inside_timer(config),
         disabled_rules,
         kept_rules: if fafo { KEPT_RULES.map(str::to_owned).into() } else { Vec::new() },
     }

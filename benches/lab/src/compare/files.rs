@@ -143,10 +143,14 @@ fn fields(result: &BenchResult) -> Map<String, Value> {
         };
         fields.insert(format!("config.{name}"), value);
     }
-    // Results older than these flags were neither pinned nor touched memory.
+    // Results older than these flags were neither pinned nor touched memory, and had no pace.
     fields.entry("config.pin").or_insert_with(|| "off".into());
     fields.entry("config.touch").or_insert_with(|| 0.into());
-    if let Ok(Value::Object(scope)) = serde_json::to_value(&result.scope) {
+    fields.entry("config.duration").or_insert(Value::Null);
+    fields.entry("config.rate").or_insert(Value::Null);
+    if let Ok(Value::Object(mut scope)) = serde_json::to_value(&result.scope) {
+        // The settings say it, and older results do not have it.
+        scope.remove("inside_timer");
         fields.extend(scope.into_iter().map(|(name, value)| (format!("scope.{name}"), value)));
     }
     fields.insert("host.cpu".into(), result.host.cpu.clone().into());

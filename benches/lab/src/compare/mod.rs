@@ -7,23 +7,17 @@
 //! ```
 
 mod table;
+mod show;
 mod files;
 mod live;
 mod samples;
 mod stats;
 
 pub use samples::Sample;
+pub(crate) use show::schema;
 
-use crate::{
-    doctor,
-    error::Usage,
-    machine::host,
-    report::Output,
-    result::{Ending, SCHEMA},
-    ui::Ui,
-};
+use crate::{error::Usage, report::Output, result::Ending, ui::Ui};
 use samples::{Metric, Samples};
-use serde_json::{Value, json};
 use stats::{Estimate, Method};
 use std::{path::PathBuf, str::FromStr};
 
@@ -204,7 +198,7 @@ fn show(config: &CompareConfig, measured: &Measured) -> anyhow::Result<(Output, 
         () if !missed.is_empty() => Ending::Missed,
         () => Ending::Complete,
     };
-    let value = result(config, measured, &rows, &missed);
+    let value = show::value(config, measured, &rows, &missed);
     Ok((Output { value, text: table::text(config, measured, &rows, &missed), csv: None, picture: None }, ending))
 }
 
@@ -289,37 +283,6 @@ fn missed(expectations: &[Expectation], rows: &[Row]) -> Vec<Missed> {
         }));
     }
     missed
-}
-
-fn result(config: &CompareConfig, measured: &Measured, rows: &[Row], missed: &[Missed]) -> Value {
-    let comparisons: Vec<Value> = rows
-        .iter()
-        .flat_map(|row| {
-            Metric::ALL.into_iter().zip(row.estimates).map(|(metric, estimate)| {
-                json!({
-                    "what": row.what, "candidate": row.candidate, "baseline": row.baseline, "metric": metric.name(),
-                    "runs": [row.runs.0, row.runs.1], "ratio": estimate.ratio, "low": estimate.low,
-                    "high": estimate.high, "verdict": estimate.verdict,
-                })
-            })
-        })
-        .collect();
-    let missed: Vec<Value> = missed
-        .iter()
-        .map(|Missed { expected, of, ratio }| {
-            let what = format!("{}/{}", expected.candidate, expected.baseline);
-            json!({ "what": what, "of": of, "at_least": expected.at_least, "ratio": ratio })
-        })
-        .collect();
-    json!({
-        "schema": SCHEMA, "tool": host::tool(), "host": doctor::host(None),
-        "config": {
-            "floor": config.floor, "resamples": config.resamples, "seed": config.seed, "pairs": config.pairs,
-            "common": config.common, "allow": config.allow,
-        },
-        "variants": measured.variants, "comparisons": comparisons, "missed": missed, "tags": measured.tags(),
-        "command": config.command,
-    })
 }
 
 #[cfg(test)]

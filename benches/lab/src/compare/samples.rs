@@ -4,17 +4,22 @@ use crate::{
     error::Usage,
     result::{Run, Throughput},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Figures of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Sample {
     /// Round, from zero, of runs beside each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) round: Option<usize>,
+    /// Succeeded transactions per second.
     pub(super) tps: f64,
+    /// Processor time of the process ÷ succeeded transactions, in µs.
     pub(super) us_core_per_tx: f64,
+    /// Root after the last block.
     pub(super) state_root: String,
+    /// `match`, `sampled` or `off`.
     pub(super) oracle: String,
     /// Core of each worker, if they are pinned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -56,9 +61,11 @@ impl Sample {
 }
 
 /// All runs of a variant, in order.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Samples {
+    /// Name of the variant, or the file.
     pub(super) name: String,
+    /// Runs in order.
     pub(super) samples: Vec<Sample>,
 }
 

@@ -6,6 +6,7 @@
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Quantiles of the resampled ratios at the ends of an interval.
@@ -21,17 +22,20 @@ pub(crate) struct Method {
 }
 
 /// A ratio of two means, and its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Estimate {
+    /// Mean of the candidate ÷ that of the baseline.
     pub(crate) ratio: f64,
-    /// Null for a single run, which has no interval.
+    /// Lower end of the interval. Null for a single run, which has none.
     pub(crate) low: Option<f64>,
+    /// Upper end of the interval.
     pub(crate) high: Option<f64>,
+    /// Position of the interval.
     pub(crate) verdict: Verdict,
 }
 
 /// Position of an interval relative to the practical floor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
     /// The interval is above the floor.

@@ -2,6 +2,7 @@
 
 mod build;
 mod run;
+mod pace;
 mod load;
 mod store;
 mod word;
@@ -10,6 +11,7 @@ mod number;
 pub use build::{Artefact, BuildConfig};
 pub use load::{LoadConfig, WorkloadKind};
 pub use number::{bytes, count, numbers};
+pub use pace::Pace;
 pub use run::{FAFO_PAPER, FAFO_TABLE_1, KEPT_RULES, OracleKind, RunConfig, threads};
 pub use store::Store;
 pub use word::{Word, choice, word};

@@ -2,6 +2,7 @@
 
 use super::{
     load::LoadConfig,
+    pace::Pace,
     parse,
     store::Store,
     word::{Word, choice, word},
@@ -19,6 +20,7 @@ use phalanx::{
 };
 use phalanx_workloads::TransferLoad;
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 
 /// Name of FAFO's profile.
 pub const FAFO_PAPER: &str = "fafo-paper";
@@ -126,6 +128,12 @@ pub struct RunConfig {
     /// Share of the blocks that are compared with sequential revm
     #[arg(long, value_parser = choice::<OracleKind>(), default_value = "full")]
     pub oracle: OracleKind,
+    /// Length of the run, and arrivals.
+    #[arg(skip)]
+    pub pace: Pace,
+    /// File for a timeline of every run.
+    #[arg(skip)]
+    pub trace: Option<PathBuf>,
     /// Command that the result carries.
     #[arg(skip)]
     pub command: String,
@@ -163,9 +171,10 @@ impl RunConfig {
     /// With the first such setting.
     pub fn check(&self) -> Result<(), Usage> {
         pin::check(self.pin, threads(self.threads)?)?;
-        self.store.backend()?;
+        self.store.check()?;
         self.load.check()?;
         memory::check(self.touch)?;
+        self.pace.check(self.signatures)?;
         if self.runs == 0 || self.runs > 1000 {
             return Err(Usage(format!("--runs must be between 1 and 1000, not {}", self.runs)));
         }

@@ -47,6 +47,23 @@ impl Store {
         }
     }
 
+    /// Refuses a place where no store can be made, before any work is done for it.
+    ///
+    /// # Errors
+    /// If this build lacks the backend, or the system refuses files there.
+    pub fn check(&self) -> Result<(), Usage> {
+        self.backend()?;
+        let Some(path) = self.path() else { return Ok(()) };
+        let refused = |why: String| Err(Usage(format!("--store {self}: no folder can be made there: {why}")));
+        // The nearest folder that is there already: the store's own, or one above it.
+        let above = path.ancestors().find(|above| above.exists());
+        let above = above.filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !above.is_dir() {
+            return refused(format!("{} is a file", above.display()));
+        }
+        tempfile::tempfile_in(above).map(drop).or_else(|error| refused(error.to_string()))
+    }
+
     /// Backend of the store.
     ///
     /// # Errors

@@ -9,9 +9,12 @@ use crate::{
     error::Usage,
     machine::host,
     result::{Finding, Host, SCHEMA, Verdict},
+    written::{self, Named},
 };
 use facts::Facts;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::path::Path;
 
 /// Findings about the machine and the build.
@@ -40,6 +43,23 @@ pub fn host(store: Option<&Path>) -> Host {
     Host { findings: judge::judge(&Facts::told(store)), ..host::host(store) }
 }
 
+/// The findings, as written.
+#[derive(Serialize, JsonSchema)]
+struct Examined<'a> {
+    /// Version of the schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: u32,
+    /// True if no finding spoils a measurement.
+    fit: bool,
+    /// Facts and their verdicts.
+    findings: &'a [Finding],
+}
+
+/// Schema of the findings.
+pub(crate) fn schema() -> Named {
+    written::schema::<Examined<'_>>("doctor", "doctor --json")
+}
+
 impl Health {
     /// True if no finding spoils a measurement.
     pub fn is_fit(&self) -> bool {
@@ -48,7 +68,7 @@ impl Health {
 
     /// The findings for programs.
     pub fn value(&self) -> Value {
-        json!({ "schema": SCHEMA, "fit": self.is_fit(), "findings": self.0 })
+        written::value(&Examined { schema: SCHEMA, fit: self.is_fit(), findings: &self.0 })
     }
 
     /// The findings as a table.

@@ -8,6 +8,8 @@
 //! `validated` is true if the model is within 5 % of real runs of this machine on more threads than one.
 
 mod show;
+
+pub(crate) use show::schema;
 mod measure;
 mod knee;
 mod shape;
@@ -111,7 +113,7 @@ impl Capacity {
 pub fn run(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<Output> {
     let scaled = measure(config, capacity, ui)?;
     Ok(Output {
-        value: scaled.value(config, capacity)?,
+        value: scaled.value(config, capacity),
         text: scaled.table(capacity) + &text::prepared(config.pin, config.touch),
         csv: Some(scaled.csv()),
         picture: Some(scaled.picture(config)),

@@ -14,9 +14,12 @@ use crate::{
         svg::{Line, Picture, ratios},
         text,
     },
-    result::SCHEMA,
+    result::{Host, SCHEMA, Tool},
+    written::{self, Named},
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// `1 core`, `2 cores`.
 fn cores_of(count: usize) -> String {
@@ -127,29 +130,158 @@ impl Scaled {
         }
     }
 
-    pub(super) fn value(&self, config: &RunConfig, capacity: &Capacity) -> anyhow::Result<Value> {
-        let real = |(workers, real, model): &(usize, f64, f64)| json!({ "workers": workers, "real_tps": real, "model_tps": model, "deviation": model / real - 1.0 });
-        let point = |(cores, tps): &(usize, f64)| json!({ "cores": cores, "tps": tps, "efficiency": self.efficiency(*cores, *tps) });
-        let named = |figures: &[(Part, f64)]| -> Value {
-            figures.iter().map(|(part, figure)| json!({ "part": part.name(), "figure": figure })).collect()
-        };
+    pub(super) fn value(&self, config: &RunConfig, capacity: &Capacity) -> Value {
         let cores = |at: usize| self.causes.get(at).map(|(cores, _)| *cores);
         let without = |at: usize| self.causes.get(at).map(|(_, causes)| named(causes));
-        let tags: &[&str] = if self.validated() { &[] } else { &["not-validated"] };
-        Ok(json!({
-            "schema": SCHEMA, "tool": host::tool(), "host": doctor::host(config.store.path()), "config": config.resolved(self.real.last().map_or(1, |(workers, ..)| *workers)),
-            "integrity": { "oracle": self.verdict.0, "detail": self.verdict.1 },
-            "parts_ns_per_tx": named(&self.parts()), "us_core_per_tx": self.cpu_us_per_tx,
-            "crowding": self.constants.crowding,
-            "real": self.real.iter().map(real).collect::<Vec<_>>(), "validated": self.validated(),
-            "curve": self.curve.iter().map(point).collect::<Vec<_>>(),
-            "knee": self.knee(), "beyond": cores(0), "scales_better_without": without(0),
-            "half": cores(1), "scales_better_without_at_half": without(1),
-            "assumed": {
-                "memory_gbs": capacity.memory_gbs, "disk_gbs": capacity.disk_gbs, "call_ns": CALL_NS,
-                "dispatch_ns": self.constants.dispatch_ns, "write_ns": self.constants.write_ns,
+        written::value(&Written {
+            schema: SCHEMA,
+            tool: host::tool(),
+            host: doctor::host(config.store.path()),
+            config: config.resolved(self.real.last().map_or(1, |(workers, ..)| *workers)),
+            integrity: Verdict { oracle: self.verdict.0, detail: &self.verdict.1 },
+            parts_ns_per_tx: named(&self.parts()),
+            us_core_per_tx: self.cpu_us_per_tx,
+            crowding: self.constants.crowding,
+            real: self.real.iter().map(Beside::from).collect(),
+            validated: self.validated(),
+            curve: self.curve.iter().map(|(cores, tps)| self.point(*cores, *tps)).collect(),
+            knee: self.knee(),
+            beyond: cores(0),
+            scales_better_without: without(0),
+            half: cores(1),
+            scales_better_without_at_half: without(1),
+            assumed: Assumed {
+                memory_gbs: capacity.memory_gbs,
+                disk_gbs: capacity.disk_gbs,
+                call_ns: CALL_NS,
+                dispatch_ns: self.constants.dispatch_ns,
+                write_ns: self.constants.write_ns,
             },
-            "escapes": self.escapes, "tags": tags, "command": config.command,
-        }))
+            escapes: self.escapes,
+            tags: if self.validated() { Vec::new() } else { vec!["not-validated"] },
+            command: &config.command,
+        })
     }
+
+    fn point(&self, cores: usize, tps: f64) -> Point {
+        Point { cores, tps, efficiency: self.efficiency(cores, tps) }
+    }
+}
+
+fn named(figures: &[(Part, f64)]) -> Vec<OfPart> {
+    figures.iter().map(|(part, figure)| OfPart { part: part.name(), figure: *figure }).collect()
+}
+
+/// The output.
+#[derive(Serialize, JsonSchema)]
+struct Written<'a> {
+    /// Version of the schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: u32,
+    /// Program that measured.
+    tool: Tool,
+    /// Machine that it ran on.
+    host: Host,
+    /// Every flag as resolved.
+    config: Map<String, Value>,
+    /// Comparison with the oracle.
+    integrity: Verdict<'a>,
+    /// Processor time per transaction on one thread by part, in ns.
+    parts_ns_per_tx: Vec<OfPart>,
+    /// Processor time per transaction of the fastest plain run on one thread, in µs.
+    us_core_per_tx: f64,
+    /// Factor by which cores beside each other are slower.
+    crowding: f64,
+    /// Runs of this machine, and the model of them.
+    real: Vec<Beside>,
+    /// True if the model is within 5 % of several real runs.
+    validated: bool,
+    /// Rates of the model.
+    curve: Vec<Point>,
+    /// Most cores with 90 % of ideal. Null without a knee.
+    knee: Option<usize>,
+    /// Cores beyond the knee, whose causes are listed.
+    beyond: Option<usize>,
+    /// Factors of the rate at `beyond` cores, if a part cost nothing.
+    scales_better_without: Option<Vec<OfPart>>,
+    /// Cores beyond half of ideal.
+    half: Option<usize>,
+    /// Factors of the rate at `half` cores, if a part cost nothing.
+    scales_better_without_at_half: Option<Vec<OfPart>>,
+    /// Figures that are not measured with the load.
+    assumed: Assumed,
+    /// Mispredictions, which are not modelled.
+    escapes: u64,
+    /// Tags: `not-validated`.
+    tags: Vec<&'a str>,
+    /// The exact command.
+    command: &'a str,
+}
+
+/// Comparison with the oracle.
+#[derive(Serialize, JsonSchema)]
+struct Verdict<'a> {
+    /// `match`, `sampled` or `off`.
+    oracle: &'a str,
+    /// What was compared.
+    detail: &'a str,
+}
+
+/// A figure of a part of the work.
+#[derive(Serialize, JsonSchema)]
+struct OfPart {
+    /// Name of the part.
+    part: &'static str,
+    /// The figure.
+    figure: f64,
+}
+
+/// A real run beside the model of it.
+#[derive(Serialize, JsonSchema)]
+struct Beside {
+    /// Worker threads.
+    workers: usize,
+    /// Measured transactions per second.
+    real_tps: f64,
+    /// Modelled transactions per second.
+    model_tps: f64,
+    /// Model ÷ real, less one.
+    deviation: f64,
+}
+
+impl From<&(usize, f64, f64)> for Beside {
+    fn from((workers, real, model): &(usize, f64, f64)) -> Self {
+        Self { workers: *workers, real_tps: *real, model_tps: *model, deviation: model / real - 1.0 }
+    }
+}
+
+/// A point of the model's curve.
+#[derive(Serialize, JsonSchema)]
+struct Point {
+    /// Cores.
+    cores: usize,
+    /// Transactions per second.
+    tps: f64,
+    /// Share of ideal.
+    efficiency: f64,
+}
+
+/// Figures that are not measured with the load.
+#[derive(Serialize, JsonSchema)]
+struct Assumed {
+    /// Bandwidth of memory, in GB/s.
+    memory_gbs: f64,
+    /// Bandwidth of the disk, in GB/s.
+    disk_gbs: f64,
+    /// Time to call all workers, in ns.
+    call_ns: f64,
+    /// Time to hand a transaction to one of several workers, in ns.
+    dispatch_ns: f64,
+    /// Writer's time per transaction, in ns.
+    write_ns: f64,
+}
+
+/// Schema of what is written.
+pub(crate) fn schema() -> Named {
+    written::schema::<Written<'_>>("bench-scale", "bench scale --json")
 }

@@ -44,6 +44,7 @@ pub(crate) fn bench(workload: &str, runs: &[(&str, usize, f64)]) -> BenchResult 
             access_source: "static".into(),
             order: "free".into(),
             touched_gib: 0,
+            inside_timer: vec!["planning".into(), "execution".into(), "state root of every block".into()],
             disabled_rules: vec![],
             kept_rules: vec![],
         },
@@ -106,6 +107,7 @@ pub(crate) fn run(executor: &str, threads: usize, tps: f64) -> Run {
         per_second: vec![],
         steady: None,
         balance: vec![],
+        open_loop: None,
         disturbance: None,
     }
 }

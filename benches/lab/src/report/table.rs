@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     quality,
-    result::{BenchResult, Building, Stages},
+    result::{BenchResult, Building, OpenLoop, Run, Stages},
 };
 use std::collections::BTreeSet;
 
@@ -37,6 +37,7 @@ pub fn table(results: &[BenchResult]) -> String {
         out.push('\n');
         out.push_str(&lines);
     }
+    out.push_str(&open_loops(results));
     let touched: BTreeSet<u64> = results.iter().map(|result| result.scope.touched_gib).collect();
     out.push_str(&text::touched(touched));
     for lines in results.iter().filter_map(building) {
@@ -45,6 +46,23 @@ pub fn table(results: &[BenchResult]) -> String {
     }
     out.push_str(&settled::tags(results, &rows));
     out
+}
+
+/// Latencies from arrivals on, a line per run of an open loop; empty for none.
+fn open_loops(results: &[BenchResult]) -> String {
+    let line = |run: &Run| {
+        let OpenLoop { rate, latency_ms: of, behind_ms } = run.open_loop?;
+        let [p50, p90, p99, max] = [of.p50, of.p90, of.p99, of.max].map(text::figure);
+        let rate = text::count(rate as f64);
+        Some(format!(
+            "Open loop, {}: {rate} arrivals per second; from arrival to root p50 {p50} ms, p90 {p90} ms, p99 {p99} ms, \
+             maximum {max} ms; the end came {} ms after the last arrival\n",
+            run.executor,
+            text::figure(behind_ms)
+        ))
+    };
+    let lines: String = results.iter().flat_map(|result| &result.runs).filter_map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 /// CSV of results, a row per run.

@@ -3,7 +3,9 @@
 pub use super::setup::{Gate, Purpose, Setup};
 
 use super::{
+    arrivals::Arrivals,
     engines::Take,
+    timeline::Timeline,
     trace::{BlockTrace, Ended, TxTrace},
 };
 use crate::{
@@ -14,7 +16,7 @@ use crate::{
         host,
         pin::{self, Pinned},
     },
-    result::{Disturbance, Quantiles, Stages, WorkerShare},
+    result::{Disturbance, OpenLoop, Quantiles, Stages, WorkerShare},
     ui::{Progress, Ui},
 };
 use anyhow::Context as _;
@@ -68,6 +70,12 @@ pub(crate) struct Timed {
     pub(crate) workers_ns: Vec<(String, u64)>,
     pub(crate) db_bytes: u64,
     pub(crate) interrupted: bool,
+    /// True if its time was over before the load was.
+    pub(crate) cut: bool,
+    /// Figures of an open loop.
+    pub(crate) open_loop: Option<OpenLoop>,
+    /// Timeline, if one is wanted.
+    pub(crate) timeline: Option<Arc<Timeline>>,
     /// Number of transactions to execute.
     pub(crate) input: usize,
     /// First difference of the final state from the ledger's arithmetic.
@@ -97,7 +105,13 @@ pub(crate) fn run(
     let clock = StageClock::new();
     let store_config = setup.config.store_config(store)?;
     let pinned = pin::confine(setup.config.pin, threads)?;
-    let mut engine = open(setup, executor, (threads, Take::AsFast), store_config, Arc::clone(&clock) as _, &pinned)?;
+    let timeline = setup.config.trace.as_ref().filter(|_| setup.purpose == Purpose::Measure);
+    let timeline = timeline.map(|_| Timeline::new(Arc::clone(&clock)));
+    let observer = match &timeline {
+        Some(timeline) => Arc::clone(timeline) as Arc<dyn phalanx::Observer>,
+        None => Arc::clone(&clock) as _,
+    };
+    let mut engine = open(setup, executor, (threads, Take::AsFast), store_config, observer, &pinned)?;
     load_genesis(&mut engine, setup.workload, ui)?;
     clock.watch_threads([&**engine.workers()]);
     clock.reset();
@@ -111,7 +125,10 @@ pub(crate) fn run(
     }
     let timer = Timer::start(&clock);
 
-    let overlaps = setup.config.overlap && blocks.is_none();
+    let pace = setup.pace();
+    let mut arrivals = pace.rate.map(Arrivals::new);
+    let watch = timeline.as_ref().map(Timeline::watch).transpose().context("starting the timeline")?;
+    let overlaps = setup.config.overlap && blocks.is_none() && arrivals.is_none();
     let recovered = recover(setup, &engine, &clock, &bar, ui)?;
     let txs = recovered.as_deref().unwrap_or(setup.txs);
     let mut source = match blocks {
@@ -137,6 +154,10 @@ pub(crate) fn run(
                 return Ok(());
             }
             let now = timer.elapsed();
+            if pace.is_over(now, timed.blocks.len()) {
+                timed.cut();
+                return Ok(());
+            }
             let env = environment(number);
             let (block, began) = match (ahead.take(), &mut source) {
                 (Some(ahead), _) => ahead,
@@ -144,6 +165,13 @@ pub(crate) fn run(
                 (None, Source::Planned(planner)) => (planner.next_block(&engine, &env), now),
             };
             let Some(block) = block else { return Ok(()) };
+            let began = match &arrivals {
+                Some(arrivals) => {
+                    let planned = timer.elapsed().saturating_sub(now);
+                    arrivals.wait(block.order(), planned, &|| timer.elapsed(), &|| ui.stopped())
+                }
+                None => began,
+            };
             let stocked = match &source {
                 Source::Planned(planner) => planner.is_stocked(),
                 Source::Fixed(_) => true,
@@ -175,6 +203,9 @@ pub(crate) fn run(
             let ended = timer.elapsed();
             timed.latencies.push((ended - began).as_secs_f64() * 1e3);
             timed.commits.push(ended.as_secs_f64());
+            if let Some(arrivals) = &mut arrivals {
+                arrivals.committed(committed.block.order(), ended);
+            }
             bar.inc(committed.block.order().len() as u64);
             if let Some((stage, share)) = clock.bottleneck() {
                 let tps = bar.position() as f64 / ended.as_secs_f64();
@@ -193,6 +224,9 @@ pub(crate) fn run(
     workers.install(|| rayon::broadcast(|_| ()));
 
     timer.stop(&mut timed);
+    drop(watch);
+    timed.timeline = timeline;
+    timed.open_loop = arrivals.as_ref().map(Arrivals::figures);
     timed.pinned = pinned.confirm(&workers)?;
     bar.finish_and_clear();
     if let Source::Planned(planner) = &source {
@@ -374,6 +408,9 @@ impl Timed {
             workers_ns: Vec::new(),
             db_bytes: 0,
             interrupted: false,
+            cut: false,
+            open_loop: None,
+            timeline: None,
             input: 0,
             check: Ok(()),
         }
@@ -407,15 +444,15 @@ impl Timed {
         (self.critical_path > 0).then(|| txs as f64 / self.critical_path as f64)
     }
 
+    /// Ends a run before its load: what was executed is what was to be executed.
+    fn cut(&mut self) {
+        let executed: usize = self.blocks.iter().map(|block| block.order.len()).sum();
+        (self.cut, self.input) = (executed < self.input, executed);
+    }
+
     /// Quantiles of the block latencies.
     pub(crate) fn latency(&self) -> Quantiles {
-        let mut sorted = self.latencies.clone();
-        sorted.sort_by(f64::total_cmp);
-        let at = |q: f64| match sorted.len() {
-            0 => 0.0,
-            n => sorted[((n as f64 * q).ceil() as usize).clamp(1, n) - 1],
-        };
-        Quantiles { p50: at(0.5), p90: at(0.9), p99: at(0.99), max: at(1.0) }
+        Quantiles::of(&self.latencies)
     }
 
     /// Nanoseconds per succeeded transaction and stage.

@@ -3,5 +3,7 @@
 pub mod oracle;
 pub mod drive;
 mod setup;
+mod arrivals;
+pub(crate) mod timeline;
 pub mod trace;
 pub mod engines;

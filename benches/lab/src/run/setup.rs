@@ -1,6 +1,6 @@
 //! Input of a timed run: settings, transactions, and the gate before its timer.
 
-use crate::config::{RunConfig, word};
+use crate::config::{Pace, RunConfig, word};
 use phalanx::{
     Executor,
     revm::{context::TxEnv, primitives::Bytes},
@@ -29,6 +29,13 @@ pub struct Setup<'a> {
     pub gate: Option<&'a Gate<'a>>,
     /// Reason for the run, for the user.
     pub purpose: Purpose,
+}
+
+impl Setup<'_> {
+    /// Pace of the run. Only figures are measured at one.
+    pub(super) fn pace(&self) -> Pace {
+        if self.purpose == Purpose::Measure { self.config.pace.clone() } else { Pace::default() }
+    }
 }
 
 /// Reason for a run.

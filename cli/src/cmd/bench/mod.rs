@@ -14,7 +14,7 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// Run one workload through the whole engine
-    Run(Box<run::RunArgs>),
+    Run(Box<run::RunCommand>),
     /// Build blocks from signed bytes and validate them with each artefact: cost of the builder, gain of the validators
     Build(Box<build::BuildArgs>),
     /// Measure framing and DAG alone, without execution (FAFO's ablation)

@@ -6,7 +6,11 @@ use crate::{
     ui,
 };
 use clap::Args;
-use phalanx_lab::{bench::workload, config::RunConfig};
+use phalanx::merkle::Durability;
+use phalanx_lab::{
+    bench::workload,
+    config::{Pace, RunConfig, Store},
+};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -24,6 +28,38 @@ pub(crate) struct RunArgs {
     pub(crate) report: Option<PathBuf>,
 }
 
+/// `bench run`: the flags of a run, and those that no other command has.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunCommand {
+    #[command(flatten)]
+    args: RunArgs,
+    #[command(flatten)]
+    pace: Pace,
+    /// Write a timeline of stages and workers in Chrome's trace format, for ui.perfetto.dev. It costs time inside the timer
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+impl RunCommand {
+    /// The run's load and engine, without its pace.
+    pub(crate) fn config(&self) -> RunConfig {
+        self.args.config()
+    }
+
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        let ui = ui::open();
+        let RunArgs { config, json, csv, report } = &self.args;
+        ui::warn_of_idle(&config.load, &ui);
+        if config.store == Store::Mem && config.durability == Durability::Block {
+            ui.warn("--durability block without effect: --store mem survives nothing");
+        }
+        let config = RunConfig { pace: self.pace.clone(), trace: self.trace.clone(), ..self.args.config() };
+        let result = [workload::run(&config, &ui)?];
+        output::results(&result, json.as_deref(), &result[0], csv.as_deref(), report.as_deref())?;
+        Ok(exit::code_of_results(&result))
+    }
+}
+
 impl RunArgs {
     /// The run that these flags describe.
     pub(crate) fn config(&self) -> RunConfig {
@@ -39,13 +75,5 @@ impl RunArgs {
     /// True if the flags name a file for the result.
     pub(crate) const fn has_output(&self) -> bool {
         self.json.is_some() || self.csv.is_some() || self.report.is_some()
-    }
-
-    pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let ui = ui::open();
-        ui::warn_of_idle(&self.config.load, &ui);
-        let result = [workload::run(&self.config(), &ui)?];
-        output::results(&result, self.json.as_deref(), &result[0], self.csv.as_deref(), self.report.as_deref())?;
-        Ok(exit::code_of_results(&result))
     }
 }

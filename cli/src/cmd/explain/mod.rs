@@ -2,6 +2,7 @@
 
 mod source;
 mod graph;
+mod written;
 
 use crate::{cmd::bench::run::RunArgs, exit, output, ui};
 use clap::Args;
@@ -9,17 +10,16 @@ use graph::Heat;
 use phalanx::paralyze::StateKey;
 use phalanx_lab::{
     error::Usage,
-    machine::host,
     report::{
         svg::{self, Layout, Origin},
         text,
     },
-    result::SCHEMA,
     ui::Ui,
 };
-use serde_json::json;
 use source::Explained;
 use std::path::{Path, PathBuf};
+
+pub(super) use written::schema;
 
 /// Maximum number of listed transactions of the critical path.
 const TOLD: usize = 12;
@@ -229,31 +229,6 @@ impl Explained {
         graph.edges.iter().for_each(|(from, to)| out.push_str(&format!("  {from} -> {to};\n")));
         out.push_str("}\n");
         out
-    }
-
-    fn value(&self, hottest: &[Heat]) -> serde_json::Value {
-        let graph = &self.graph;
-        let (by_txs, by_gas) = self.parallelism();
-        let keys = hottest.iter().filter(|heat| heat.txs > 0).map(|heat| {
-            json!({
-                "key": name(&graph.keys[heat.key.index()]), "chain": heat.chain, "txs": heat.txs,
-                "share": heat.txs as f64 / self.txs().max(1) as f64,
-                "writes": heat.writes, "reads": heat.reads, "credits": heat.credits,
-            })
-        });
-        let path = graph.path.iter().enumerate().map(|(index, tx)| {
-            let before = index.checked_sub(1).map(|before| graph.path[before]);
-            let key = before.and_then(|before| graph.between(before, *tx)).map(name);
-            json!({ "tx": tx, "gas": graph.gas[*tx as usize], "because_of": key })
-        });
-        json!({
-            "schema": SCHEMA, "tool": host::tool(), "what": self.what, "edges_are": self.sets, "txs": self.txs(),
-            "keys": graph.keys.len(), "gas": graph.total_gas(), "longest_chain": graph.dag.critical_path(),
-            "tlp_dag": by_txs, "gas_parallelism": by_gas,
-            "critical_path": { "gas": graph.path_gas(), "ns": self.path_ns(), "txs": path.collect::<Vec<_>>() },
-            "sequential_ns": self.sequential_ns, "hottest": keys.collect::<Vec<_>>(), "escapes": self.escapes,
-            "reexecutions": self.reexecutions, "fallback": self.fallback, "edges": graph.edges, "edges_total": graph.edges_total, "command": output::command(),
-        })
     }
 }
 

@@ -1,12 +1,13 @@
 //! Source of the explained block: a recording, a result, or the load of the flags.
 
 use super::graph::Graph;
+use crate::cmd::replay::Rules;
 use crate::{
-    cmd::bench::run::RunArgs,
+    cmd::bench::run::RunCommand,
     flags::{profile, words},
 };
 use alloy_consensus::Header;
-use phalanx::{Block, Executor, Hints, Order, RecoveredBlock, Traces, chain::ChainSpec, revm::primitives::Address};
+use phalanx::{Block, Executor, Hints, Order, RecoveredBlock, Traces, revm::primitives::Address};
 use phalanx_lab::{
     bench::workload,
     config::{RunConfig, Store, parse, threads, word},
@@ -62,8 +63,8 @@ fn config_of(path: &Path) -> anyhow::Result<RunConfig> {
     if !words.iter().skip(1).take(2).eq(["bench", "run"]) {
         return Err(foreign().into());
     }
-    let args = parse::<RunArgs>(profile::expand(words)?.words.into_iter().skip(3)).map_err(|_| foreign())?;
-    // The cores and the memory of a run are no part of its load.
+    let args = parse::<RunCommand>(profile::expand(words)?.words.into_iter().skip(3)).map_err(|_| foreign())?;
+    // The cores, the memory and the pace of a run are no part of its load.
     Ok(RunConfig { pin: false, touch: 0, ..args.config() })
 }
 
@@ -77,7 +78,7 @@ fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
         return Err(Usage(format!("{dir} is a folder of {count} recorded blocks: name one of them, as {first}")).into());
     }
     let block = RealBlock::read(dir).map_err(|error| Usage(error.to_string()))?;
-    let chain = ChainSpec::mainnet();
+    let chain = Rules::of_block(dir)?.chain;
     // Uncle headers are not recorded. Their rewards touch no transaction, so stand-ins do.
     let header = &block.header;
     let stand_in =

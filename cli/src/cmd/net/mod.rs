@@ -3,6 +3,7 @@
 mod run;
 mod deal;
 mod sample;
+mod written;
 mod report;
 mod serial;
 mod load;
@@ -16,3 +17,4 @@ mod file;
 
 pub(crate) use args::NetArgs;
 pub(crate) use replica::ReplicaArgs;
+pub(super) use written::net_schema;

@@ -2,8 +2,7 @@
 
 use super::{args::NetArgs, load::Load, sample::Sample};
 use crate::flags::word;
-use phalanx_lab::result::SCHEMA;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// The result of a run.
@@ -38,74 +37,28 @@ pub(crate) fn quantile(sorted: &[u64], of: f64) -> u64 {
     sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0)
 }
 
-fn ms(us: u64) -> f64 {
+pub(super) fn ms(us: u64) -> f64 {
     us as f64 / 1_000.0
 }
 
 impl Report {
-    fn tps(&self) -> f64 {
+    pub(super) fn tps(&self) -> f64 {
         self.txs as f64 * 1e6 / self.took_us.max(1) as f64
     }
 
     /// True if every replica has named the result of every height, and there is one. Another result has ended the run before.
-    fn has_one_root(&self) -> bool {
+    pub(super) fn has_one_root(&self) -> bool {
         self.blocks > 0 && self.compared.iter().all(|heights| *heights as u64 == self.blocks)
     }
 
     /// True if sequential revm has executed every height. Another result has ended the run before.
-    const fn equals_serial(&self) -> bool {
+    pub(super) const fn equals_serial(&self) -> bool {
         self.blocks > 0 && self.executed == self.blocks
     }
 
     /// Number of blocks that a path decided.
-    fn of_path(&self, path: usize) -> u64 {
+    pub(super) fn of_path(&self, path: usize) -> u64 {
         self.paths.values().map(|of| of[path]).sum()
-    }
-
-    pub(crate) fn json(&self, args: &NetArgs, load: &Load) -> Value {
-        let mut sorted = load.latencies_us.clone();
-        sorted.sort_unstable();
-        let mean = sorted.iter().sum::<u64>() / (sorted.len() as u64).max(1);
-        let seconds: Vec<Value> = load
-            .seconds
-            .iter()
-            .map(|(second, of)| {
-                let mean = of.latency_us / of.confirmed.max(1);
-                let (sent, confirmed) = (of.sent, of.confirmed);
-                let [fast, slow] = self.paths.get(second).copied().unwrap_or_default();
-                json!({
-                    "second": second, "sent": sent, "confirmed": confirmed, "mean_ms": ms(mean), "max_ms": ms(of.most_us),
-                    "fast_blocks": fast, "slow_blocks": slow,
-                })
-            })
-            .collect();
-        let hangovers: Vec<Value> =
-            self.hangovers.iter().map(|(fault, us)| json!({ "fault": fault, "ms": us.map(ms) })).collect();
-        json!({
-            "schema": SCHEMA,
-            "config": {
-                "protocol": word(args.protocol), "n": args.n, "rtt": args.rtt.to_string(), "mbits": args.mbits,
-                "loss_per_mille": args.loss, "tps": args.tps, "clients": args.clients, "seconds": args.seconds,
-                "batch": args.batch, "batch_threads": args.batch_threads, "execution": word(args.execution),
-                "authentication": word(args.authentication), "durability": word(args.durability),
-                "interval": args.interval, "timeout_ms": args.timeout_ms, "retry_ms": args.retry_ms, "seed": args.seed,
-            },
-            "blocks": self.blocks, "txs": self.txs, "skipped": load.skipped, "repeated": load.repeated,
-            "unanswered": load.unanswered(),
-            "tps": self.tps(),
-            "latency_ms": {
-                "mean": ms(mean), "p50": ms(quantile(&sorted, 0.5)), "p95": ms(quantile(&sorted, 0.95)),
-                "p99": ms(quantile(&sorted, 0.99)), "max": ms(quantile(&sorted, 1.0)),
-            },
-            "floor_ms": self.floor_us.map(ms), "longest_gap_ms": ms(load.longest_gap_us),
-            "by_second": seconds,
-            "heights_compared": self.compared, "one_root_per_height": self.has_one_root(),
-            "heights_executed": self.executed, "equals_serial": self.equals_serial(),
-            "state_root": self.state_root, "settled": self.settled, "interrupted": self.interrupted,
-            "faults": self.faults, "replicas": self.replicas,
-            "fast_blocks": self.of_path(0), "slow_blocks": self.of_path(1),
-            "hangovers": hangovers, "acknowledgements": self.sample.as_ref().map(Sample::json),
-        })
     }
 
     pub(crate) fn text(&self, args: &NetArgs, load: &Load) -> String {
@@ -166,6 +119,7 @@ impl Report {
 mod tests {
     use super::*;
     use clap::Parser;
+    use phalanx_lab::written::value;
     use phalanx_workloads::{Native, TransferLoad};
 
     #[derive(Parser)]
@@ -195,7 +149,7 @@ mod tests {
             settled: true,
             interrupted: false,
         };
-        let json = report.json(&args, &load);
+        let json = value(&report.written(&args, &load));
         (json["one_root_per_height"].clone(), json["equals_serial"].clone(), report.text(&args, &load))
     }
 

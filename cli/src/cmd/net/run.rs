@@ -393,7 +393,7 @@ impl<'a> Run<'a> {
             interrupted: self.interrupted,
         };
         if let Some(path) = &self.args.json {
-            output::json(path, &report.json(self.args, &self.load))?;
+            output::json(path, &report.written(self.args, &self.load))?;
         }
         if self.args.json.as_deref() != Some(Path::new("-")) {
             output::print(&report.text(self.args, &self.load))?;

@@ -4,12 +4,27 @@ use alloy_primitives::{B256, Bytes, hex};
 use phalanx_lab::error::Different;
 use phalanx_merkle_proof::{Trust, verify_acknowledgement};
 use phalanx_net::Acknowledgement;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Time between two transactions that are awaited, in µs. Verification takes some ms of the driver.
 const EVERY_US: u64 = 100_000;
 /// Patience with an acknowledgement, in µs: then the client takes f+1 equal notices, as all others do.
 const PATIENCE_US: u64 = 5_000_000;
+
+/// Transactions that one message proved, as written.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Acknowledgements {
+    /// Messages that were verified.
+    verified: usize,
+    /// Transactions whose message did not come.
+    missed: u64,
+    /// Length of the longest message.
+    most_bytes: usize,
+    /// Median time from the transaction to its message, in ms.
+    p50_ms: f64,
+}
 
 /// The client that awaits.
 #[derive(Debug)]
@@ -77,12 +92,12 @@ impl Sample {
         self.first.as_ref()
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn written(&self) -> Acknowledgements {
         let mut sorted = self.latencies_us.clone();
         sorted.sort_unstable();
         let median = super::report::quantile(&sorted, 0.5) as f64 / 1_000.0;
         let (verified, missed) = (sorted.len(), self.missed);
-        json!({ "verified": verified, "missed": missed, "most_bytes": self.most_bytes, "p50_ms": median })
+        Acknowledgements { verified, missed, most_bytes: self.most_bytes, p50_ms: median }
     }
 
     /// Number of messages that were verified.

@@ -4,48 +4,75 @@ use super::args::ReplayArgs;
 use super::run::{Case, Found, Judged, Ran};
 use phalanx::revm::primitives::{B256, hardfork::SpecId};
 use phalanx_lab::{config::word, result::SCHEMA, run::engines::Setup};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 
 /// Line of the result. Fields may be added; none is renamed. A comparison that is not possible is null.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Line {
+    /// Version of the schema.
+    #[schemars(extend("const" = SCHEMA))]
     schema: u32,
+    /// Number of the block.
     pub(crate) number: u64,
+    /// Hard fork.
     pub(crate) spec: String,
+    /// Transactions.
     pub(crate) txs: usize,
+    /// `dag`, `block-stm` or `sequential`.
     pub(crate) executor: String,
+    /// Worker threads.
     pub(crate) threads: usize,
     /// Core *i* of worker *i*, if they were pinned.
     pub(crate) pinned: Vec<usize>,
     /// Source of the access sets.
     pub(crate) hints: String,
+    /// Seed of wrong hints.
     pub(crate) hints_seed: u64,
+    /// Seed of the schedule. Null without one.
     pub(crate) schedule_seed: Option<u64>,
+    /// Gas that was used. Null if the block was refused.
     pub(crate) gas_used: Option<u64>,
+    /// True if it is the block's.
     pub(crate) gas_used_matches: Option<bool>,
+    /// Root of the receipts.
+    #[schemars(with = "Option<String>")]
     pub(crate) receipts_root: Option<B256>,
+    /// True if it is the block's.
     pub(crate) receipts_root_matches: Option<bool>,
+    /// True if the bloom of the logs is.
     pub(crate) logs_bloom_matches: Option<bool>,
+    /// True if the hash of the requests is. Null before Prague.
     pub(crate) requests_hash_matches: Option<bool>,
+    /// True if senders that were recovered are those of the recording.
     pub(crate) senders_recovered_match: Option<bool>,
+    /// Digest of the state after the block.
+    #[schemars(with = "Option<String>")]
     pub(crate) post_state_digest: Option<B256>,
+    /// True if it is the index's.
     pub(crate) post_state_digest_matches: Option<bool>,
     /// True if files match the index's checksums, and header and transactions match the block's hashes.
     pub(crate) block_matches_its_hashes: bool,
+    /// True if results and state are sequential revm's.
     pub(crate) equals_sequential: bool,
     /// Number of executions behind the medians.
     pub(crate) repeat: usize,
+    /// Median time to execute, in ms.
     pub(crate) exec_ms: f64,
+    /// The same of sequential revm, in ms.
     pub(crate) sequential_ms: f64,
-    /// Time of execution and root.
+    /// Median time of execution and root, in ms.
     pub(crate) block_ms: f64,
-    /// Processor time of the whole process for execution and root.
+    /// Processor time of the whole process for execution and root, per transaction, in µs.
     pub(crate) us_core_per_tx: f64,
+    /// The same of sequential revm, in µs.
     pub(crate) sequential_us_core_per_tx: f64,
     /// Size of the artefact, if there is one.
     pub(crate) artefact_bytes: Option<usize>,
+    /// Executions beyond the first.
     pub(crate) reexecutions: usize,
+    /// Mispredictions that aborted.
     pub(crate) escapes: usize,
     /// True if another executor took over: predictions were missing, of no use, or too expensive.
     pub(crate) fallback: bool,
@@ -117,7 +144,7 @@ impl Line {
             reexecutions: ran.reexecutions,
             escapes: ran.escapes,
             fallback: ran.fallback,
-            error: refused.or_else(|| claims.clone().err()),
+            error: refused.map(|rule| hinted(rule, &case.truth, signed)).or_else(|| claims.clone().err()),
             bundle: None,
         }
     }
@@ -157,6 +184,15 @@ impl Line {
     /// Speed relative to sequential revm; `None` if a time is too short to measure.
     pub(crate) fn speed(&self) -> Option<f64> {
         (self.exec_ms > 0.0 && self.sequential_ms > 0.0).then(|| self.sequential_ms / self.exec_ms)
+    }
+}
+
+/// The rule that a block breaks; with a hint, if sequential revm refuses a block of a chain too.
+fn hinted(rule: String, truth: &Judged, signed: bool) -> String {
+    if signed && matches!(truth, Judged::Invalid(_)) {
+        format!("{rule}; sequential revm refuses it too: does prestate.json list every account that the block reads?")
+    } else {
+        rule
     }
 }
 

@@ -11,23 +11,35 @@ mod line;
 mod run;
 mod hints;
 mod digest;
+mod rules;
 mod args;
 
 pub(crate) use args::ReplayArgs;
+pub(super) use rules::Rules;
+#[cfg(feature = "node")]
+pub(super) use run::{ommers, payload};
 
 use crate::{exit, output, ui};
 use anyhow::Context as _;
 use line::Line;
 use phalanx::Executor;
+#[cfg(feature = "node")]
+use phalanx::chain::ChainSpec;
 use phalanx_lab::{
     config::threads,
     error::Usage,
     machine::pin::{self, Pinned},
+    quality::Qualities,
     run::engines::{Setup, Take},
     ui::Ui,
+    written::{self, Named},
 };
 use phalanx_workloads::fixtures::{FixtureError, RealBlock, find_blocks};
+#[cfg(feature = "node")]
+use run::Judged;
 use run::{Case, Lessons};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::{io::Write as _, path::Path};
 
 impl ReplayArgs {
@@ -76,7 +88,7 @@ fn replay_all(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
     }
     bar.finish_and_clear();
     if args.quality {
-        out.write(&lessons.quality.json())?;
+        out.write(&lessons.quality.written())?;
     }
     out.finish()?;
     if args.json.as_deref() != Some(Path::new("-")) {
@@ -88,13 +100,63 @@ fn replay_all(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
     Ok(worst)
 }
 
+/// A folder that holds no block that can be read, as a line.
+#[derive(Serialize, JsonSchema)]
+struct Malformed<'a> {
+    /// The folder.
+    dir: &'a Path,
+    /// What is wrong with it.
+    error: String,
+}
+
+/// A line of what is written.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "the schema of any of them, which are written apart")]
+enum AnyLine<'a> {
+    /// A block on one executor.
+    Block(Box<Line>),
+    /// A folder that cannot be read.
+    Malformed(Malformed<'a>),
+    /// With `--quality`, the last line.
+    Quality(Qualities),
+}
+
+/// Schema of a line.
+pub(super) fn schema() -> Named {
+    written::schema::<AnyLine<'_>>("replay", "replay --json, line by line")
+}
+
 /// Reports a block that cannot be read, as a line and on stderr.
 fn report(dir: &Path, error: &FixtureError, out: &mut Lines) -> anyhow::Result<()> {
     let (dir_name, error_text) = (dir.display().to_string(), error.to_string());
     // Most errors name the file, and so the folder.
     let place = if error_text.contains(&dir_name) { String::new() } else { format!("{dir_name}: ") };
     eprintln!("phalanx: {place}{error_text}");
-    out.write(&serde_json::json!({ "dir": dir, "error": format!("malformed: {error}") }))
+    out.write(&Malformed { dir, error: format!("malformed: {error}") })
+}
+
+/// Differences of a recorded block from its header, when sequential revm executes it on the recording alone.
+///
+/// # Errors
+/// The engine fails.
+#[cfg(feature = "node")]
+pub(super) fn differences(block: &RealBlock, chain: &ChainSpec) -> anyhow::Result<Vec<String>> {
+    let case = Case::with_rules(block, chain.clone())?;
+    let found = match &case.truth {
+        Judged::Valid(found) => found,
+        Judged::Invalid(rule) => return Ok(vec![format!("is refused: {rule}")]),
+    };
+    let header = &block.header;
+    let facts = [
+        ("gas", found.gas_used == header.gas_used),
+        // Before Byzantium a receipt holds the state's root, which a part of the state has not.
+        ("receipts", found.receipts_root.is_none_or(|root| root == header.receipts_root)),
+        ("logs", found.logs_bloom == header.logs_bloom),
+        ("requests", found.requests_hash.is_none_or(|hash| header.requests_hash == Some(hash))),
+        ("senders", case.senders_match != Some(false)),
+    ];
+    Ok(facts.iter().filter(|(_, equal)| !equal).map(|(what, _)| format!("differs from its header in {what}")).collect())
 }
 
 /// Runs one block on all executors.
@@ -142,7 +204,7 @@ impl Lines {
         Ok(Self { file: file.transpose()?, stdout })
     }
 
-    fn write(&mut self, value: &impl serde::Serialize) -> anyhow::Result<()> {
+    fn write(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
         let line = format!("{}\n", serde_json::to_string(value)?);
         if self.stdout {
             output::print(&line)?;

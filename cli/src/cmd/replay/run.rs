@@ -4,6 +4,7 @@ use super::{
     args::ReplayArgs,
     digest::post_state_digest,
     hints::{self, Told},
+    rules::Rules,
 };
 use alloy_consensus::Header;
 use alloy_primitives::Bloom;
@@ -91,12 +92,12 @@ pub(crate) struct Lessons {
 
 impl<'a> Case<'a> {
     pub(crate) fn new(block: &'a RealBlock) -> anyhow::Result<Self> {
-        let chain = ChainSpec::mainnet();
+        Self::with_rules(block, Rules::of_block(&block.dir)?.chain)
+    }
+
+    /// The block under the rules of `chain`.
+    pub(crate) fn with_rules(block: &'a RealBlock, chain: ChainSpec) -> anyhow::Result<Self> {
         let header = &block.header;
-        // Uncle headers are not recorded, and their miners are left out of the comparison. A stand-in eight blocks back earns its
-        // own miner nothing, and the block's miner the reward for the uncle.
-        let stand_in =
-            Header { beneficiary: header.beneficiary, number: header.number.saturating_sub(8), ..Header::default() };
         let senders_match = (!block.inputs_only).then(|| {
             let senders = recover_senders(&block.envelopes);
             senders.iter().zip(&block.txs).all(|(sender, tx)| *sender == Some(tx.caller))
@@ -104,7 +105,7 @@ impl<'a> Case<'a> {
         let mut case = Self {
             block,
             spec: chain.spec(header),
-            ommers: vec![stand_in; block.uncles],
+            ommers: ommers(block),
             oracle: oracle(&chain, block)?,
             chain,
             senders_match,
@@ -318,7 +319,15 @@ impl Told {
     }
 }
 
-fn payload<'b>(block: &'b RealBlock, ommers: &'b [Header]) -> RecoveredBlock<'b> {
+/// Stand-ins for the block's ommers. Their headers are not recorded, and their miners are left out of the comparison: one eight
+/// blocks back earns its own miner nothing, and the block's miner the reward for it.
+pub(crate) fn ommers(block: &RealBlock) -> Vec<Header> {
+    let header = &block.header;
+    let number = header.number.saturating_sub(8);
+    vec![Header { beneficiary: header.beneficiary, number, ..Header::default() }; block.uncles]
+}
+
+pub(crate) fn payload<'b>(block: &'b RealBlock, ommers: &'b [Header]) -> RecoveredBlock<'b> {
     RecoveredBlock { header: &block.header, txs: &block.txs, ommers, withdrawals: block.withdrawals.as_deref() }
 }
 

@@ -1,6 +1,9 @@
 //! `simulate autobahn`: the evaluation of Autobahn against HotStuff in virtual time. Two runs print the same bytes.
 
-use super::parallel;
+use super::{
+    parallel,
+    written::{AutobahnPoint, Compared, Figure as Drawn, Figures, trace},
+};
 use crate::{exit, output, ui};
 use clap::{Args, ValueEnum};
 use phalanx_lab::{
@@ -10,12 +13,13 @@ use phalanx_lab::{
     },
     result::SCHEMA,
     ui::Ui,
+    written::value,
 };
 use phalanx_sim::{
     autobahn::{Figure, Outcome, Point, run},
     resilientdb::{Comparison, Rule},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -208,30 +212,24 @@ fn csv(swept: &[Swept]) -> String {
 }
 
 fn to_json(swept: &[Swept]) -> Value {
-    let figures: Vec<Value> = swept
-        .iter()
-        .map(|swept| {
-            let points = swept.points.iter().zip(&swept.outcomes).map(|(point, outcome)| {
-                json!({
-                    "series": point.series, "at": point.at, "tps": outcome.tps, "latency_ms": outcome.latency_ms,
-                    "ready": outcome.answered, "views_given_up": outcome.views, "messages_per_second": outcome.messages,
-                    "seconds": seconds(outcome), "paper_seconds": point.paper,
-                    "trace_hash": format!("0x{:016x}", outcome.trace),
-                })
-            });
-            let compared = swept.figure.compare(&swept.outcomes).into_iter().map(|c| {
-                json!({
-                    "what": c.what, "paper": c.paper, "ours": c.ours, "rule": format!("{:?}", c.rule), "agrees": c.agrees(),
-                    "reason": c.reason,
-                })
-            });
-            json!({
-                "figure": swept.figure.title().0, "points": points.collect::<Vec<_>>(),
-                "compared": compared.collect::<Vec<_>>(),
-            })
-        })
-        .collect();
-    json!({ "schema": SCHEMA, "figures": figures })
+    let point = |(point, outcome): (&Point, &Outcome)| AutobahnPoint {
+        series: point.series.clone(),
+        at: point.at,
+        tps: outcome.tps,
+        latency_ms: outcome.latency_ms,
+        ready: outcome.answered,
+        views_given_up: outcome.views,
+        messages_per_second: outcome.messages,
+        seconds: seconds(outcome),
+        paper_seconds: point.paper.to_vec(),
+        trace_hash: trace(outcome.trace),
+    };
+    let figure = |swept: &Swept| Drawn {
+        figure: swept.figure.title().0.to_owned(),
+        points: swept.points.iter().zip(&swept.outcomes).map(point).collect(),
+        compared: swept.figure.compare(&swept.outcomes).into_iter().map(Compared::from).collect(),
+    };
+    value(&Figures { schema: SCHEMA, topology_source: None, figures: swept.iter().map(figure).collect() })
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! `simulate compare`: ordering protocols on one load, one topology and one fault. Two runs print the same bytes.
 
+use super::written::{OfProtocol, SideBySide, trace};
 use crate::{exit, flags::word, output, ui};
 use clap::{Args, ValueEnum};
-use phalanx_lab::{error::Usage, result::SCHEMA};
+use phalanx_lab::{error::Usage, result::SCHEMA, written::value};
 use phalanx_sim::autobahn::{Blip, Order, Outcome, Setting, run};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -170,17 +171,24 @@ impl CompareArgs {
     }
 
     fn to_json(&self, rows: &[(ProtocolName, Outcome)]) -> Value {
-        let rows = rows.iter().map(|(protocol, outcome)| {
-            json!({
-                "protocol": word(*protocol), "tps": outcome.tps, "latency_ms": outcome.latency_ms, "ready": outcome.answered,
-                "messages_per_second": outcome.messages, "bytes_per_second": outcome.bytes,
-                "signed_per_second": outcome.signatures.0, "verified_per_second": outcome.signatures.1,
-                "recovery_s": self.recovery(outcome), "trace_hash": format!("0x{:016x}", outcome.trace),
-            })
-        });
-        json!({
-            "schema": SCHEMA, "replicas": self.replicas, "load_tps": self.tps, "fault": word(self.fault),
-            "rows": rows.collect::<Vec<_>>(),
+        let row = |(protocol, outcome): &(ProtocolName, Outcome)| OfProtocol {
+            protocol: word(*protocol),
+            tps: outcome.tps,
+            latency_ms: outcome.latency_ms,
+            ready: outcome.answered,
+            messages_per_second: outcome.messages,
+            bytes_per_second: outcome.bytes,
+            signed_per_second: outcome.signatures.0,
+            verified_per_second: outcome.signatures.1,
+            recovery_s: self.recovery(outcome),
+            trace_hash: trace(outcome.trace),
+        };
+        value(&SideBySide {
+            schema: SCHEMA,
+            replicas: self.replicas,
+            load_tps: self.tps,
+            fault: word(self.fault),
+            rows: rows.iter().map(row).collect(),
         })
     }
 }

@@ -11,6 +11,7 @@ mod args;
 mod figures;
 mod point;
 mod parallel;
+mod written;
 #[cfg(test)]
 mod tests;
 
@@ -22,16 +23,20 @@ use phalanx_lab::{
     report::{Gallery, svg::Picture},
     result::SCHEMA,
     ui::Ui,
+    written::value,
 };
 use phalanx_pipeline::Mode;
 use phalanx_sim::{
     RTT_SOURCE, Topology,
-    zaptos::{Experiment, ExperimentError},
+    zaptos::{Experiment, ExperimentError, Report},
 };
 use point::{Point, ms, name};
 use real::Plant;
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use written::{Latency, OfMode, Points, ZaptosPoint, trace};
+
+pub(super) use written::schemas;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimulateCommand {
@@ -71,7 +76,7 @@ fn run(args: &ZaptosArgs, ui: &Ui) -> anyhow::Result<u8> {
             Some(plant) => with_engines(experiment, modes, &plant, ui)?,
         };
         let (text, points) = (table::one(&point), core::slice::from_ref(&point));
-        show(args, &text, &point_json(args, &point))?;
+        show(args, &text, &value(&point_json(args, &point)))?;
         let picture = figures::breakdown(&point.label, "", points);
         return write_plots(args, &text, vec![("stages".into(), picture)], points);
     }
@@ -82,8 +87,8 @@ fn run(args: &ZaptosArgs, ui: &Ui) -> anyhow::Result<u8> {
         plots.push((figure.file(), figure.plot(&swept)));
         points.extend(swept);
     }
-    let swept: Vec<Value> = points.iter().map(|point| point_json(args, point)).collect();
-    let value = json!({ "schema": SCHEMA, "seed": args.seed, "points": swept });
+    let swept = points.iter().map(|point| point_json(args, point)).collect();
+    let value = value(&Points { schema: SCHEMA, seed: args.seed, points: swept });
     let text = table::many(&points);
     show(args, &text, &value)?;
     write_plots(args, &text, plots, &points)
@@ -152,28 +157,25 @@ fn write_plots(
     Ok(exit::OK)
 }
 
-fn point_json(args: &ZaptosArgs, point: &Point) -> Value {
-    let modes: Vec<Value> = point
-        .reports
-        .iter()
-        .map(|report| {
-            let stages: Map<String, Value> = report
-                .stages
-                .iter()
-                .map(|stage| (stage.name.to_owned(), json!({ "wait": ms(stage.wait_us), "work": ms(stage.work_us) })))
-                .collect();
-            let q = report.latency;
-            json!({
-                "mode": name(report.mode), "tps": report.tps,
-                "latency_ms": { "p25": ms(q.p25), "p50": ms(q.p50), "p75": ms(q.p75), "p99": ms(q.p99) },
-                "consensus_ms": ms(report.consensus_us), "rest_ms": ms(report.rest_us),
-                "stages_ms": stages, "shadowed_share": report.shadowed, "wasted_execution_share": report.wasted,
-                "messages_per_block": report.messages_per_block,
-                "formula_ms": point.experiment.ideal.then(|| ms(point.experiment.formula(report.mode, report.consensus_us))),
-                "trace_hash": format!("0x{:016x}", report.trace),
-            })
-        })
-        .collect();
+fn point_json(args: &ZaptosArgs, point: &Point) -> ZaptosPoint {
+    let mode = |report: &Report| OfMode {
+        mode: name(report.mode),
+        tps: report.tps,
+        latency_ms: Latency {
+            p25: ms(report.latency.p25),
+            p50: ms(report.latency.p50),
+            p75: ms(report.latency.p75),
+            p99: ms(report.latency.p99),
+        },
+        consensus_ms: ms(report.consensus_us),
+        rest_ms: ms(report.rest_us),
+        stages_ms: report.stages.iter().map(|stage| (stage.name.to_owned(), stage.into())).collect(),
+        shadowed_share: report.shadowed,
+        wasted_execution_share: report.wasted,
+        messages_per_block: report.messages_per_block,
+        formula_ms: (point.experiment.ideal).then(|| ms(point.experiment.formula(report.mode, report.consensus_us))),
+        trace_hash: trace(report.trace),
+    };
     let traces = point.reports.iter().fold(0u64, |all, report| all.rotate_left(1) ^ report.trace);
     let mut config = resolved(&point.experiment);
     config.insert("mode".into(), json!(word(args.mode)));
@@ -192,10 +194,9 @@ fn point_json(args: &ZaptosArgs, point: &Point) -> Value {
     if !point.label.is_empty() {
         config.insert("label".into(), json!(point.label));
     }
-    json!({
-        "schema": SCHEMA, "config": config, "seed": point.experiment.seed,
-        "trace_hash": format!("0x{traces:016x}"), "modes": modes,
-    })
+    let (seed, trace_hash) = (point.experiment.seed, trace(traces));
+    let modes = point.reports.iter().map(mode).collect();
+    ZaptosPoint { schema: SCHEMA, config, seed, trace_hash, modes }
 }
 
 /// Every flag as resolved.

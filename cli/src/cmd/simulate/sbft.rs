@@ -1,6 +1,9 @@
 //! `simulate sbft`: throughput and latency of SBFT and of what it is built from, in virtual time. Two runs print the same bytes.
 
-use super::parallel;
+use super::{
+    parallel,
+    written::{Compared, Figure as Drawn, Figures, SbftPoint, trace},
+};
 use crate::{exit, flags::word, output, ui};
 use clap::{Args, ValueEnum};
 use phalanx_lab::{
@@ -11,11 +14,12 @@ use phalanx_lab::{
     },
     result::SCHEMA,
     ui::Ui,
+    written::value,
 };
 use phalanx_sim::sbft::{
     Comparison, Costs, Figure, Outcome, Point, Rule, SOURCE, Setting, Topology, Variant, Workload, run,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -121,7 +125,7 @@ impl Swept {
     }
 
     fn title(&self) -> (&'static str, &'static str) {
-        self.figure.map_or(("A point", "clients"), Figure::title)
+        self.figure.map_or(("One setting", "clients"), Figure::title)
     }
 }
 
@@ -184,10 +188,11 @@ impl SbftArgs {
     fn write_plots(&self, swept: &[Swept]) -> anyhow::Result<()> {
         let Some(dir) = &self.report else { return Ok(()) };
         let plots = swept.iter().flat_map(|swept| {
-            let plots =
-                [("throughput", plot(swept, false)), ("latency", plot(swept, true)), ("compared", beside(swept))];
+            let mut plots = vec![("throughput", plot(swept, false)), ("latency", plot(swept, true))];
+            // The paper has no number beside a point of one's own.
+            plots.extend((!swept.compared().is_empty()).then(|| ("compared", beside(swept))));
             let name = swept.name.clone();
-            plots.map(|(kind, plot)| (format!("{name}-{kind}"), plot))
+            plots.into_iter().map(move |(kind, plot)| (format!("{name}-{kind}"), plot))
         });
         let (pictures, command) = (plots.collect(), output::command());
         let rows = Some(("points.csv", csv(swept)));
@@ -295,30 +300,33 @@ fn csv(swept: &[Swept]) -> String {
 }
 
 fn to_json(swept: &[Swept]) -> Value {
-    let figure = |swept: &Swept| {
-        let points = swept.points.iter().zip(&swept.outcomes).map(|(point, outcome)| {
-            let setting = &point.setting;
-            json!({
-                "series": point.series, "at": point.at, "replicas": setting.n(), "f": setting.f, "c": setting.c,
-                "topology": format!("{:?}", setting.topology).to_lowercase(), "clients": setting.clients,
-                "crashed": setting.crashed, "operations_per_request": setting.workload.operations,
-                "seed": setting.seed, "per_second": outcome.per_second, "median_ms": outcome.median_ms,
-                "mean_ms": outcome.mean_ms, "little": outcome.little, "fast_share": outcome.fast,
-                "messages_per_block": outcome.messages, "requests_per_block": outcome.block,
-                "trace_hash": format!("0x{:016x}", outcome.trace),
-            })
-        });
-        let compared = swept.compared().into_iter().map(|c| {
-            json!({
-                "what": c.what, "paper": c.paper, "ours": c.ours, "rule": format!("{:?}", c.rule), "agrees": c.agrees(),
-            })
-        });
-        json!({
-            "figure": swept.name, "points": points.collect::<Vec<_>>(), "compared": compared.collect::<Vec<_>>(),
-        })
+    let point = |(point, outcome): (&Point, &Outcome)| SbftPoint {
+        series: point.series.clone(),
+        at: point.at,
+        replicas: point.setting.n(),
+        f: point.setting.f,
+        c: point.setting.c,
+        topology: format!("{:?}", point.setting.topology).to_lowercase(),
+        clients: point.setting.clients,
+        crashed: point.setting.crashed,
+        operations_per_request: point.setting.workload.operations,
+        seed: point.setting.seed,
+        per_second: outcome.per_second,
+        median_ms: outcome.median_ms,
+        mean_ms: outcome.mean_ms,
+        little: outcome.little,
+        fast_share: outcome.fast,
+        messages_per_block: outcome.messages,
+        requests_per_block: outcome.block,
+        trace_hash: trace(outcome.trace),
     };
-    let figures: Vec<Value> = swept.iter().map(figure).collect();
-    json!({ "schema": SCHEMA, "topology_source": SOURCE, "figures": figures })
+    let figure = |swept: &Swept| Drawn {
+        figure: swept.name.clone(),
+        points: swept.points.iter().zip(&swept.outcomes).map(point).collect(),
+        compared: swept.compared().into_iter().map(Compared::from).collect(),
+    };
+    let figures = swept.iter().map(figure).collect();
+    value(&Figures { schema: SCHEMA, topology_source: Some(SOURCE), figures })
 }
 
 #[cfg(test)]

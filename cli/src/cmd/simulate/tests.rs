@@ -24,7 +24,7 @@ fn ideal_results_carry_the_formula() {
     let experiment = args.experiment().expect("possible");
     let reports = args.modes().iter().map(|mode| experiment.run(*mode).expect("runs")).collect();
     let point = Point { label: String::new(), experiment, reports };
-    let value = point_json(&args, &point);
+    let value = value(&point_json(&args, &point));
     let p50 = |mode: usize| value["modes"][mode]["latency_ms"]["p50"].as_f64().expect("a number");
     // 2·10 + 2·5 + 4·50, and 50 + 2·60 + 2·60; or max(0, 60 - 50, 120 - 100).
     assert_eq!([p50(0), p50(1)], [520.0, 250.0]);
@@ -32,7 +32,7 @@ fn ideal_results_carry_the_formula() {
         assert_eq!(value["modes"][mode]["formula_ms"].as_f64(), Some(p50(mode)));
     }
     assert_eq!(value["schema"], 1);
-    assert_eq!(value, point_json(&args, &point));
+    assert_eq!(value, super::value(&point_json(&args, &point)), "one seed prints the same bytes");
     assert!(table::one(&point).contains("the closed formula says 250.000 ms"));
     assert_eq!(table::csv(&[point]).lines().count(), 3);
 }
@@ -68,7 +68,7 @@ fn measured_costs_of_the_real_engine_make_a_result() {
         let work = |name: &str| report.stages.iter().find(|stage| stage.name == name).expect("a stage").work_us;
         assert!(work("execute") > 0 && work("stage") > 0, "real work takes time");
     }
-    let value = point_json(&args, &Point { label: String::new(), experiment: experiment.clone(), reports });
+    let value = value(&point_json(&args, &Point { label: String::new(), experiment: experiment.clone(), reports }));
     assert_eq!(value["config"]["costs"], "measured");
     assert_eq!(value["config"]["exec_us_per_tx"], Value::Null);
     assert_eq!(value["modes"].as_array().map(Vec::len), Some(2));

@@ -6,12 +6,79 @@ use super::{
 };
 use crate::{exit, output};
 use phalanx::{
-    merkle::{Access, Shape, Tail},
+    merkle::{Access, Shape, Tail, Torn},
     revm::primitives::{B256, hex},
 };
-use phalanx_lab::{config::word, machine::host};
-use serde_json::{Value, json};
+use phalanx_lab::{
+    config::word,
+    machine::host,
+    written::{Named, schema},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::Path;
+
+/// Output of `state info --json`.
+#[derive(Serialize, JsonSchema)]
+struct Info<'a> {
+    /// Height of the tip. Null before the first block.
+    height: Option<u64>,
+    /// Root of the tip.
+    state_root: String,
+    /// Keys of the state.
+    keys: usize,
+    /// Size of the folder.
+    bytes: u64,
+    /// `file` or `rocks`.
+    kind: &'a str,
+    /// Hash of the commitment.
+    hasher: String,
+    /// Positions of the tree that were ever used.
+    positions: u64,
+    /// Position below which none is active.
+    floor: u64,
+    /// Active positions, sentinels included.
+    active: u64,
+    /// Blocks that are staged beside the tip.
+    staged: usize,
+    /// Torn ends of files that opening found.
+    torn: Vec<TornPart<'a>>,
+    /// Writes that are gone with them. Null if there are none.
+    lost: Option<LostWrites>,
+}
+
+/// A torn end of a file.
+#[derive(Serialize, JsonSchema)]
+struct TornPart<'a> {
+    /// The file.
+    file: &'a Path,
+    /// Length of its whole part, in bytes.
+    offset: u64,
+    /// Length of the torn part, in bytes.
+    bytes: u64,
+    /// File that has the torn part now. Null if it is still in place.
+    kept: Option<&'a Path>,
+}
+
+impl<'a> From<&'a Torn> for TornPart<'a> {
+    fn from(torn: &'a Torn) -> Self {
+        Self { file: &torn.file, offset: torn.offset, bytes: torn.bytes, kept: torn.kept.as_deref() }
+    }
+}
+
+/// Writes that are gone.
+#[derive(Serialize, JsonSchema)]
+struct LostWrites {
+    /// Number of writes.
+    writes: u64,
+    /// Height of the tip after the last of them. Null before the first block.
+    height: Option<u64>,
+}
+
+/// Schema of what `state info` writes.
+pub(in crate::cmd) fn info_schema() -> Named {
+    schema::<Info<'_>>("state-info", "state info --json")
+}
 
 /// Prints height and root of the store at `db`.
 pub(super) fn info(db: &Db, json: bool) -> anyhow::Result<u8> {
@@ -21,14 +88,22 @@ pub(super) fn info(db: &Db, json: bool) -> anyhow::Result<u8> {
     let kind = db.identity()?.backend.name();
     if json {
         let Shape { next_sn, floor, active } = store.shape();
-        let Value::Object(mut value) = json!({
-            "height": height, "state_root": root.to_string(), "keys": keys, "bytes": bytes, "kind": kind, "hasher": hasher,
-            "positions": next_sn, "floor": floor, "active": active, "staged": store.forks().len(),
-        }) else {
-            unreachable!("an object was built")
+        let Tail { torn, lost, .. } = store.tail();
+        let info = Info {
+            height,
+            state_root: root.to_string(),
+            keys,
+            bytes,
+            kind,
+            hasher,
+            positions: next_sn,
+            floor,
+            active,
+            staged: store.forks().len(),
+            torn: torn.iter().map(TornPart::from).collect(),
+            lost: lost.map(|lost| LostWrites { writes: lost.writes, height: lost.height }),
         };
-        value.extend(tail(store.tail()));
-        output::json(Path::new("-"), &value)?;
+        output::json(Path::new("-"), &info)?;
     } else {
         let height = height.map_or("no block".to_owned(), |h| h.to_string());
         let mut text = format!(
@@ -38,16 +113,6 @@ pub(super) fn info(db: &Db, json: bool) -> anyhow::Result<u8> {
         output::print(&text)?;
     }
     Ok(exit::OK)
-}
-
-/// Fields of what opening found torn or gone.
-fn tail(tail: &Tail) -> [(String, Value); 2] {
-    let torn = tail
-        .torn
-        .iter()
-        .map(|torn| json!({ "file": torn.file, "offset": torn.offset, "bytes": torn.bytes, "kept": torn.kept }));
-    let lost = tail.lost.map(|lost| json!({ "writes": lost.writes, "height": lost.height }));
-    [("torn".into(), torn.collect()), ("lost".into(), lost.into())]
 }
 
 /// Prints the value of a key.

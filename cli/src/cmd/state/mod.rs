@@ -9,6 +9,8 @@ mod look;
 mod db;
 mod words;
 
+pub(super) use look::info_schema;
+
 use clap::Subcommand;
 use db::{Db, Place};
 use phalanx::merkle::HashFn;

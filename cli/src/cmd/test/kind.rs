@@ -2,6 +2,7 @@
 
 use phalanx_lab::run::engines::Setup;
 use phalanx_workloads::fixtures::Test;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -45,10 +46,13 @@ impl Plan<'_> {
 }
 
 /// Place of a case: file, test, hard fork and inputs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub(crate) struct Case {
+    /// File of the test; empty if none could be read.
     pub(crate) file: String,
+    /// Name of the test.
     pub(crate) test: String,
+    /// Hard fork or network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fork: Option<String>,
     /// Indexes of data, gas limit and value.

@@ -13,6 +13,8 @@ mod tally;
 mod difference;
 mod kind;
 
+pub(super) use tally::schema;
+
 use crate::{exit, output, ui};
 use chain::BlockchainTests;
 use clap::{Args, Subcommand};

@@ -1,8 +1,9 @@
 //! Counts of passed, failed and skipped cases, and their text.
 
 use super::kind::{Case, Verdict};
+use phalanx_lab::written::{self, Named};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 use std::{collections::BTreeMap, fmt};
 
 /// Counts of all cases so far.
@@ -12,6 +13,42 @@ pub(crate) struct Tally {
     skipped: BTreeMap<String, u64>,
     /// Failed cases. Tests may share a name, and unreadable files have none, so this is a list.
     failed: Vec<(Case, String)>,
+}
+
+/// A failed case, as a line.
+#[derive(Serialize, JsonSchema)]
+struct Failure<'a> {
+    #[serde(flatten)]
+    case: &'a Case,
+    /// What differs, or is malformed.
+    reason: &'a str,
+}
+
+/// Counts, as the last line.
+#[derive(Serialize, JsonSchema)]
+struct Summary<'a> {
+    /// Cases that failed.
+    failed: usize,
+    /// Cases that passed.
+    passed: u64,
+    /// Cases that were skipped, by reason.
+    skip_reasons: &'a BTreeMap<String, u64>,
+    /// Cases that were skipped.
+    skipped: u64,
+}
+
+/// A line of what is written.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "the schema of either, which are written apart")]
+enum AnyLine<'a> {
+    Failure(Failure<'a>),
+    Summary(Summary<'a>),
+}
+
+/// Schema of a line.
+pub(in crate::cmd) fn schema() -> Named {
+    written::schema::<AnyLine<'_>>("test", "test state --json, test blockchain --json, line by line, without the last")
 }
 
 impl Tally {
@@ -41,12 +78,6 @@ impl Tally {
 
     /// Text: a JSON line per failing case, a summary line if `summary`, and the closing line.
     pub(crate) fn text(&self, summary: bool) -> serde_json::Result<String> {
-        #[derive(Serialize)]
-        struct Failure<'a> {
-            #[serde(flatten)]
-            case: &'a Case,
-            reason: &'a str,
-        }
         let mut text = String::new();
         let mut failed: Vec<_> = self.failed.iter().collect();
         failed.sort_unstable();
@@ -56,10 +87,9 @@ impl Tally {
         }
         if summary {
             let skipped: u64 = self.skipped.values().sum();
-            let line = json!({
-                "passed": self.passed, "failed": self.failed(), "skipped": skipped, "skip_reasons": self.skipped,
-            });
-            text.push_str(&format!("{line}\n"));
+            let (passed, failed) = (self.passed, self.failed());
+            let line = Summary { failed, passed, skip_reasons: &self.skipped, skipped };
+            text.push_str(&format!("{}\n", serde_json::to_string(&line)?));
         }
         text.push_str(&format!("{self}\n"));
         Ok(text)

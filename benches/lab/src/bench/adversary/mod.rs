@@ -13,15 +13,17 @@ use crate::{
     error::Usage,
     machine::host,
     report::Output,
-    result::SCHEMA,
+    result::{Host, SCHEMA, Tool},
     run::{oracle::differ, trace::BlockTrace},
     ui::Ui,
+    written::{self, Named},
 };
 use cases::{Case, Given, Lie, Size};
 use clap::Args;
 use phalanx::Executor;
 use run::{Cost, Ended, Ran, Role, build, plan, validate};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use verdict::{Reference, Row};
 
 /// Maximum processor time of a validator ÷ that of sequential execution, as `docs/reference/bounds-of-work.md` states it.
@@ -55,6 +57,57 @@ pub struct AdversaryConfig {
     /// Highest factor of a builder and of a planner
     #[arg(long, default_value_t = BUILDER_BOUND, value_name = "FACTOR")]
     pub max_builder: f64,
+}
+
+/// The output.
+#[derive(Serialize, JsonSchema)]
+struct Written<'a> {
+    /// Version of the schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: u32,
+    /// The exact command.
+    command: &'a str,
+    /// Program that measured.
+    tool: Tool,
+    /// Machine that it ran on.
+    host: Host,
+    /// Every flag as resolved.
+    config: Flags<'a>,
+    /// Highest factors that are allowed.
+    bounds: Bounds,
+    /// True if every row holds.
+    holds: bool,
+    /// Cases by role, executor and number of threads.
+    rows: &'a [Row],
+}
+
+/// Flags, as written.
+#[derive(Serialize, JsonSchema)]
+struct Flags<'a> {
+    /// Parts of names of cases; all if empty.
+    case: &'a [String],
+    /// Worker threads.
+    threads: &'a [usize],
+    /// Runs of each variant.
+    runs: usize,
+    /// Gas limit of the blocks.
+    block_gas: u64,
+}
+
+/// Highest factors of processor time, by role.
+#[derive(Serialize, JsonSchema)]
+struct Bounds {
+    /// Of a validator.
+    validator: f64,
+    /// Of a builder.
+    builder: f64,
+    /// Of a planner.
+    planner: f64,
+}
+
+/// Schema of what is written.
+pub(super) fn schema() -> Named {
+    written::schema::<Written<'_>>("bench-adversary", "bench adversary --json")
 }
 
 /// Result of the benchmark.
@@ -103,12 +156,15 @@ pub fn measure(config: &AdversaryConfig, command: &str, ui: &Ui) -> anyhow::Resu
     bar.finish_and_clear();
     let holds = rows.iter().all(Row::holds);
     let AdversaryConfig { cases, threads, runs, block_gas, max_validator, max_builder } = config;
-    let value = json!({
-        "schema": SCHEMA, "command": command, "tool": host::tool(), "host": doctor::host(None),
-        "config": { "case": cases, "threads": threads, "runs": runs, "block_gas": block_gas },
-        "bounds": { "validator": max_validator, "builder": max_builder, "planner": max_builder },
-        "holds": holds,
-        "rows": rows,
+    let value = written::value(&Written {
+        schema: SCHEMA,
+        command,
+        tool: host::tool(),
+        host: doctor::host(None),
+        config: Flags { case: cases, threads, runs: *runs, block_gas: *block_gas },
+        bounds: Bounds { validator: *max_validator, builder: *max_builder, planner: *max_builder },
+        holds,
+        rows: &rows,
     });
     Ok(Adversary { output: Output { value, text: verdict::table(&rows), csv: None, picture: None }, holds })
 }

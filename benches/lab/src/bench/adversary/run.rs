@@ -17,11 +17,12 @@ use phalanx::{
         primitives::{Address, B256, U256},
     },
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Instant;
 
 /// Role of an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Role {
     /// Executes the list in its order.
@@ -33,7 +34,7 @@ pub(super) enum Role {
 }
 
 /// Time of a run, in seconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub(super) struct Cost {
     /// Processor time of all threads.
     pub(super) cpu_s: f64,

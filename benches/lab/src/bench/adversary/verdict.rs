@@ -1,10 +1,11 @@
 //! Rows of the result, and the verdict on each.
 
 use super::run::{Cost, Role};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Work that a time is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reference {
     /// Sequential execution of the same list.
@@ -14,33 +15,47 @@ pub(super) enum Reference {
 }
 
 /// A row of the result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Row {
+    /// Name of the list.
     case: &'static str,
+    /// Role of the engine.
     role: Role,
+    /// `dag`, `block-stm` or `access-list`.
     executor: &'static str,
+    /// Worker threads.
     threads: usize,
+    /// Transactions in the blocks.
     txs: usize,
+    /// Gas that the valid blocks used.
     gas: u64,
+    /// `match` or `mismatch`.
     oracle: &'static str,
     /// The first difference from sequential revm.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
     /// Figures; none beside a wrong result.
     figures: Option<Figures>,
+    /// Highest factor of the processor time.
     bound: f64,
+    /// True if the results match and the factor is within the bound.
     holds: bool,
 }
 
 /// Times and factors of a row.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 struct Figures {
     #[serde(flatten)]
     cost: Cost,
+    /// Work that the time is compared with.
     reference: Reference,
+    /// Processor time of the reference, in s.
     reference_cpu_s: f64,
+    /// Wall time of the reference, in s.
     reference_wall_s: f64,
+    /// `cpu_s` ÷ `reference_cpu_s`.
     cpu_factor: f64,
+    /// `wall_s` ÷ `reference_wall_s`.
     wall_factor: f64,
 }
 

@@ -1,17 +1,61 @@
 //! `bench schedule --figure fafo-4`: parallelism gained by reordering, by contention (FAFO §3.2, Figure 4).
 
-use super::{Load, Parallelism, frame, given, intern};
-use crate::{config::LoadConfig, doctor, machine::host, report::Output, result::SCHEMA, ui::Ui};
+use super::{Load, Parallelism, Tlp, frame, given, intern};
+use crate::{
+    config::LoadConfig,
+    doctor,
+    machine::host,
+    report::Output,
+    result::{Host, SCHEMA, Tool},
+    ui::Ui,
+    written::{self, Named},
+};
 use phalanx::{
     BlockLimits,
     access::Interner,
     parascheduler::{Dag, DagBuilder},
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 /// Probabilities that the hot side of a transfer is hot, and numbers of hot accounts.
 const ALPHAS: [f64; 5] = [0.0, 0.1, 0.5, 0.9, 0.99];
 const GAMMAS: [u64; 3] = [100, 1_000, 10_000];
+
+/// The output.
+#[derive(Serialize, JsonSchema)]
+struct Grid {
+    /// Version of the schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: u32,
+    /// Program that measured.
+    tool: Tool,
+    /// Machine that it ran on.
+    host: Host,
+    /// Every flag as resolved, without those of the grid.
+    config: Map<String, Value>,
+    /// Cells of the grid.
+    rows: Vec<Point>,
+}
+
+/// A cell of the grid, as written.
+#[derive(Serialize, JsonSchema)]
+struct Point {
+    /// Probability that the hot side of a transfer is hot.
+    alpha: f64,
+    /// Number of hot accounts.
+    gamma: u64,
+    /// Parallelism in the order of arrival.
+    given: Tlp,
+    /// Parallelism in free order.
+    free: Tlp,
+}
+
+/// Schema of what is written.
+pub(super) fn schema() -> Named {
+    written::schema::<Grid>("bench-schedule-figure", "bench schedule --figure --json")
+}
 
 struct Row {
     alpha: f64,
@@ -35,18 +79,14 @@ pub fn run(config: &LoadConfig, ui: &Ui) -> anyhow::Result<Option<Output>> {
             rows.push(measure(&LoadConfig { alpha, gamma, ..config.clone() }, ui)?);
         }
     }
-    let row = |Row { alpha, gamma, given, free }: &Row| {
-        let both = |of: &Parallelism| json!({ "tlp_frames": of.frames, "tlp_dag": of.dag });
-        json!({ "alpha": alpha, "gamma": gamma, "given": both(given), "free": both(free) })
-    };
+    let row = |row: &Row| Point { alpha: row.alpha, gamma: row.gamma, given: row.given.into(), free: row.free.into() };
     let mut resolved = config.resolved();
     resolved.remove("alpha");
     resolved.remove("gamma");
     resolved.insert("figure".into(), json!("fafo-4"));
-    let values: Vec<_> = rows.iter().map(row).collect();
-    let value = json!({
-        "schema": SCHEMA, "tool": host::tool(), "host": doctor::host(None), "config": resolved, "rows": values,
-    });
+    let points = rows.iter().map(row).collect();
+    let (tool, host) = (host::tool(), doctor::host(None));
+    let value = written::value(&Grid { schema: SCHEMA, tool, host, config: resolved, rows: points });
     Ok(Some(Output { value, text: table(&rows), csv: None, picture: None }))
 }
 

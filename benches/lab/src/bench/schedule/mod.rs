@@ -12,8 +12,9 @@ use crate::{
     error::Usage,
     machine::{host, memory},
     report::Output,
-    result::SCHEMA,
+    result::{Host, SCHEMA, Tool},
     ui::Ui,
+    written::{self, Named},
 };
 use clap::Args;
 use phalanx::paraframer::{BlockFormer, Formed, Framer, FramerConfig};
@@ -23,7 +24,9 @@ use phalanx::{
     paralyze::StateKey,
     parascheduler::{Dag, DagBuilder, TxIndex, Verdict, Workers},
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::{hint::black_box, time::Instant};
 
 /// Bytes per transaction: transaction, access set, digests, ids and DAG node, at their peak.
@@ -75,6 +78,74 @@ impl Rate {
         sorted.sort_by(f64::total_cmp);
         sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
     }
+}
+
+/// The output.
+#[derive(Serialize, JsonSchema)]
+struct Scheduled {
+    /// Version of the schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: u32,
+    /// Program that measured.
+    tool: Tool,
+    /// Machine that it ran on.
+    host: Host,
+    /// Every flag as resolved.
+    config: Map<String, Value>,
+    /// Median transactions per second.
+    txs_per_s: Kernels<f64>,
+    /// Millions of transactions per second in each repetition.
+    runs_mtxs_per_s: Kernels<Vec<f64>>,
+    /// Transactions ÷ frames, in free order.
+    tlp_frames: f64,
+    /// Transactions ÷ critical path, in free order.
+    tlp_dag: f64,
+    /// The same in the order of arrival.
+    given: Tlp,
+    /// Blocks of the load.
+    blocks: usize,
+    /// Frames of the load.
+    frames: usize,
+}
+
+/// A figure of each kernel.
+#[derive(Serialize, JsonSchema)]
+struct Kernels<T> {
+    /// Framing and forming of blocks, on one core.
+    frame: T,
+    /// Interning of keys, on one core.
+    intern: T,
+    /// Building of the DAG from ids, on one core.
+    dag: T,
+    /// Dispatch of empty jobs, on all threads.
+    dispatch: T,
+}
+
+impl<T> Kernels<T> {
+    /// A figure of each kernel by its number.
+    fn each(of: impl Fn(usize) -> T) -> Self {
+        Self { frame: of(0), intern: of(1), dag: of(2), dispatch: of(3) }
+    }
+}
+
+/// Parallelism, as written.
+#[derive(Serialize, JsonSchema)]
+struct Tlp {
+    /// Transactions ÷ frames.
+    tlp_frames: f64,
+    /// Transactions ÷ critical path.
+    tlp_dag: f64,
+}
+
+impl From<Parallelism> for Tlp {
+    fn from(of: Parallelism) -> Self {
+        Self { tlp_frames: of.frames, tlp_dag: of.dag }
+    }
+}
+
+/// Schemas of what is written.
+pub(super) fn schemas() -> [Named; 2] {
+    [written::schema::<Scheduled>("bench-schedule", "bench schedule --json"), figure::schema()]
 }
 
 /// A block, as the framer assembled it.
@@ -161,23 +232,28 @@ pub fn run(config: &ScheduleConfig, ui: &Ui) -> anyhow::Result<Option<Output>> {
     anyhow::ensure!(placed == sets.len(), "framing lost transactions");
     let Parallelism { frames: tlp_frames, dag: tlp_dag } = Parallelism::new(sets.len(), frames, critical_path);
     let given = given::parallelism(&sets, &flat, salt, config.load.block_txs);
+    // In the order of `Kernels`.
     let rates = [
         ("frame", "frame and form blocks, 1 core", &framing),
         ("intern", "intern keys, 1 core", &interning),
         ("dag", "build the DAG from ids, 1 core", &building),
         ("dispatch", "dispatch empty jobs, all threads", &dispatch),
     ];
-    let medians: serde_json::Map<_, _> =
-        rates.iter().map(|(name, _, rate)| ((*name).to_owned(), json!(rate.median() * 1e6))).collect();
-    let all: serde_json::Map<_, _> = rates.iter().map(|(name, _, rate)| ((*name).to_owned(), json!(rate.0))).collect();
     let mut resolved = config.load.resolved();
     resolved.insert("runs".into(), json!(runs));
     resolved.insert("threads".into(), json!(threads));
-    let value = json!({
-        "schema": SCHEMA, "tool": host::tool(), "host": doctor::host(None), "config": resolved,
-        "txs_per_s": medians, "runs_mtxs_per_s": all, "tlp_frames": tlp_frames, "tlp_dag": tlp_dag,
-        "given": { "tlp_frames": given.frames, "tlp_dag": given.dag },
-        "blocks": blocks.len(), "frames": frames,
+    let value = written::value(&Scheduled {
+        schema: SCHEMA,
+        tool: host::tool(),
+        host: doctor::host(None),
+        config: resolved,
+        txs_per_s: Kernels::each(|kernel| rates[kernel].2.median() * 1e6),
+        runs_mtxs_per_s: Kernels::each(|kernel| rates[kernel].2.0.clone()),
+        tlp_frames,
+        tlp_dag,
+        given: given.into(),
+        blocks: blocks.len(),
+        frames,
     });
     let mut text = format!("{:34} {:>12}\n", "", "M txs/s");
     for (_, what, rate) in rates {

@@ -13,6 +13,8 @@ use crate::{
     result::{BenchResult, Ending},
     ui::Ui,
 };
+pub(super) use show::schema;
+
 use show::{by_alpha, csv, curve, place, table, value};
 
 /// FAFO's grid (§3.2, Figure 4).

@@ -10,9 +10,13 @@ use crate::{
         svg::{Line, Picture, Published, lines, lines_beside},
         text,
     },
-    result::SCHEMA,
+    result::{Host, SCHEMA, Tool},
+    written::{self, Named},
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 pub(super) fn place(at: &[(&'static str, f64)]) -> String {
     at.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
@@ -116,26 +120,108 @@ pub(super) fn by_alpha(cells: &[Cell]) -> Picture {
     lines_beside(labels, &groups, &drawn, &papers)
 }
 
+/// The output.
+#[derive(Serialize, JsonSchema)]
+struct Written<'a> {
+    /// Version of the schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: u32,
+    /// Program that measured.
+    tool: Tool,
+    /// Machine that it ran on.
+    host: Host,
+    /// Every flag as resolved.
+    config: Map<String, Value>,
+    /// Settings that were run.
+    cells: Vec<Point>,
+    /// Verdict on FAFO's claim. Null without `--figure fafo-4`, or beside a wrong or missing cell.
+    judged: Option<Judgement>,
+    /// Tags of the cells.
+    tags: Vec<&'a str>,
+    /// The exact command.
+    command: &'a str,
+}
+
+/// A setting and its figures, as written.
+#[derive(Serialize, JsonSchema)]
+struct Point {
+    /// Value of each axis, by its name.
+    #[serde(flatten)]
+    at: BTreeMap<&'static str, f64>,
+    /// Median succeeded transactions per second. Null if a result differs from the oracle's.
+    tps: Option<f64>,
+    /// Processor time of the process ÷ succeeded transactions, in µs.
+    us_core_per_tx: f64,
+    /// Transactions ÷ frames. Null if nothing was framed.
+    tlp_frames: Option<f64>,
+    /// Transactions ÷ critical path. Null without a DAG.
+    tlp_dag: Option<f64>,
+    /// Mispredicted transactions.
+    escapes: u64,
+    /// `match`, `sampled`, `off` or `mismatch`.
+    oracle: String,
+    /// What the oracle compared, or the first difference.
+    detail: String,
+    /// Tags of the runs.
+    tags: Vec<String>,
+}
+
+impl From<&Cell> for Point {
+    fn from(cell: &Cell) -> Self {
+        Self {
+            at: cell.at.iter().copied().collect(),
+            tps: cell.tps,
+            us_core_per_tx: cell.us_core,
+            tlp_frames: cell.tlp_frames,
+            tlp_dag: cell.tlp_dag,
+            escapes: cell.escapes,
+            oracle: cell.oracle.clone(),
+            detail: cell.detail.clone(),
+            tags: cell.tags.clone(),
+        }
+    }
+}
+
+/// Verdict on the claim that throughput does not depend on contention where the load is parallel.
+#[derive(Serialize, JsonSchema)]
+struct Judgement {
+    /// True if the claim holds.
+    flat: bool,
+    /// Cells with at least `parallelism`.
+    cells_with_parallelism: usize,
+    /// Parallelism of the DAG from which on a cell counts.
+    parallelism: f64,
+    /// Largest share by which the worst cell may be below the best.
+    floor: f64,
+    /// Cell with the lowest rate.
+    worst: Point,
+    /// Cell with the highest rate.
+    best: Point,
+}
+
+/// Schema of what is written.
+pub(in crate::bench) fn schema() -> Named {
+    written::schema::<Written<'_>>("bench-sweep", "bench sweep --json")
+}
+
 pub(super) fn value(config: &RunConfig, swept: &Swept, judged: Option<&Judged>) -> Value {
     let Swept { cells, .. } = swept;
-    let cell = |cell: &Cell| {
-        let mut value = json!({
-            "tps": cell.tps, "us_core_per_tx": cell.us_core, "tlp_frames": cell.tlp_frames, "tlp_dag": cell.tlp_dag,
-            "escapes": cell.escapes, "oracle": cell.oracle, "detail": cell.detail, "tags": cell.tags,
-        });
-        cell.at.iter().for_each(|(name, at)| value[*name] = json!(at));
-        value
-    };
-    let judged = judged.map(|judged| {
-        json!({
-            "flat": judged.flat, "cells_with_parallelism": judged.held.0, "parallelism": ENOUGH, "floor": FLAT,
-            "worst": cell(&cells[judged.worst]), "best": cell(&cells[judged.best]),
-        })
+    let judged = judged.map(|judged| Judgement {
+        flat: judged.flat,
+        cells_with_parallelism: judged.held.0,
+        parallelism: ENOUGH,
+        floor: FLAT,
+        worst: Point::from(&cells[judged.worst]),
+        best: Point::from(&cells[judged.best]),
     });
-    json!({
-        "schema": SCHEMA, "tool": host::tool(), "host": doctor::host(config.store.path()),
-        "config": config.resolved(config.threads.unwrap_or_else(host::cores)),
-        "cells": cells.iter().map(cell).collect::<Vec<_>>(), "judged": judged, "tags": swept.tags(),
-        "command": config.command,
+    written::value(&Written {
+        schema: SCHEMA,
+        tool: host::tool(),
+        host: doctor::host(config.store.path()),
+        config: config.resolved(config.threads.unwrap_or_else(host::cores)),
+        cells: cells.iter().map(Point::from).collect(),
+        judged,
+        tags: swept.tags(),
+        command: &config.command,
     })
 }

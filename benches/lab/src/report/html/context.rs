@@ -44,7 +44,7 @@ pub(super) fn scope(results: &[BenchResult], names: &[String]) -> String {
 }
 
 /// Rows of a scope: name, true if it is inside the timer (`None` if that is no question), and meaning.
-fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 11] {
+fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 12] {
     let choose = |inside: bool, yes: &str, no: &str| (Some(inside), if inside { yes } else { no }.to_owned());
     let item = |name, (inside, meaning): (Option<bool>, String)| (name, inside, meaning);
     let root = match scope.root_interval_blocks {
@@ -80,7 +80,12 @@ fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 11] {
         [] => (Some(true), "every rule of the chain applied".to_owned()),
         rules => (Some(false), format!("did not apply: {}", rules.join(", "))),
     };
+    let timer = match scope.inside_timer.as_slice() {
+        [] => (None, "not stated: the result is older than the statement".to_owned()),
+        parts => (Some(true), parts.join(", ")),
+    };
     [
+        item("Inside the timer", timer),
         item("Nonces", choose(scope.nonces, "checked", "not checked")),
         item("Fees", choose(scope.fees, "charged and paid", "not charged")),
         item("Gas limits", choose(scope.gas_limit, "enforced", "not enforced")),
