@@ -87,13 +87,13 @@ pub use recovery::{
 };
 pub use seal::{BlockInfo, BlockStats, Committed, Executed, Merkleized};
 pub use service::{
-    BlockAttributes, BlockSink, Performed, ProofMismatch, ProvenTransaction, SendError, Service, ServiceConfig,
+    Anchor, BlockAttributes, BlockSink, Performed, ProofMismatch, ProvenTransaction, SendError, Service, ServiceConfig,
     SinkBlock, SinkRefused, SteppedService, verify_account, verify_code, verify_fate, verify_inclusion, verify_slot,
     verify_transaction,
 };
 pub use state::{
-    Ancestors, CODE_RULE, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError,
-    StateSnapshot, WriteHandle, contents, genesis_digest,
+    Ancestors, Anchored, CODE_RULE, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError,
+    StateSnapshot, WriteHandle, contents, genesis_digest, verify_anchored,
 };
 
 pub use phalanx_access as access;

@@ -56,12 +56,24 @@ pub struct CometConfig {
     pub abci: SocketAddr,
     /// Address of CometBFT's own RPC, which gets the transactions that JSON-RPC admits.
     pub rpc: SocketAddr,
+    /// Number of heights from one snapshot for other nodes to the next; 0 for none.
+    pub snapshot_every: u64,
+    /// Number of snapshots that are offered, the newest.
+    pub snapshots: usize,
+    /// True if a node without a chain takes a snapshot when CometBFT offers one. False executes the chain from its first block.
+    pub state_sync: bool,
 }
 
 impl Default for CometConfig {
     /// CometBFT's own defaults, on the loopback address.
     fn default() -> Self {
-        Self { abci: SocketAddr::from(([127, 0, 0, 1], 26658)), rpc: SocketAddr::from(([127, 0, 0, 1], 26657)) }
+        Self {
+            abci: SocketAddr::from(([127, 0, 0, 1], 26658)),
+            rpc: SocketAddr::from(([127, 0, 0, 1], 26657)),
+            snapshot_every: 1000,
+            snapshots: 2,
+            state_sync: false,
+        }
     }
 }
 
@@ -148,6 +160,8 @@ pub struct NodeConfig {
     /// CometBFT, if it orders the blocks. Then gas limit and beneficiary are not the node's to choose: the genesis has the
     /// one, and the proposer of a block is the other.
     pub comet: Option<CometConfig>,
+    /// Host and port of the JSON-RPC of a node that this one follows; `None` to follow none. It needs the namespace `phalanx`.
+    pub follow: Option<String>,
     /// Gas limit of made blocks; `None` for the genesis's.
     pub gas_limit: Option<u64>,
     /// Account that gets the fees of made blocks.
@@ -173,6 +187,7 @@ impl NodeConfig {
             threads: None,
             production: Production::Off,
             comet: None,
+            follow: None,
             gas_limit: None,
             beneficiary: Address::ZERO,
             min_tip: 0,
@@ -187,6 +202,10 @@ impl NodeConfig {
         if self.comet.is_some() && is_own {
             let why = "CometBFT orders the blocks: their times are its own, their gas limit is the genesis's, and their \
                        proposers get the fees";
+            return Err(NodeError::Setting(why.into()));
+        }
+        if self.follow.is_some() && (is_own || self.comet.is_some()) {
+            let why = "a node that follows another makes no blocks, and CometBFT orders none for it";
             return Err(NodeError::Setting(why.into()));
         }
         Ok(())

@@ -41,6 +41,14 @@ pub enum NodeError {
     /// The engine has ended for good.
     #[error("block production has stopped: {0}")]
     Stopped(Failure),
+    /// The node that is followed has another chain, or says what is not so.
+    #[error("block {height} of the upstream node: {what}")]
+    Upstream {
+        /// Height of the block.
+        height: u64,
+        /// Difference in words.
+        what: String,
+    },
     /// Consensus has halted; a report is in the node's folder.
     #[error("consensus has halted: {0}")]
     Halted(phalanx_abci::Halt),

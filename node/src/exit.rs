@@ -1,6 +1,6 @@
 //! Way of an admitted transaction out of this node's pool: to the producer, or to the pools of other validators.
 
-use crate::{producer::Bell, relay::Relay};
+use crate::{producer::Bell, relay::Relay, upstream::Upstream};
 use phalanx::alloy::primitives::Bytes;
 
 /// Receiver of the transactions that JSON-RPC has put into the pool.
@@ -10,6 +10,8 @@ pub(crate) enum Exit {
     Producer(Bell),
     /// CometBFT sends them to the other validators.
     Mempool(Relay),
+    /// The node that this one follows gets them instead of the pool.
+    Upstream(Upstream),
 }
 
 impl Exit {
@@ -18,6 +20,16 @@ impl Exit {
         match self {
             Self::Producer(bell) => bell.ring(),
             Self::Mempool(relay) => relay.pass(bytes.clone()),
+            // They never come into the pool.
+            Self::Upstream(_) => {}
+        }
+    }
+
+    /// The node that takes transactions instead of this one's pool.
+    pub(crate) const fn upstream(&self) -> Option<&Upstream> {
+        match self {
+            Self::Upstream(upstream) => Some(upstream),
+            Self::Producer(_) | Self::Mempool(_) => None,
         }
     }
 }

@@ -13,26 +13,40 @@
 //! Rooms, from the top of the house to its bottom; a room imports only rooms below it:
 //!
 //! - `node`: start, stop, and what fails meanwhile.
+//! - `opening`: a chain, and the servers on it.
 //! - `source`: the source of blocks of a running node, a producer or CometBFT.
+//! - `join`: a node without a chain, which takes a snapshot from others.
 //! - `rpc`: the methods, their arguments and errors, and the server.
 //! - `exit`: way of an admitted transaction out of the pool: to the producer, or to CometBFT.
 //! - `relay`: transactions for the pools of other validators.
 //! - `validator`: blocks of a chain that CometBFT orders.
+//! - `taken`: snapshots for other nodes.
 //! - `report`: reports of halts, which may forbid a start.
 //! - `producer`: blocks of a chain with one producer.
+//! - `follower`: blocks of another node, executed again.
+//! - `steps`: a block through the service.
+//! - `upstream`: JSON-RPC of the node that this one follows.
+//! - `raw`: a block as another node executes it again.
 //! - `chain`: one view of committed blocks and their states, and the sink that feeds the store.
 //! - `metrics`: counters, in the text format of Prometheus.
 //! - `config`, `genesis`, `error`: what a node is told, and what it answers.
 //! - `store`: blocks, receipts, and the index over them.
 
 mod node;
+mod opening;
 mod source;
+mod join;
 mod rpc;
 mod exit;
 mod relay;
 mod validator;
+mod taken;
 mod report;
 mod producer;
+mod follower;
+mod steps;
+mod upstream;
+mod raw;
 mod chain;
 mod metrics;
 mod genesis;

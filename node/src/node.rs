@@ -1,23 +1,24 @@
 //! A node from its start to its end.
 
 use crate::{
-    chain::{Chain, Opened},
+    chain::Chain,
     config::NodeConfig,
     error::NodeError,
-    metrics::{Metrics, Stages},
+    join::Join,
+    opening::{Opening, Slot},
     report,
-    rpc::{Api, Pages, Server, serve_pages},
-    source::{Ready, Source},
+    source::Source,
     store::{Cut, Sizes},
 };
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, bounded};
 use parking_lot::Mutex;
+use phalanx_abci::App;
 use std::{
     net::SocketAddr,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
-use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
+use tokio::{runtime::Runtime, sync::watch};
 
 /// Time that requests in flight get when the node stops.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,19 +29,18 @@ const READERS: usize = 32;
 /// A running node. [`Self::stop`] ends it; dropping it does the same.
 #[derive(Debug)]
 pub struct Node {
-    chain: Option<Arc<Chain>>,
+    serving: Slot,
     runtime: Option<Runtime>,
-    server: Option<Server>,
     stopping: watch::Sender<bool>,
     source: Option<Source>,
     ended: Mutex<Receiver<NodeError>>,
-    cuts: Vec<Cut>,
-    address: SocketAddr,
-    metrics: Option<SocketAddr>,
+    /// Addresses of the settings, until those that serve are known.
+    addresses: (SocketAddr, Option<SocketAddr>),
 }
 
 impl Node {
-    /// Opens the chain, or begins it, and serves it. Blocks are made if the settings say so.
+    /// Opens the chain, or begins it, and serves it. Blocks are made if the settings say so. A node that is to take a
+    /// snapshot first ([`CometConfig::state_sync`](crate::CometConfig::state_sync)) opens and serves the chain behind it.
     ///
     /// # Errors
     /// [`NodeError`]: nothing is left running.
@@ -49,10 +49,6 @@ impl Node {
         if config.comet.is_some() {
             report::refuse_divergence(config.store.folder())?;
         }
-        let metrics = Arc::new(Metrics::new());
-        let Opened { chain, cuts } = Chain::open(config, Arc::new(Stages::new(Arc::clone(&metrics))))?;
-        let chain = Arc::new(chain);
-        metrics.at(chain.height());
         let healthy = Arc::new(AtomicBool::new(true));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -62,37 +58,54 @@ impl Node {
             .build()
             .map_err(NodeError::Threads)?;
         let (stopping, stops) = watch::channel(false);
-        let pages = config.metrics.map(|address| {
-            let pages =
-                Pages { chain: Arc::clone(&chain), metrics: Arc::clone(&metrics), healthy: Arc::clone(&healthy) };
-            runtime.block_on(start_pages(address, Arc::new(pages), stops))
-        });
-        let pages = pages.transpose()?;
-        let (ready, exit) = Ready::new(config, &chain, &metrics, &runtime);
-        let api = Arc::new(Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, exit));
-        let server = runtime.block_on(Server::start(api))?;
-        let (source, ended) = ready.start(healthy)?;
+        let (tell, ended) = bounded(1);
+        let serving = Slot::default();
+        let opening = Opening {
+            config: config.clone(),
+            runtime: runtime.handle().clone(),
+            stops,
+            healthy: Arc::clone(&healthy),
+            slot: Arc::clone(&serving),
+        };
+        let source = match config.comet {
+            Some(comet) if Join::is_due(config)? => {
+                let told = tell.clone();
+                let open = move || {
+                    let validator = opening.open()?.validator(Arc::clone(&healthy), told.clone());
+                    validator.ok_or_else(|| NodeError::Setting("CometBFT orders the blocks".into()))
+                };
+                Source::listen(comet.abci, App::joining(Join::new(config, Box::new(open), tell)?))?
+            }
+            _ => opening.open()?.start(healthy, tell)?,
+        };
+        let addresses = (config.rpc.address, config.metrics);
         Ok(Self {
-            address: server.address,
-            chain: Some(chain),
+            serving,
             runtime: Some(runtime),
-            server: Some(server),
             stopping,
             source: Some(source),
             ended: Mutex::new(ended),
-            cuts,
-            metrics: pages,
+            addresses,
         })
     }
 
-    /// Address of JSON-RPC.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    /// Address of JSON-RPC: that of the settings until the chain is open.
+    pub fn address(&self) -> SocketAddr {
+        self.serving.lock().as_ref().map_or(self.addresses.0, |serving| serving.address())
     }
 
-    /// Address of the metrics and the health page.
-    pub const fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics
+    /// Address of the metrics and the health page: that of the settings until the chain is open.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.serving.lock().as_ref().map_or(self.addresses.1, |serving| serving.metrics)
+    }
+
+    /// True once the chain is open: a node that joins by a snapshot serves nothing before.
+    pub fn is_open(&self) -> bool {
+        self.serving.lock().is_some()
+    }
+
+    fn chain(&self) -> Option<Arc<Chain>> {
+        self.serving.lock().as_ref().map(|serving| Arc::clone(&serving.chain))
     }
 
     /// Address that CometBFT connects to, if it orders the blocks.
@@ -101,13 +114,13 @@ impl Node {
     }
 
     /// Ends of files that belonged to no committed block, and were cut off when the node started.
-    pub fn cuts(&self) -> &[Cut] {
-        &self.cuts
+    pub fn cuts(&self) -> Vec<Cut> {
+        self.serving.lock().as_ref().map(|serving| serving.cuts.clone()).unwrap_or_default()
     }
 
     /// Height of the newest visible block.
     pub fn height(&self) -> u64 {
-        self.chain.as_ref().map_or(0, |chain| chain.height())
+        self.chain().map_or(0, |chain| chain.height())
     }
 
     /// Sizes of the block store.
@@ -115,7 +128,7 @@ impl Node {
     /// # Errors
     /// If a file cannot be read.
     pub fn sizes(&self) -> Result<Sizes, NodeError> {
-        self.chain.as_ref().map_or_else(|| Ok(Sizes::default()), |chain| Ok(chain.store.sizes()?))
+        self.chain().map_or_else(|| Ok(Sizes::default()), |chain| Ok(chain.store.sizes()?))
     }
 
     /// Waits until the node ends by itself, or the time is over.
@@ -134,13 +147,11 @@ impl Node {
     fn end(&mut self) {
         self.stopping.send_replace(true);
         drop(self.source.take());
-        if let (Some(runtime), server) = (self.runtime.take(), self.server.take()) {
-            if let Some(server) = server {
-                runtime.block_on(server.stop(PATIENCE));
-            }
-            runtime.shutdown_timeout(PATIENCE);
-        }
-        if let Some(chain) = self.chain.take() {
+        let Some(runtime) = self.runtime.take() else { return };
+        let serving = self.serving.lock().take();
+        let chain = serving.map(|serving| runtime.block_on(serving.stop(PATIENCE)));
+        runtime.shutdown_timeout(PATIENCE);
+        if let Some(chain) = chain {
             if let Err(error) = chain.store.flush() {
                 tracing::warn!(%error, "the index of blocks is not flushed");
             }
@@ -153,16 +164,4 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-async fn start_pages(
-    address: SocketAddr,
-    pages: Arc<Pages>,
-    stops: watch::Receiver<bool>,
-) -> Result<SocketAddr, NodeError> {
-    let listen = |source| NodeError::Listen { address, source };
-    let listener = TcpListener::bind(address).await.map_err(listen)?;
-    let address = listener.local_addr().map_err(listen)?;
-    tokio::spawn(serve_pages(listener, pages, stops));
-    Ok(address)
 }

@@ -2,14 +2,17 @@
 //!
 //! A thread of its own does all of it. A failure that may pass, as a full disk, is reported and tried again; the engine's own end is final.
 
-use crate::{chain::Chain, config::Production, error::NodeError, metrics::Metrics};
+use crate::{
+    chain::Chain,
+    config::Production,
+    error::NodeError,
+    metrics::Metrics,
+    steps::{Missed, Steps},
+};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use phalanx::{
     alloy::primitives::{Address, Bytes, keccak256},
-    api::{
-        BlockBudget, BlockEnv, BlockId, Build as _, BuildRequest, BuiltCandidate, Candidate, CommitMeta, EngineEvent,
-        ExecId, ExecutionEngine as _, Failure, Priority, Ticket, Waker,
-    },
+    api::{BlockBudget, BlockEnv, Build as _, BuildRequest, BuiltCandidate, ExecId, ExecutionEngine as _, Priority},
     chain::Attributes,
 };
 use std::{
@@ -49,25 +52,7 @@ pub(crate) struct Producer {
     told: Receiver<Told>,
     /// Closed when the node stops.
     stop: Receiver<()>,
-    woken: Receiver<()>,
-    ticket: u64,
-}
-
-/// Reason for which a block was not made.
-#[derive(Debug)]
-enum Missed {
-    /// Another try may succeed.
-    Passing(String),
-    Final(NodeError),
-}
-
-impl From<Failure> for Missed {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Fatal(_) => Self::Final(NodeError::Stopped(failure)),
-            other => Self::Passing(other.to_string()),
-        }
-    }
+    steps: Steps,
 }
 
 impl Producer {
@@ -81,9 +66,8 @@ impl Producer {
         stop: Receiver<()>,
     ) -> (Self, Bell) {
         let (bell, told) = bounded(1);
-        let (wake, woken) = bounded(1);
-        chain.service.set_waker(Waker::new(move || _ = wake.try_send(())));
-        let producer = Self { chain, metrics, production, gas_limit, beneficiary, told, stop, woken, ticket: 0 };
+        let steps = Steps::new(Arc::clone(&chain));
+        let producer = Self { chain, metrics, production, gas_limit, beneficiary, told, stop, steps };
         (producer, Bell(bell))
     }
 
@@ -112,8 +96,12 @@ impl Producer {
                 match self.produce() {
                     Ok(txs) if txs > 0 && self.production == Production::Instant && self.is_waiting() => {}
                     Ok(_) => break,
-                    Err(Missed::Final(error)) => return Err(error),
-                    Err(Missed::Passing(why)) => {
+                    Err(missed) => {
+                        let why = match missed {
+                            Missed::Final(error) => return Err(error),
+                            Missed::Invalid(failure) => failure.to_string(),
+                            Missed::Passing(why) => why,
+                        };
                         self.metrics.missed_blocks.inc();
                         tracing::warn!(why, "no block was made; trying again in a second");
                         if !self.wait_until(Instant::now() + PAUSE) {
@@ -149,19 +137,17 @@ impl Producer {
     /// Makes a block, and returns the number of its transactions.
     fn produce(&mut self) -> Result<usize, Missed> {
         let begun = Instant::now();
-        let service = &self.chain.service;
         // What an earlier try has left loses.
-        self.ticket += 1;
-        service.keep_only(Ticket(self.ticket), &[])?;
-        let tip = service.status().committed;
+        self.steps.clear()?;
+        let tip = self.chain.service.status().committed;
         let built = self.build(tip.exec, tip.height + 1)?;
         let txs = built.candidate.payload().txs().len();
         if txs == 0 && self.production == Production::Instant {
             return Ok(0);
         }
         let id = built.candidate.id();
-        self.submit(built.candidate)?;
-        self.commit(id, tip.height + 1)?;
+        self.steps.submit(built.candidate, Priority::Build)?;
+        self.steps.commit(id, tip.height + 1)?;
         self.chain.publish(tip.height + 1).map_err(|error| Missed::Final(error.into()))?;
         self.metrics.block(tip.height + 1, txs as u64);
         self.metrics.block_seconds.observe(begun.elapsed().as_secs_f64());
@@ -197,41 +183,5 @@ impl Producer {
         // The pool is exhausted, or the block is full: the gas limit bounds the wait.
         self.chain.service.settle();
         Ok(job.finish())
-    }
-
-    fn submit(&mut self, candidate: Candidate) -> Result<(), Missed> {
-        self.ticket += 1;
-        let ticket = Ticket(self.ticket);
-        self.chain.service.submit(ticket, candidate, Priority::Build)?;
-        self.wait(|event| matches!(event, EngineEvent::Rooted { ticket: done, .. } if *done == ticket), ticket)
-    }
-
-    fn commit(&mut self, id: ExecId, height: u64) -> Result<(), Missed> {
-        self.ticket += 1;
-        let ticket = Ticket(self.ticket);
-        let meta = CommitMeta { block: BlockId(id.0), cursor: height, ..CommitMeta::default() };
-        self.chain.service.commit(ticket, id, meta)?;
-        self.wait(|event| matches!(event, EngineEvent::Committed { ticket: done, .. } if *done == ticket), ticket)
-    }
-
-    /// Waits for an event, or the failure of a request. The engine completes or fails every request.
-    fn wait(&self, is_done: impl Fn(&EngineEvent) -> bool, asked: Ticket) -> Result<(), Missed> {
-        let mut events = Vec::new();
-        loop {
-            while self.chain.service.poll(64, &mut events) > 0 {}
-            for event in events.drain(..) {
-                if is_done(&event) {
-                    return Ok(());
-                }
-                match event {
-                    EngineEvent::Failed { ticket, why, .. } if ticket == asked => return Err(why.into()),
-                    EngineEvent::Failed { why: why @ Failure::Fatal(_), .. } => return Err(why.into()),
-                    _ => {}
-                }
-            }
-            if self.woken.recv().is_err() {
-                return Err(Missed::Passing("the engine has gone".into()));
-            }
-        }
     }
 }

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use phalanx::alloy::primitives::Bytes;
 use serde_json::json;
 use std::{error::Error, net::SocketAddr, time::Duration};
-use tokio::{net::TcpStream, runtime::Runtime, sync::mpsc, time};
+use tokio::{net::TcpStream, runtime::Handle, sync::mpsc, time};
 
 /// Maximum number of transactions that wait for CometBFT.
 const WAITING: usize = 16_384;
@@ -39,7 +39,7 @@ pub(crate) struct Relay(mpsc::Sender<Bytes>);
 
 impl Relay {
     /// Starts a task that ends with the runtime.
-    pub(crate) fn start(runtime: &Runtime, address: SocketAddr) -> Self {
+    pub(crate) fn start(runtime: &Handle, address: SocketAddr) -> Self {
         let (sender, waiting) = mpsc::channel(WAITING);
         runtime.spawn(run(waiting, address));
         Self(sender)

@@ -1,16 +1,19 @@
-//! Source of blocks of a running node: a producer of its own, or CometBFT.
+//! Source of blocks of a running node: a producer of its own, another node, or CometBFT.
 
 use crate::{
     chain::Chain,
-    config::{NodeConfig, Production},
+    config::{CometConfig, NodeConfig, Production},
     error::NodeError,
     exit::Exit,
+    follower::Follower,
     metrics::Metrics,
     producer::{Bell, Producer},
     relay::Relay,
+    taken::Taken,
+    upstream::Upstream,
     validator::Validator,
 };
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Sender, bounded};
 use phalanx_abci::{App, Server};
 use std::{
     net::SocketAddr,
@@ -21,21 +24,36 @@ use std::{
     },
     thread::JoinHandle,
 };
-use tokio::runtime::Runtime;
+use tokio::runtime::Handle;
 
 /// A source that is not running yet.
 #[derive(Debug)]
 pub(crate) enum Ready {
     /// Producer, the sender whose end stops it, and a bell if a transaction may wait.
     Producer(Box<Producer>, Sender<()>, Option<Bell>),
+    /// Follower of another node, and the sender whose end stops it.
+    Follower(Box<Follower>, Sender<()>),
     /// CometBFT at an address.
-    Comet { address: SocketAddr, chain: Arc<Chain>, metrics: Arc<Metrics>, folder: PathBuf, keep: Option<u64> },
+    Comet { address: SocketAddr, chain: Arc<Chain>, metrics: Arc<Metrics>, settings: Box<Ordered> },
+}
+
+/// Settings of a chain that CometBFT orders.
+#[derive(Debug)]
+pub(crate) struct Ordered {
+    comet: CometConfig,
+    folder: PathBuf,
+    keep: Option<u64>,
+    history: usize,
 }
 
 /// A running source. Dropping it ends it, and the block in the making is finished.
 #[derive(Debug)]
 pub(crate) enum Source {
-    Producer { stop: Option<Sender<()>>, thread: Option<JoinHandle<()>> },
+    /// A producer or a follower.
+    Thread {
+        stop: Option<Sender<()>>,
+        thread: Option<JoinHandle<()>>,
+    },
     Comet(Server<Validator>),
 }
 
@@ -45,17 +63,22 @@ impl Ready {
         config: &NodeConfig,
         chain: &Arc<Chain>,
         metrics: &Arc<Metrics>,
-        runtime: &Runtime,
+        runtime: &Handle,
     ) -> (Self, Exit) {
         let (chain, metrics) = (Arc::clone(chain), Arc::clone(metrics));
         if let Some(comet) = config.comet {
-            let (address, folder, keep) = (comet.abci, config.store.folder().to_owned(), config.keep_blocks);
-            return (
-                Self::Comet { address, chain, metrics, folder, keep },
-                Exit::Mempool(Relay::start(runtime, comet.rpc)),
-            );
+            let (folder, keep, history) = (config.store.folder().to_owned(), config.keep_blocks, config.history);
+            let settings = Box::new(Ordered { comet, folder, keep, history });
+            let ready = Self::Comet { address: comet.abci, chain, metrics, settings };
+            return (ready, Exit::Mempool(Relay::start(runtime, comet.rpc)));
         }
         let (stop, stopped) = bounded(0);
+        if let Some(address) = &config.follow {
+            // Transactions do not wait for blocks: each has a connection.
+            let [blocks, txs] = [(); 2].map(|()| Upstream::new(runtime.clone(), address));
+            let follower = Follower::new(chain, metrics, blocks, stopped);
+            return (Self::Follower(Box::new(follower), stop), Exit::Upstream(txs));
+        }
         let (producer, bell) =
             Producer::new(chain, metrics, config.production, config.gas_limit, config.beneficiary, stopped);
         // The pool is empty after a start; this is for the day when it is not.
@@ -63,31 +86,46 @@ impl Ready {
         (Self::Producer(Box::new(producer), stop, first), Exit::Producer(bell))
     }
 
-    /// Starts the source; the receiver gets the reason if it ends by itself.
-    pub(crate) fn start(self, healthy: Arc<AtomicBool>) -> Result<(Source, Receiver<NodeError>), NodeError> {
-        let (tell, ended) = bounded(1);
+    /// The node as the ABCI application sees it; `None` without CometBFT. `tell` gets the reason if it ends by itself.
+    pub(crate) fn validator(self, healthy: Arc<AtomicBool>, tell: Sender<NodeError>) -> Option<Validator> {
+        let Self::Comet { chain, metrics, settings, .. } = self else { return None };
+        let Ordered { comet, folder, keep, history } = *settings;
+        let taken = Taken::new(&chain, comet.snapshot_every, comet.snapshots, history);
+        Some(Validator::new(chain, metrics, taken, folder, keep, healthy, tell))
+    }
+
+    /// Starts the source; `tell` gets the reason if it ends by itself.
+    pub(crate) fn start(self, healthy: Arc<AtomicBool>, tell: Sender<NodeError>) -> Result<Source, NodeError> {
         match self {
             Self::Producer(producer, stop, first) => {
-                let thread = run(*producer, healthy, tell)?;
+                let thread = run("phalanx-producer", move || producer.run(), healthy, tell)?;
                 if let Some(bell) = first {
                     bell.ring();
                 }
-                Ok((Source::Producer { stop: Some(stop), thread: Some(thread) }, ended))
+                Ok(Source::Thread { stop: Some(stop), thread: Some(thread) })
             }
-            Self::Comet { address, chain, metrics, folder, keep } => {
-                let app = App::new(Validator::new(chain, metrics, folder, keep, healthy, tell));
-                let server = Server::start(address, app).map_err(|source| NodeError::Listen { address, source })?;
-                Ok((Source::Comet(server), ended))
+            Self::Follower(follower, stop) => {
+                let thread = run("phalanx-follower", move || follower.run(), healthy, tell)?;
+                Ok(Source::Thread { stop: Some(stop), thread: Some(thread) })
             }
+            Self::Comet { address, .. } => match self.validator(healthy, tell) {
+                Some(validator) => Source::listen(address, App::new(validator)),
+                None => unreachable!("CometBFT is the source"),
+            },
         }
     }
 }
 
 impl Source {
+    /// Listens for CometBFT.
+    pub(crate) fn listen(address: SocketAddr, app: App<Validator>) -> Result<Self, NodeError> {
+        Server::start(address, app).map(Self::Comet).map_err(|source| NodeError::Listen { address, source })
+    }
+
     /// Address that CometBFT connects to.
     pub(crate) const fn abci_address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Producer { .. } => None,
+            Self::Thread { .. } => None,
             Self::Comet(server) => Some(server.address()),
         }
     }
@@ -95,7 +133,7 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        if let Self::Producer { stop, thread } = self {
+        if let Self::Thread { stop, thread } = self {
             drop(stop.take());
             if let Some(thread) = thread.take() {
                 // Its panic was logged.
@@ -105,16 +143,21 @@ impl Drop for Source {
     }
 }
 
-/// Starts the producer's thread.
-fn run(producer: Producer, healthy: Arc<AtomicBool>, tell: Sender<NodeError>) -> Result<JoinHandle<()>, NodeError> {
-    let thread = std::thread::Builder::new().name("phalanx-producer".into()).spawn(move || {
-        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| producer.run()));
+/// Starts a thread that makes or takes blocks.
+fn run(
+    name: &str,
+    act: impl FnOnce() -> Result<(), NodeError> + Send + 'static,
+    healthy: Arc<AtomicBool>,
+    tell: Sender<NodeError>,
+) -> Result<JoinHandle<()>, NodeError> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
         let why = match ran {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error,
             Err(_) => NodeError::Setting("block production panicked: this is a bug; see the log".into()),
         };
-        tracing::error!(%why, "block production has ended");
+        tracing::error!(%why, "there are no more blocks");
         healthy.store(false, Ordering::Relaxed);
         let _ = tell.send(why);
     });

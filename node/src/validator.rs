@@ -1,6 +1,6 @@
 //! Blocks of a chain that CometBFT orders: what the ABCI application needs of the node.
 
-use crate::{chain::Chain, error::NodeError, metrics::Metrics, report};
+use crate::{chain::Chain, error::NodeError, metrics::Metrics, report, taken::Taken};
 use alloy_consensus::transaction::PooledTransaction;
 use alloy_eips::Decodable2718 as _;
 use crossbeam_channel::Sender;
@@ -10,7 +10,7 @@ use phalanx::{
     chain::Attributes,
     pool::{Admission, Refusal},
 };
-use phalanx_abci::{Halt, Header, Host, Read};
+use phalanx_abci::{Halt, Header, Host, Offer, Read};
 use std::{
     path::PathBuf,
     sync::{
@@ -34,6 +34,7 @@ const BLOB: u8 = 3;
 pub(crate) struct Validator {
     chain: Arc<Chain>,
     metrics: Arc<Metrics>,
+    taken: Taken,
     folder: PathBuf,
     keep: Option<u64>,
     healthy: Arc<AtomicBool>,
@@ -44,12 +45,13 @@ impl Validator {
     pub(crate) const fn new(
         chain: Arc<Chain>,
         metrics: Arc<Metrics>,
+        taken: Taken,
         folder: PathBuf,
         keep: Option<u64>,
         healthy: Arc<AtomicBool>,
         ended: Sender<NodeError>,
     ) -> Self {
-        Self { chain, metrics, folder, keep, healthy, ended }
+        Self { chain, metrics, taken, folder, keep, healthy, ended }
     }
 }
 
@@ -106,8 +108,17 @@ impl Host for Validator {
         self.chain.publish(height).map_err(|error| error.to_string())?;
         let txs = self.chain.block(height).ok().flatten().map_or(0, |block| block.entries.len());
         self.metrics.block(height, txs as u64);
+        self.taken.committed(&self.chain, height);
         tracing::info!(height, txs, "block");
         Ok(self.keep.map_or(0, |keep| (height + 1).saturating_sub(keep.max(REPLAYED))))
+    }
+
+    fn snapshots(&self) -> Vec<Offer> {
+        self.taken.offers()
+    }
+
+    fn chunk(&self, height: u64, format: u32, number: u32) -> Option<Bytes> {
+        self.taken.chunk(height, format, number)
     }
 
     fn read(&self, path: &str, data: &Bytes, height: u64, prove: bool) -> Result<Read, String> {
@@ -220,7 +231,9 @@ mod tests {
         let (chain, metrics) = (Arc::new(opened.chain), Arc::new(Metrics::new()));
         let (ended, _ends) = crossbeam_channel::bounded(1);
         let healthy = Arc::new(AtomicBool::new(true));
-        let validator = Validator::new(Arc::clone(&chain), metrics, folder.path().to_owned(), None, healthy, ended);
+        let taken = Taken::new(&chain, 0, 0, 0);
+        let validator =
+            Validator::new(Arc::clone(&chain), metrics, taken, folder.path().to_owned(), None, healthy, ended);
         let app = App::new(validator);
         let mut link = Watched(app, &count, Vec::new());
         let mut comet = Comet::new("phalanx-77", 1_790_000_000_000);

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -61,6 +61,8 @@ struct Net {
     rpc: Vec<SocketAddr>,
     comet: Vec<SocketAddr>,
     kills: Arc<AtomicU64>,
+    /// Lines that the network has said since its start.
+    said: Arc<Mutex<Vec<String>>>,
 }
 
 impl Net {
@@ -86,18 +88,25 @@ impl Net {
             panic!("the network does not start: {why}");
         }
         let kills = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&kills);
+        let (counted, said) = (Arc::clone(&kills), Arc::<Mutex<Vec<String>>>::default());
+        let saying = Arc::clone(&said);
         std::thread::spawn(move || {
-            for line in lines.filter(|line| line.starts_with("kill ")) {
+            for line in lines {
                 println!("{line}");
-                counted.fetch_add(1, Ordering::SeqCst);
+                counted.fetch_add(u64::from(line.starts_with("kill ")), Ordering::SeqCst);
+                saying.lock().expect("no panic").push(line);
             }
         });
-        Self { child, rpc, comet, kills }
+        Self { child, rpc, comet, kills, said }
     }
 
     fn kills(&self) -> u64 {
         self.kills.load(Ordering::SeqCst)
+    }
+
+    /// The first line since the start with this beginning.
+    fn said(&self, beginning: &str) -> Option<String> {
+        self.said.lock().expect("no panic").iter().find(|line| line.starts_with(beginning)).cloned()
     }
 
     /// Presses Ctrl-C: the network ends in order.
@@ -327,6 +336,119 @@ fn four_validators_survive_kills_of_both_kinds_and_a_full_restart() {
         net.stop();
     }
     println!("{killed} kills, {heights} heights, {} transactions", seen.blocks.len());
+}
+
+/// Validators of the groups in a line of the network: `partition 3: validators 0 2 | 1 3`.
+fn groups(line: &str) -> [Vec<usize>; 2] {
+    let (first, second) = line.split_once("validators ").expect("groups").1.split_once(" | ").expect("two groups");
+    [first, second].map(|group| group.split(' ').map(|place| place.parse().expect("a number")).collect())
+}
+
+#[test]
+fn partitions_stop_the_minority_alone_and_every_validator_catches_up() {
+    let Some(program) = cometbft() else { return };
+    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
+    let (partitions, seed) = (number("PHALANX_PARTITIONS", 3), number("PHALANX_SEED", 3));
+    println!("{partitions} partitions, PHALANX_SEED={seed}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut net = Net::start(folder.path(), &program, &format!("--partition 6000 --seed {seed}"));
+    let (mut seen, mut round, mut stopped) = (Seen::new(), 0, 0);
+    for partition in 1..=partitions {
+        let begun = Instant::now();
+        let line = loop {
+            if let Some(line) = net.said(&format!("partition {partition}: ")) {
+                break line;
+            }
+            assert!(begun.elapsed() < DEADLINE, "no partition {partition} at height {}", seen.height);
+            seen.round(&mut net, round);
+            round += 1;
+        };
+        // What was under way has come through by now.
+        std::thread::sleep(Duration::from_millis(1_500));
+        let minority: Vec<usize> = groups(&line).into_iter().filter(|group| 3 * group.len() <= 8).flatten().collect();
+        let heights = |net: &Net| minority.iter().map(|place| height(net.rpc[*place])).collect::<Vec<_>>();
+        let before = heights(&net);
+        std::thread::sleep(Duration::from_millis(2_000));
+        let after = heights(&net);
+        if net.said(&format!("partition {partition} heals")).is_none() {
+            assert_eq!(before, after, "{line}: a group of no more than two thirds makes no block");
+            stopped += 1;
+        }
+        wait("the partition heals", &mut net, |net| net.said(&format!("partition {partition} heals")));
+    }
+    assert!(stopped > 0, "the machine was too slow to look at a partition");
+    // The last one has healed: blocks come everywhere.
+    let before = seen.blocks.len();
+    let begun = Instant::now();
+    while seen.blocks.len() <= before {
+        assert!(begun.elapsed() < DEADLINE, "no new transaction at height {}", seen.height);
+        seen.round(&mut net, round);
+        round += 1;
+    }
+    let heights = seen.check(&mut net);
+    println!("{stopped} partitions stood still, {heights} heights, {} transactions", seen.blocks.len());
+    net.stop();
+}
+
+#[test]
+fn a_fifth_node_joins_by_state_sync() {
+    let Some(program) = cometbft() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut net = Net::start(folder.path(), &program, "--join --snapshot-every 10");
+    let (mut seen, mut round) = (Seen::new(), 0);
+    let begun = Instant::now();
+    let line = loop {
+        if let Some(line) = net.said("joined at block ") {
+            break line;
+        }
+        assert!(begun.elapsed() < DEADLINE, "nothing has joined at height {}", seen.height);
+        seen.round(&mut net, round);
+        round += 1;
+    };
+    let address = |scheme: &str| {
+        let rest = line.split(scheme).nth(1).expect("an address");
+        rest.split([' ', ',']).next().expect("an address").parse::<SocketAddr>().expect("an address")
+    };
+    let joined = address("JSON-RPC at http://");
+    // Its first block is not the chain's: what lies before is pruned.
+    let first = wait("the first block behind the snapshot", &mut net, |_| {
+        number(&ask(joined, "eth_getBlockByNumber", &json!(["earliest", false]))?["number"])
+    });
+    assert!(first > 10 && first % 10 == 1, "block {first} comes after a snapshot");
+    assert_eq!(ask(joined, "eth_getBlockByNumber", &json!(["0x1", false])), None, "an error");
+    let target = seen.height + 5;
+    while seen.height < target {
+        assert!(begun.elapsed() < DEADLINE, "no blocks at height {}", seen.height);
+        seen.round(&mut net, round);
+        round += 1;
+    }
+    wait("it follows the chain", &mut net, |_| height(joined).filter(|height| *height >= target));
+    let other = net.rpc[0];
+    for at in first..=target {
+        let params = json!([format!("{at:#x}"), true]);
+        let theirs = wait("a block", &mut net, |_| ask(other, "eth_getBlockByNumber", &params));
+        let ours = wait("a block", &mut net, |_| ask(joined, "eth_getBlockByNumber", &params));
+        assert_eq!(ours, theirs, "block {at}");
+    }
+    for from in 0..PAYERS {
+        let params = json!([payer(from), format!("{target:#x}")]);
+        let [ours, theirs] =
+            [joined, other].map(|at| wait("a balance", &mut net, |_| ask(at, "eth_getBalance", &params)));
+        assert_eq!(ours, theirs, "{params}");
+    }
+    // Its transactions reach the validators, and a restart goes on without another snapshot.
+    seen.check(&mut net);
+    net.stop();
+    let mut net = Net::start(folder.path(), &program, "--join --snapshot-every 10");
+    let line = wait("it is back", &mut net, |net| net.said("joined at block "));
+    let rest = line.split("JSON-RPC at http://").nth(1).expect("an address");
+    let joined: SocketAddr = rest.split([' ', ',']).next().expect("an address").parse().expect("an address");
+    wait("it follows the chain", &mut net, |_| height(joined).filter(|height| *height > target + 3));
+    let again = wait("a block", &mut net, |_| {
+        number(&ask(joined, "eth_getBlockByNumber", &json!(["earliest", false]))?["number"])
+    });
+    assert_eq!(again, first);
+    net.stop();
 }
 
 #[cfg(target_os = "linux")]

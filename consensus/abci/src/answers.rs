@@ -9,7 +9,7 @@ use phalanx_engine_api::{ExecOutcome, TxStatus};
 use prost::bytes;
 
 /// Version of the rules by which blocks become states. All validators need the same.
-const APP_VERSION: u64 = 1;
+const APP_VERSION: u64 = 2;
 
 /// Space of this application's codes.
 const CODESPACE: &str = "phalanx";

@@ -7,6 +7,7 @@ use crate::{
     error::{CallError, Halt},
     header::{self, Header},
     host::Host,
+    join::{self, Joiner},
     proto::{
         self, Request, RequestFinalizeBlock, RequestInitChain, RequestPrepareProposal, RequestProcessProposal,
         RequestVerifyVoteExtension, Response, request::Value as Asked, response::Value as Answer,
@@ -20,7 +21,7 @@ use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -33,7 +34,15 @@ const TX_GAS: u64 = 21_000;
 
 /// Application that answers CometBFT's calls. Clones share one state.
 #[derive(Debug)]
-pub struct App<H: Host>(Arc<Inner<H>>);
+pub struct App<H: Host>(Arc<Stages<H>>);
+
+/// A node that joins the chain, and the application on the chain once there is one.
+#[derive(Debug)]
+struct Stages<H: Host> {
+    joiner: Mutex<Option<Box<dyn Joiner<Host = H>>>>,
+    inner: OnceLock<Inner<H>>,
+    stopping: Arc<AtomicBool>,
+}
 
 impl<H: Host> Clone for App<H> {
     fn clone(&self) -> Self {
@@ -46,17 +55,23 @@ struct Inner<H> {
     host: H,
     driver: Mutex<Driver>,
     chain: u64,
-    stopping: AtomicBool,
+    stopping: Arc<AtomicBool>,
     halted: Mutex<Option<String>>,
 }
 
 impl<H: Host> App<H> {
     /// Creates an application on the newest committed block of the host's engine, whose events it takes from now on.
     pub fn new(host: H) -> Self {
-        let driver = Mutex::new(Driver::new(host.engine()));
-        let chain = host.engine().status().chain;
-        let (stopping, halted) = (AtomicBool::new(false), Mutex::default());
-        Self(Arc::new(Inner { host, driver, chain, stopping, halted }))
+        let stopping = Arc::default();
+        let inner = OnceLock::from(Inner::new(host, Arc::clone(&stopping)));
+        Self(Arc::new(Stages { joiner: Mutex::new(None), inner, stopping }))
+    }
+
+    /// Creates an application of a node that has no chain yet. It takes a snapshot if CometBFT offers one, and opens the
+    /// chain at the first call about a block.
+    pub fn joining(joiner: impl Joiner<Host = H>) -> Self {
+        let joiner: Box<dyn Joiner<Host = H>> = Box::new(joiner);
+        Self(Arc::new(Stages { joiner: Mutex::new(Some(joiner)), inner: OnceLock::new(), stopping: Arc::default() }))
     }
 
     /// Answers a call. An error is an exception for CometBFT, except [`CallError::Halted`] and [`CallError::Stopping`]:
@@ -69,11 +84,18 @@ impl<H: Host> App<H> {
     /// [`CallError`]: nothing has changed, except that after `Halted` or `Stopping` the block of the call may be staged or
     /// committed.
     pub fn call(&self, request: Request) -> Result<Response, CallError> {
-        if let Some(why) = self.0.halted.lock().clone() {
+        let asked = request.value.ok_or(CallError::Unknown)?;
+        let inner = match self.0.inner.get() {
+            Some(inner) => inner,
+            None => match self.0.join(&asked)? {
+                Joined::Answer(answer) => return Ok(Response { value: Some(answer) }),
+                Joined::Chain(inner) => inner,
+            },
+        };
+        if let Some(why) = inner.halted.lock().clone() {
             return Err(CallError::Halted(why));
         }
-        let asked = request.value.ok_or(CallError::Unknown)?;
-        let answer = self.0.guarded(|| self.0.answer(asked))?;
+        let answer = inner.guarded(|| inner.answer(asked))?;
         Ok(Response { value: Some(answer) })
     }
 
@@ -84,11 +106,54 @@ impl<H: Host> App<H> {
 
     /// True once the application answers nothing any more.
     pub fn is_halted(&self) -> bool {
-        self.0.halted.lock().is_some()
+        self.0.inner.get().is_some_and(|inner| inner.halted.lock().is_some())
+    }
+}
+
+/// A call to a node that joins is answered, or the chain is there.
+enum Joined<'a, H: Host> {
+    Answer(Answer),
+    Chain(&'a Inner<H>),
+}
+
+impl<H: Host> Stages<H> {
+    /// Answers a call without a chain, or opens the chain for it. Such calls wait for each other.
+    fn join(&self, asked: &Asked) -> Result<Joined<'_, H>, CallError> {
+        let mut joiner = self.joiner.lock();
+        if let Some(inner) = self.inner.get() {
+            return Ok(Joined::Chain(inner));
+        }
+        let Some(joining) = joiner.as_deref_mut() else {
+            return Err(CallError::Halted("the chain could not be opened".into()));
+        };
+        // A snapshot that a panic has left half done is begun again by the next process.
+        let act = || match join::answer(joining, asked) {
+            Some(answer) => Ok(Err(answer)),
+            None => joining.open().map(Ok),
+        };
+        let done = catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(words(panic.as_ref())));
+        match done {
+            Ok(Err(answer)) => Ok(Joined::Answer(answer)),
+            Ok(Ok(host)) => {
+                *joiner = None;
+                Ok(Joined::Chain(self.inner.get_or_init(|| Inner::new(host, Arc::clone(&self.stopping)))))
+            }
+            Err(why) => {
+                tracing::error!(why, "the node cannot join the chain");
+                *joiner = None;
+                Err(CallError::Halted(why))
+            }
+        }
     }
 }
 
 impl<H: Host> Inner<H> {
+    fn new(host: H, stopping: Arc<AtomicBool>) -> Self {
+        let driver = Mutex::new(Driver::new(host.engine()));
+        let chain = host.engine().status().chain;
+        Self { host, driver, chain, stopping, halted: Mutex::default() }
+    }
+
     /// Performs a call. Without an answer after a panic CometBFT would wait for good: the application halts.
     fn guarded<R>(&self, act: impl FnOnce() -> Result<R, Missed>) -> Result<R, CallError> {
         let caught = catch_unwind(AssertUnwindSafe(act));
@@ -138,17 +203,10 @@ impl<H: Host> Inner<H> {
             }
             Asked::FinalizeBlock(block) => Answer::FinalizeBlock(self.turn(|driver| self.finalize(driver, block))?),
             Asked::Commit(_) => Answer::Commit(self.turn(|driver| self.commit(driver))?),
-            // There are none: a new validator executes the chain from its first block.
-            Asked::ListSnapshots(_) => Answer::ListSnapshots(proto::ResponseListSnapshots::default()),
-            Asked::OfferSnapshot(_) => {
-                let result = proto::response_offer_snapshot::Result::RejectFormat.into();
-                Answer::OfferSnapshot(proto::ResponseOfferSnapshot { result })
-            }
-            Asked::LoadSnapshotChunk(_) => Answer::LoadSnapshotChunk(proto::ResponseLoadSnapshotChunk::default()),
-            Asked::ApplySnapshotChunk(_) => {
-                let result = proto::response_apply_snapshot_chunk::Result::RejectSnapshot.into();
-                Answer::ApplySnapshotChunk(proto::ResponseApplySnapshotChunk { result, ..Default::default() })
-            }
+            asked @ (Asked::ListSnapshots(_)
+            | Asked::LoadSnapshotChunk(_)
+            | Asked::OfferSnapshot(_)
+            | Asked::ApplySnapshotChunk(_)) => join::serve(&self.host, &asked).ok_or(CallError::Unknown)?,
         })
     }
 

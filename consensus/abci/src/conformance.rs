@@ -3,6 +3,10 @@
 //! A chain team runs it against its own [`Host`]. The handshake is that of CometBFT v0.38, case by case
 //! (`consensus/replay.go` of its source), and so is the order of saves around FinalizeBlock and Commit.
 
+mod sync;
+
+pub use sync::{Peer, chunk, snapshots};
+
 use crate::{
     app::App,
     error::CallError,

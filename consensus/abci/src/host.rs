@@ -1,8 +1,9 @@
 //! The node around the application: its engine, pool and stores.
 
 use crate::{error::Halt, header::Header};
-use alloy_primitives::Bytes;
+use alloy_primitives::{Bytes, keccak256};
 use phalanx_engine_api::{BlockEnv, BuildRequest, BuiltCandidate, ExecutionEngine, Failure};
+use prost::bytes;
 
 /// Answer to a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,26 @@ pub struct Read {
     pub value: Bytes,
     /// Proof under the state root, if one was asked for.
     pub proof: Option<Bytes>,
+}
+
+/// A snapshot of a state, as nodes name it to each other. CometBFT carries it and trusts nothing in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// Height of the block.
+    pub height: u64,
+    /// Format of the chunks.
+    pub format: u32,
+    /// Number of chunks.
+    pub chunks: u32,
+    /// Everything else that the node needs; it names the snapshot with the numbers above.
+    pub metadata: Bytes,
+}
+
+impl Offer {
+    /// Hash that CometBFT names the snapshot by, with its numbers.
+    pub(crate) fn hash(&self) -> bytes::Bytes {
+        bytes::Bytes::copy_from_slice(keccak256(&self.metadata).as_slice())
+    }
 }
 
 /// Node that runs an ABCI application. Every method may be called from several threads.
@@ -47,6 +68,12 @@ pub trait Host: Send + Sync + 'static {
     /// # Errors
     /// If the block cannot be shown: the application halts.
     fn committed(&self, height: u64) -> Result<u64, String>;
+
+    /// Snapshots that other nodes may take from this one.
+    fn snapshots(&self) -> Vec<Offer>;
+
+    /// A chunk of one of them; `None` if there is none any more.
+    fn chunk(&self, height: u64, format: u32, number: u32) -> Option<Bytes>;
 
     /// Reads the state by CometBFT's query interface.
     ///

@@ -20,6 +20,7 @@
 //! - `conformance`: CometBFT as a script, for tests of a host.
 //! - `server`: threads and sockets.
 //! - `app`: one call after the other.
+//! - `join`: snapshots, for a node that joins the chain by one and for those that have it.
 //! - `driver`: the core against the engine.
 //! - `core`: the life of the block under decision, without clock, thread or engine.
 //! - `votes`: digests that validators have voted for.
@@ -32,6 +33,7 @@
 pub mod conformance;
 mod server;
 mod app;
+mod join;
 mod driver;
 mod core;
 mod votes;
@@ -44,7 +46,8 @@ pub mod frame;
 pub use app::App;
 pub use error::{CallError, Divergence, Halt};
 pub use header::Header;
-pub use host::{Host, Read};
+pub use host::{Host, Offer, Read};
+pub use join::{Applied, Joiner, Offered};
 pub use server::Server;
 /// Messages of ABCI for CometBFT v0.38.
 pub use tendermint_proto::v0_38::abci as proto;

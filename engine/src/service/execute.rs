@@ -191,7 +191,9 @@ pub(super) fn execute(
 pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: Executed) -> Result<Kept, Error> {
     let Executing { candidate, parent, frame, rows, mut statuses, txs } = executing;
     let (id, height) = (candidate.id(), candidate.env().height);
+    let used = [height, executed.block.gas_used(), frame.fees.excess_blob_gas, executed.block.blob_gas_used()];
     State::put_name(&mut executed.changes, height, id.0);
+    State::put_used(&mut executed.changes, used);
     let merkleized = engine.merkleize(executed)?;
     fill(&mut statuses, merkleized.block());
     let sealed = merkleized.outcome();

@@ -30,8 +30,10 @@ mod restored;
 mod kept;
 mod codec;
 mod attributes;
+mod anchor;
 mod failure;
 
+pub use anchor::Anchor;
 pub use attributes::BlockAttributes;
 pub use build::SendError;
 pub use prove::{

@@ -2,8 +2,8 @@
 
 use super::{
     AccountChange, AccountIndexDelta, BARE_STORAGE, Changes, CodeId, GenesisAccount, IDENTITY, Identity, Origin, State,
-    Value,
-    encoding::{StoredAccount, encode_account, encode_name, encode_slot, name_key, slot_key},
+    USED, Value,
+    encoding::{StoredAccount, encode_account, encode_name, encode_slot, encode_used, name_key, slot_key},
     genesis::genesis_code,
 };
 use crate::model::Error;
@@ -86,6 +86,12 @@ impl State {
     /// Stores a block's name for 256 blocks.
     pub(crate) fn put_name(changes: &mut Changes, height: u64, name: B256) {
         changes.delta.put(&name_key(height), &encode_name(height, &name));
+    }
+
+    /// Stores what the fees of a block's child follow from: height, gas used, excess blob gas and blob gas used. A snapshot of
+    /// the state then binds them.
+    pub(crate) fn put_used(changes: &mut Changes, used: [u64; 4]) {
+        changes.delta.put(USED, &encode_used(used));
     }
 
     /// Stores the hash of a whole block's parent for 256 blocks.

@@ -3,11 +3,13 @@
 //! ```text
 //! key     account: address (20 bytes)          slot: address ‖ slot ‖ incarnation, if not zero (52 or 56 bytes)
 //!         name of a block: "name" ‖ lowest byte of its height (5 bytes)
+//!         use of the last block, if it is a service's: "used"
 //! value   account: code? << 7 | incarnation? << 6 | nonce length ‖ incarnation, if not zero (4 bytes)
 //!                  ‖ nonce ‖ balance length ‖ balance ‖ code hash, if any
 //!         account that is gone: 0x60 ‖ incarnation (4 bytes)
 //!         slot:    word
 //!         name:    height (8 bytes) ‖ name (32 bytes)
+//!         use:     height ‖ gas used ‖ excess blob gas ‖ blob gas used (8 bytes each)
 //! ```
 //! Numbers are big-endian without leading zeros. A slot that is zero is not stored, nor is an account that does not exist,
 //! unless its incarnation must be remembered.
@@ -112,6 +114,24 @@ pub(crate) fn encode_name(height: u64, name: &B256) -> [u8; 40] {
 pub(crate) fn decode_name(value: &[u8]) -> Option<(u64, B256)> {
     let (height, name) = value.split_first_chunk()?;
     Some((u64::from_be_bytes(*height), B256::new(name.try_into().ok()?)))
+}
+
+/// Encodes the use of a block: its height, then gas used, excess blob gas and blob gas used.
+pub(crate) fn encode_used(used: [u64; 4]) -> [u8; 32] {
+    let mut value = [0; 32];
+    for (place, number) in value.chunks_exact_mut(8).zip(used) {
+        place.copy_from_slice(&number.to_be_bytes());
+    }
+    value
+}
+
+pub(crate) fn decode_used(value: &[u8]) -> Option<[u64; 4]> {
+    let value: &[u8; 32] = value.try_into().ok()?;
+    let mut used = [0; 4];
+    for (number, place) in used.iter_mut().zip(value.chunks_exact(8)) {
+        *number = place.try_into().map(u64::from_be_bytes).ok()?;
+    }
+    Some(used)
 }
 
 /// Length of a number, in bytes.

@@ -4,6 +4,7 @@
 //! changes, `database` shows the state to revm. A block may also run on a foreign database: executors see [`StateRef`].
 
 mod account_rules;
+mod anchored;
 mod changes;
 mod code_rule;
 mod codes;
@@ -22,6 +23,7 @@ mod view;
 mod writer;
 
 pub(crate) use account_rules::{AccountRules, AccountTransition};
+pub use anchored::{Anchored, verify_anchored};
 pub(crate) use changes::{AccountChange, AccountIndexDelta, AccountLayers, Changes};
 pub use code_rule::CODE_RULE;
 pub(crate) use codes::{CodeId, CodeRule, Codes, LocalCodes};
@@ -58,6 +60,9 @@ const BARE_STORAGE: &[u8] = b"bare storage";
 
 /// Key of the chain's identity.
 const IDENTITY: &[u8] = b"chain";
+
+/// Key of the use of the last block.
+const USED: &[u8] = b"used";
 
 /// Chain id and digest of the genesis.
 pub(crate) type Identity = (u64, B256);

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::model::Error;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
-use phalanx_merkle::{Reader, Snapshot};
+use phalanx_merkle::{Exporter, Reader, Snapshot};
 use revm::{
     DatabaseRef,
     database_interface::DBErrorMarker,
@@ -81,7 +81,7 @@ impl StateSnapshot {
         self.root
     }
 
-    fn read(&self) -> Result<Reader<'_>, SnapshotError> {
+    pub(super) fn read(&self) -> Result<Reader<'_>, SnapshotError> {
         self.view.read().map_err(|error| {
             let height = self.height;
             match (error, self.view.oldest_height()) {
@@ -173,7 +173,24 @@ impl StateSnapshot {
         self.prove(&reader, &names, incarnation.to_be_bytes().to_vec())
     }
 
-    fn prove(&self, reader: &Reader<'_>, names: &[Vec<u8>], mut head: Vec<u8>) -> Result<Bytes, SnapshotError> {
+    /// Exporter of the state's snapshot for other nodes, which makes chunks while later blocks run.
+    ///
+    /// # Errors
+    /// [`SnapshotError`]; `NotWritten` until the block is in the log.
+    pub fn exporter(&self) -> Result<Exporter, SnapshotError> {
+        self.view.exporter().map_err(|error| match error {
+            phalanx_merkle::Error::NotWritten => SnapshotError::NotWritten,
+            phalanx_merkle::Error::Gone { .. } => SnapshotError::Lost { height: self.height },
+            error => SnapshotError::Corrupt(error.to_string()),
+        })
+    }
+
+    pub(super) fn prove(
+        &self,
+        reader: &Reader<'_>,
+        names: &[Vec<u8>],
+        mut head: Vec<u8>,
+    ) -> Result<Bytes, SnapshotError> {
         let proof = reader.prove_keys(names).map_err(|error| match error {
             phalanx_merkle::Error::NotWritten => SnapshotError::NotWritten,
             error => SnapshotError::Corrupt(error.to_string()),

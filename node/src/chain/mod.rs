@@ -3,8 +3,12 @@
 mod open;
 mod view;
 mod sink;
+mod anchor;
+mod metadata;
 mod failure;
 
+pub(crate) use anchor::AnchorFiles;
 pub(crate) use failure::StateUnread;
-pub(crate) use open::Opened;
+pub(crate) use metadata::Metadata;
+pub(crate) use open::{Opened, engine_store};
 pub(crate) use view::Chain;

@@ -1,10 +1,10 @@
 //! Opening of a chain: engine, block store and service, checked against each other.
 
-use super::{sink::Sink, view::Chain};
+use super::{AnchorFiles, sink::Sink, view::Chain};
 use crate::{
     config::{Durability, NodeConfig, StorePlace},
     error::NodeError,
-    store::{Block, BlockStore, Cut, Head, Identity, Options},
+    store::{Block, BlockStore, Cut, Head, Identity, Options, StoreError},
 };
 use phalanx::{
     Engine, GenesisAccount, Observer, Service, ServiceConfig,
@@ -48,7 +48,17 @@ impl Chain {
         let folder = config.store.folder().join("blocks");
         // A chain at its genesis may have been interrupted before its first block was stored.
         let known = (committed > 0).then_some(committed);
-        let (store, mut cuts) = BlockStore::open(&folder, identity, options, known)?;
+        let anchor = joined(config, identity)?;
+        let opened = match BlockStore::open(&folder, identity, options, known) {
+            // The state is that of the snapshot: no block is stored before the first one behind it.
+            Err(StoreError::Behind { .. }) if anchor.as_ref().is_some_and(|block| block.height() == committed) => None,
+            opened => Some(opened?),
+        };
+        let (store, mut cuts) = match (opened, &anchor) {
+            (None, Some(block)) => (BlockStore::begin(&folder, identity, options, block)?, Vec::new()),
+            (Some(opened), _) => opened,
+            (None, None) => unreachable!("it is opened without an anchor"),
+        };
         if store.last().is_none() {
             store.append(&first(genesis.clone()))?;
         } else if committed == 0 {
@@ -68,11 +78,21 @@ impl Chain {
                 block: format!("{} with root {}", head.hash, head.header.state_root),
             });
         }
-        Ok(Opened { chain: Self::new(service, store, spec, rules, head), cuts })
+        let anchor = anchor.map(|block| block.height());
+        Ok(Opened { chain: Self::new(service, store, spec, rules, head, anchor), cuts })
     }
 }
 
-fn engine(config: &NodeConfig, spec: &ChainSpec, observer: Arc<dyn Observer>) -> Result<Engine, NodeError> {
+/// Block of the snapshot that the chain was joined with.
+fn joined(config: &NodeConfig, identity: Identity) -> Result<Option<Block>, NodeError> {
+    let Some((root, metadata)) = AnchorFiles::new(config.store.folder()).read()? else { return Ok(None) };
+    let checked = metadata.check((identity.chain, identity.genesis), root);
+    let (_, anchored) = checked.ok_or_else(|| NodeError::Setting("the anchor is of another chain".into()))?;
+    Ok(Some(metadata.block(&anchored, root)))
+}
+
+/// Store of the state that the settings name.
+pub(crate) fn engine_store(config: &NodeConfig) -> StoreConfig {
     let backend = match &config.store {
         StorePlace::Folder(path) => Backend::File(path.join("state")),
         #[cfg(feature = "rocksdb")]
@@ -82,9 +102,13 @@ fn engine(config: &NodeConfig, spec: &ChainSpec, observer: Arc<dyn Observer>) ->
         Durability::Block => merkle::Durability::Block,
         Durability::Async => merkle::Durability::Async,
     };
+    StoreConfig::new(backend).with_durability(durability).with_history(config.history)
+}
+
+fn engine(config: &NodeConfig, spec: &ChainSpec, observer: Arc<dyn Observer>) -> Result<Engine, NodeError> {
     std::fs::create_dir_all(config.store.folder())
         .map_err(|error| NodeError::Setting(format!("{}: {error}", config.store.folder().display())))?;
-    let store = StoreConfig::new(backend).with_durability(durability).with_history(config.history);
+    let store = engine_store(config);
     let mut builder =
         Engine::builder().with_chain(spec.clone()).with_store(store).with_access_lists(true).with_observer(observer);
     if let Some(threads) = config.threads {

@@ -40,6 +40,8 @@ pub(crate) struct Chain {
     recent: Mutex<VecDeque<Arc<Block>>>,
     blocks: broadcast::Sender<Arc<Block>>,
     admitted: broadcast::Sender<Arc<PooledTx>>,
+    /// Height of the snapshot that the chain was joined with: its block has no body here.
+    anchor: Option<u64>,
 }
 
 impl core::fmt::Debug for Chain {
@@ -49,10 +51,17 @@ impl core::fmt::Debug for Chain {
 }
 
 impl Chain {
-    pub(super) fn new(service: Service, store: Arc<BlockStore>, spec: ChainSpec, rules: VmConfig, head: Head) -> Self {
+    pub(super) fn new(
+        service: Service,
+        store: Arc<BlockStore>,
+        spec: ChainSpec,
+        rules: VmConfig,
+        head: Head,
+        anchor: Option<u64>,
+    ) -> Self {
         let (head, recent) = (RwLock::new(Arc::new(head)), Mutex::new(VecDeque::new()));
         let (blocks, admitted) = (broadcast::Sender::new(BEHIND), broadcast::Sender::new(TXS_BEHIND));
-        Self { service, store, spec, rules, head, recent, blocks, admitted }
+        Self { service, store, spec, rules, head, recent, blocks, admitted, anchor }
     }
 
     /// The newest visible block.
@@ -102,9 +111,15 @@ impl Chain {
         self.admitted.subscribe()
     }
 
+    /// Height of the lowest block with a body: above the newest one right after a snapshot.
+    pub(crate) fn first(&self) -> Result<u64, StoreError> {
+        let first = self.store.first()?;
+        Ok(if self.anchor == Some(first) { first + 1 } else { first })
+    }
+
     /// A visible block; `None` above the newest, or if it is pruned.
     pub(crate) fn block(&self, height: u64) -> Result<Option<Arc<Block>>, StoreError> {
-        if height > self.height() {
+        if height > self.height() || self.anchor == Some(height) {
             return Ok(None);
         }
         if let Some(block) = self.recent(height) {

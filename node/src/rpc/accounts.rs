@@ -8,6 +8,7 @@ use super::{
 };
 use ::phalanx::pool::Admission;
 use alloy_primitives::{B256, Bytes, U64, U256};
+use serde_json::json;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.light("eth_getBalance", 2, |api, args| {
@@ -32,6 +33,9 @@ fn read(error: ::phalanx::SnapshotError) -> RpcError {
 fn nonce(api: &Api, args: &Args) -> Result<U64, RpcError> {
     let (address, block) = (args.required(0, args::address)?, args.block(1)?);
     if block == BlockRef::Pending {
+        if let Some(upstream) = api.exit.upstream() {
+            return Ok(upstream.call("eth_getTransactionCount", &json!([address, "pending"]))?);
+        }
         let next = api.chain.service.next_nonce(&address).map_err(|failure| RpcError::server(failure.to_string()))?;
         return Ok(U64::from(next));
     }
@@ -47,12 +51,15 @@ fn code(api: &Api, args: &Args) -> Result<Bytes, RpcError> {
     Ok(code.map_or_else(Bytes::new, |code| code.original_bytes()))
 }
 
-/// Offers a transaction to the pool, and returns its hash.
+/// Offers a transaction to the pool, or to the node that this one follows, and returns its hash.
 pub(super) fn send(api: &Api, bytes: &Bytes) -> Result<B256, RpcError> {
     match bytes.first() {
         None => return Err(RpcError::server("typed transaction too short")),
         Some(first) if *first < 0xc0 && *first > 4 => return Err(RpcError::server("transaction type not supported")),
         Some(_) => {}
+    }
+    if let Some(upstream) = api.exit.upstream() {
+        return Ok(upstream.call("eth_sendRawTransaction", &json!([bytes]))?);
     }
     match api.chain.service.send(bytes).map_err(|error| unsent(&error))? {
         Admission::Admitted { tx, .. } => {

@@ -47,7 +47,7 @@ impl Api {
     pub(super) fn height(&self, block: BlockRef) -> Result<Option<u64>, RpcError> {
         Ok(match block {
             BlockRef::Latest => Some(self.chain.height()),
-            BlockRef::Earliest => Some(self.chain.store.first()?),
+            BlockRef::Earliest => Some(self.chain.first()?),
             BlockRef::Height(height) => Some(height).filter(|height| *height <= self.chain.height()),
             BlockRef::Hash(hash) => self.chain.height_of(&hash)?,
             BlockRef::Pending => None,
@@ -57,19 +57,16 @@ impl Api {
     /// A named committed block. A height that is pruned is an error.
     pub(super) fn block(&self, block: BlockRef) -> Result<Option<Arc<Block>>, RpcError> {
         let Some(height) = self.height(block)? else { return Ok(None) };
-        match self.chain.block(height)? {
-            None if height < self.chain.store.first()? => Err(RpcError::pruned()),
-            found => Ok(found),
-        }
+        let block = self.chain.block(height)?;
+        if block.is_none() && height < self.chain.first()? { Err(RpcError::pruned()) } else { Ok(block) }
     }
 
     /// Head of a named committed block. A height that is pruned is an error.
     pub(super) fn head(&self, block: BlockRef) -> Result<Option<Arc<Head>>, RpcError> {
         let Some(height) = self.height(block)? else { return Ok(None) };
-        match self.chain.head_at(height)? {
-            None if height < self.chain.store.first()? => Err(RpcError::pruned()),
-            found => Ok(found),
-        }
+        let head = self.chain.head_at(height)?;
+        // The block of a joined snapshot has a head for calls, and nothing to show.
+        if height < self.chain.first()? { Err(RpcError::pruned()) } else { Ok(head) }
     }
 
     /// Height of the state that a request names: of the newest block for the pending one, whose transactions have not run.

@@ -1,7 +1,7 @@
 //! Errors of JSON-RPC: geth's codes and texts where libraries match them.
 
 use super::args::BadArgument;
-use crate::{chain::StateUnread, store::StoreError};
+use crate::{chain::StateUnread, store::StoreError, upstream::UpstreamError};
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{Panic, Revert, SolError as _};
 use jsonrpsee::types::{
@@ -92,6 +92,16 @@ impl From<BadArgument> for RpcError {
 impl From<StoreError> for RpcError {
     fn from(error: StoreError) -> Self {
         Self::internal(error.to_string())
+    }
+}
+
+impl From<UpstreamError> for RpcError {
+    fn from(error: UpstreamError) -> Self {
+        match error {
+            // Libraries match its code and text.
+            UpstreamError::Refused { code, message, data } => Self { code, message, data },
+            UpstreamError::Away(_) => Self::server(error.to_string()),
+        }
     }
 }
 

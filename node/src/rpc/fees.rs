@@ -91,7 +91,7 @@ fn history(api: &Api, args: &Args) -> Result<FeeHistory, RpcError> {
     if count == 0 {
         return Ok(FeeHistory::default());
     }
-    let oldest = (newest + 1).saturating_sub(count).max(api.chain.store.first()?);
+    let oldest = (newest + 1).saturating_sub(count).max(api.chain.first()?.min(newest));
     let mut history = FeeHistory { oldest_block: oldest, ..FeeHistory::default() };
     let mut rewards = Vec::new();
     let mut last = None;

@@ -65,7 +65,7 @@ pub(super) fn matching<'b>(block: &'b Block, filter: &'b Filter) -> impl Iterato
 fn height(api: &Api, tag: Option<BlockNumberOrTag>) -> Result<u64, RpcError> {
     Ok(match tag {
         Some(BlockNumberOrTag::Number(height)) => height,
-        Some(BlockNumberOrTag::Earliest) => api.chain.store.first()?,
+        Some(BlockNumberOrTag::Earliest) => api.chain.first()?,
         _ => api.chain.height(),
     })
 }
@@ -96,7 +96,7 @@ pub(super) fn range(api: &Api, filter: &Filter, from: u64, to: u64) -> Result<Ve
     if from > to {
         return Ok(Vec::new());
     }
-    if from < api.chain.store.first()? {
+    if from < api.chain.first()? {
         return Err(RpcError::pruned());
     }
     let max = api.limits.max_range;

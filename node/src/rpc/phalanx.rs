@@ -2,16 +2,20 @@
 
 use super::{
     api::Api,
-    args::{self, Args},
+    args::{self, Args, BlockRef},
     error::RpcError,
     registry::Registry,
 };
+use crate::raw::RawBlock;
 use alloy_primitives::{Address, B256, Bytes, U64, keccak256};
 use serde::Serialize;
 use serde_json::json;
 
 /// Maximum number of slots in one request for proofs.
 const MAX_SLOTS: usize = 1_024;
+
+/// Maximum number of blocks in one answer to a node that follows.
+const MAX_BLOCKS: u64 = 64;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.heavy("phalanx_getProof", 3, proof);
@@ -20,6 +24,7 @@ pub(super) fn register(registry: &mut Registry) {
         let list = &head.access_list;
         Ok((!list.is_empty()).then(|| json!({ "hash": keccak256(list), "rlp": list })))
     });
+    registry.heavy("phalanx_getRawBlocks", 2, raw_blocks);
     registry.light("phalanx_storeSizes", 0, |api, _| {
         let sizes = api.chain.store.sizes()?;
         Ok(json!({
@@ -27,6 +32,25 @@ pub(super) fn register(registry: &mut Registry) {
             "transactions": U64::from(sizes.txs), "bytesPerTransaction": sizes.per_tx(),
         }))
     });
+}
+
+/// Blocks from a height on for nodes that follow this one, as many as there are, as asked for, and as fit into an answer.
+fn raw_blocks(api: &Api, args: &Args) -> Result<Vec<RawBlock>, RpcError> {
+    let from = args.required(0, args::quantity)?;
+    let count = args.optional(1, args::quantity)?.unwrap_or(1).min(MAX_BLOCKS);
+    let newest = api.chain.height();
+    let (mut blocks, mut bytes) = (Vec::new(), 0);
+    // The block behind the newest is no error: it may come.
+    for height in (from..from.saturating_add(count)).take_while(|height| *height <= newest) {
+        let block = api.block(BlockRef::Height(height))?.ok_or_else(RpcError::pruned)?;
+        bytes += 2 * block.entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
+        bytes += 2 * block.head.skipped.iter().map(|skipped| skipped.bytes.len()).sum::<usize>();
+        if bytes > api.limits.max_response as usize / 2 && !blocks.is_empty() {
+            break;
+        }
+        blocks.push(RawBlock::of(&block));
+    }
+    Ok(blocks)
 }
 
 /// Proof of an account and of slots under a state root, for `phalanx::verify_account` and `verify_slot`.

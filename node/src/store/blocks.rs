@@ -12,6 +12,7 @@ use phalanx::alloy::primitives::B256;
 use std::{
     collections::BTreeMap,
     fs,
+    io::ErrorKind,
     ops::RangeInclusive,
     path::{Path, PathBuf},
 };
@@ -145,6 +146,24 @@ impl BlockStore {
             store.cut_above(committed, &mut cuts)?;
         }
         Ok((store, cuts))
+    }
+
+    /// Begins a store with a block above the genesis, in place of whatever is in the folder. The blocks below are unknown.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn begin(folder: &Path, identity: Identity, options: Options, block: &Block) -> Result<Self, StoreError> {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(StoreError::io(folder)(error)),
+            _ => fs::create_dir_all(folder).map_err(StoreError::io(folder))?,
+        }
+        let segment = Segment::create(folder, block.height(), &identity)?;
+        let index = Index::open(&folder.join("index.redb"))?;
+        let segments = RwLock::new(BTreeMap::from([(segment.first, segment.clone())]));
+        let writer = Mutex::new(Writer { segment, end: HEADER, last: None, poisoned: false });
+        let store = Self { folder: folder.to_owned(), identity, options, index, segments, writer };
+        store.append(block)?;
+        Ok(store)
     }
 
     /// Appends a block. Blocks at its height and above are replaced. It is as durable as the options say when the call

@@ -1,9 +1,12 @@
 //! A block as the store keeps it: a head, and one entry per executed transaction.
 
 use alloy_rlp::{Decodable as _, RlpDecodable, RlpEncodable};
-use phalanx::alloy::{
-    consensus::Header,
-    primitives::{Address, B256, Bytes, Log},
+use phalanx::{
+    alloy::{
+        consensus::Header,
+        primitives::{Address, B256, Bytes, Log},
+    },
+    api::Payload,
 };
 
 /// Head of a stored block: everything but its executed transactions.
@@ -75,6 +78,18 @@ impl Block {
     /// Height of the block.
     pub const fn height(&self) -> u64 {
         self.head.header.number
+    }
+
+    /// Payload that the block was executed from, with the transactions that were skipped.
+    pub fn payload(&self) -> Payload {
+        let count = self.entries.len() + self.head.skipped.len();
+        let (mut executed, mut skipped) = (self.entries.iter(), self.head.skipped.iter().peekable());
+        let mut txs = Vec::with_capacity(count);
+        for place in 0..count as u64 {
+            let left_out = skipped.next_if(|skipped| skipped.position == place).map(|skipped| &skipped.bytes);
+            txs.extend(left_out.or_else(|| executed.next().map(|entry| &entry.bytes)).cloned());
+        }
+        Payload::with_attributes(txs, self.head.attributes.clone())
     }
 }
 

@@ -9,3 +9,6 @@ mod hostile;
 mod deploy;
 mod kills;
 mod ordered;
+mod joining;
+mod follow;
+mod long;

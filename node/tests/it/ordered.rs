@@ -44,7 +44,8 @@ fn settings(folder: &Path) -> NodeConfig {
     settings.beneficiary = Address::ZERO;
     let local = SocketAddr::from(([127, 0, 0, 1], 0));
     // No CometBFT serves RPC here: transactions wait for this node's own proposals.
-    settings.comet = Some(CometConfig { abci: local, rpc: SocketAddr::from(([127, 0, 0, 1], 1)) });
+    let rpc = SocketAddr::from(([127, 0, 0, 1], 1));
+    settings.comet = Some(CometConfig { abci: local, rpc, ..CometConfig::default() });
     settings
 }
 

@@ -41,6 +41,12 @@ impl Program {
         self.ask(command.arg(folder), folder).map(drop)
     }
 
+    /// Makes keys and files of a node without a vote.
+    pub(super) fn make_full(&self, home: &Path) -> anyhow::Result<()> {
+        let mut command = Command::new(&self.0);
+        self.ask(command.args(["init", "full", "--home"]).arg(home), home).map(drop)
+    }
+
     /// Name of a validator for its peers.
     pub(super) fn id(&self, home: &Path) -> anyhow::Result<String> {
         let mut command = Command::new(&self.0);

@@ -29,6 +29,21 @@ pub(super) fn of(address: SocketAddr) -> Option<u64> {
     u64::from_str_radix(answer["result"].as_str()?.strip_prefix("0x")?, 16).ok()
 }
 
+/// Hash of a block of CometBFT, in hexadecimal digits. `None` if there is no answer in time.
+pub(super) fn hash(comet: SocketAddr, height: u64) -> Option<String> {
+    let head = format!("GET /commit?height={height} HTTP/1.1\r\nHost: comet\r\nConnection: close\r\n\r\n");
+    let mut stream = TcpStream::connect_timeout(&comet, PATIENCE).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.write_all(head.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.take(16 * LENGTH).read_to_string(&mut answer).ok()?;
+    // A body may come in chunks, whose lengths stand around it.
+    let body = answer.get(answer.find('{')?..=answer.rfind('}')?)?;
+    let answer: Value = serde_json::from_str(body).ok()?;
+    let hash = answer["result"]["signed_header"]["commit"]["block_id"]["hash"].as_str()?;
+    (hash.len() == 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())).then(|| hash.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,9 @@
 //! Files of a network: keys, genesis, configuration, one folder per validator.
 
-use super::comet::{self, Program};
+use super::{
+    comet::{self, Program},
+    links::Links,
+};
 use anyhow::Context as _;
 use phalanx_lab::error::Usage;
 use phalanx_node::{DevAccount, dev_accounts, dev_genesis};
@@ -26,6 +29,12 @@ pub(super) struct Plan {
     pub(super) period: u64,
     /// Number of worker threads of each node's engine.
     pub(super) threads: u16,
+    /// Number of heights from one snapshot to the next.
+    pub(super) snapshot_every: u64,
+    /// True if a node without a vote joins later.
+    pub(super) join: bool,
+    /// True if the links between validators are to be cut.
+    pub(super) links: bool,
 }
 
 /// Addresses and folders of one validator.
@@ -51,6 +60,11 @@ pub(super) struct Layout {
     pub(super) accounts: Vec<DevAccount>,
     pub(super) chain: u64,
     pub(super) threads: u16,
+    pub(super) snapshot_every: u64,
+    /// Node that joins later.
+    pub(super) joiner: Option<Place>,
+    /// Links that can be cut.
+    pub(super) links: Option<Links>,
 }
 
 impl Layout {
@@ -77,9 +91,21 @@ impl Layout {
             // The last file: a network without it was interrupted, and is made again.
             fs::write(&genesis, text).with_context(|| format!("writing {}", genesis.display()))?;
         }
-        let places = places(homes, plan.rpc_port)?;
-        configure(&places, program, plan.period)?;
-        Ok(Self { genesis, places, accounts, chain: plan.chain, threads: plan.threads })
+        let joining = folder.join("joining");
+        if plan.join && !joining.exists() {
+            program.make_full(&joining)?;
+            let (from, to) = (folder.join("node0/config/genesis.json"), joining.join("config/genesis.json"));
+            fs::copy(&from, &to).with_context(|| format!("writing {}", to.display()))?;
+        }
+        let mut homes = homes;
+        homes.extend(plan.join.then_some(joining));
+        let mut places = places(homes, plan.rpc_port)?;
+        let addresses: Vec<_> = places.iter().map(|place| place.p2p).collect();
+        let links = plan.links.then(|| Links::start(&addresses)).transpose()?;
+        configure(&places, program, plan.period, links.as_ref())?;
+        let joiner = if plan.join { places.pop() } else { None };
+        let Plan { chain, threads, snapshot_every, .. } = plan;
+        Ok(Self { genesis, places, accounts, chain, threads, snapshot_every, joiner, links })
     }
 }
 
@@ -126,11 +152,14 @@ fn places(homes: Vec<PathBuf>, rpc_port: u16) -> anyhow::Result<Vec<Place>> {
 }
 
 /// Writes addresses and times into CometBFT's configurations.
-fn configure(places: &[Place], program: &Program, period: u64) -> anyhow::Result<()> {
-    let peer = |place: &Place| anyhow::Ok(format!("{}@{}", program.id(&place.home)?, place.p2p));
-    let peers = places.iter().map(peer).collect::<anyhow::Result<Vec<_>>>()?;
+fn configure(places: &[Place], program: &Program, period: u64, links: Option<&Links>) -> anyhow::Result<()> {
+    let ids = places.iter().map(|place| program.id(&place.home)).collect::<anyhow::Result<Vec<_>>>()?;
     for (own, place) in places.iter().enumerate() {
-        let others = peers.iter().enumerate().filter(|(at, _)| *at != own).map(|(_, peer)| &peer[..]);
+        let others = ids.iter().zip(places).enumerate().filter(|(at, _)| *at != own);
+        let others = others.map(|(at, (id, other))| {
+            let address = links.map_or(other.p2p, |links| links.address(own, at));
+            format!("{id}@{address}")
+        });
         let others = others.collect::<Vec<_>>().join(",");
         let quoted = |text: String| format!("\"{text}\"");
         let tcp = |address: SocketAddr| quoted(format!("tcp://{address}"));

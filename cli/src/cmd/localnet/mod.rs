@@ -1,11 +1,14 @@
 //! `localnet`: a chain of several validators on this machine, each a CometBFT and a node.
 
 mod run;
+mod joiner;
 mod faults;
+mod partitions;
 mod height;
 mod validator;
 mod process;
 mod layout;
+mod links;
 mod comet;
 
 use anyhow::Context as _;
@@ -13,7 +16,8 @@ use clap::{Args, value_parser};
 use comet::Program;
 use faults::Faults;
 use layout::{Layout, Plan};
-use phalanx_lab::machine::temporary::Temporary;
+use partitions::Partitions;
+use phalanx_lab::{error::Usage, machine::temporary::Temporary};
 use phalanx_node::DEV_CHAIN;
 use std::{path::PathBuf, time::Duration};
 
@@ -44,7 +48,17 @@ pub(crate) struct LocalnetArgs {
     /// every validator has a block since the last one
     #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
     kill: Option<u64>,
-    /// Seed of the choice of processes
+    /// Cut the links between two random groups of validators for so many milliseconds, and again so long after they have
+    /// healed; each waits until every validator has a block since the last one
+    #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
+    partition: Option<u64>,
+    /// Let a node without a vote join by state sync once there is a snapshot
+    #[arg(long)]
+    join: bool,
+    /// Heights from one snapshot for nodes that join to the next; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    snapshot_every: u64,
+    /// Seed of the choice of processes and groups
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Worker threads of each node's engine
@@ -62,11 +76,16 @@ impl LocalnetArgs {
                 (folder.path().to_owned(), Some(folder))
             }
         };
-        let &Self { validators, accounts, chain_id: chain, rpc_port, period, threads, .. } = self;
-        let plan = Plan { validators, accounts, chain, rpc_port, period, threads };
+        let &Self { validators, accounts, chain_id: chain, rpc_port, period, threads, snapshot_every, join, .. } = self;
+        if join && snapshot_every == 0 {
+            return Err(Usage("--join needs snapshots: --snapshot-every is 0".into()).into());
+        }
+        let links = self.partition.is_some();
+        let plan = Plan { validators, accounts, chain, rpc_port, period, threads, snapshot_every, join, links };
         let layout = Layout::open(&folder, &program, plan)?;
         let faults = self.kill.map(|every| Faults::new(Duration::from_millis(every), self.seed));
-        let code = run::run(&layout, &program, faults)?;
+        let partitions = self.partition.map(|lasting| Partitions::new(Duration::from_millis(lasting), self.seed));
+        let code = run::run(&layout, &program, faults, partitions)?;
         drop(temporary);
         Ok(code)
     }

@@ -3,7 +3,9 @@
 use super::{
     comet::Program,
     faults::Faults,
+    joiner::Joiner,
     layout::Layout,
+    partitions::Partitions,
     validator::{Kind, Validator},
 };
 use crate::{exit, output, ui};
@@ -13,8 +15,14 @@ use std::{fmt::Write as _, thread, time::Duration};
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs the network until it is asked to end.
-pub(super) fn run(layout: &Layout, program: &Program, mut faults: Option<Faults>) -> anyhow::Result<u8> {
+pub(super) fn run(
+    layout: &Layout,
+    program: &Program,
+    mut faults: Option<Faults>,
+    mut partitions: Option<Partitions>,
+) -> anyhow::Result<u8> {
     let ui = ui::open();
+    let mut joiner = Joiner::Waiting;
     let mut validators: Vec<_> = layout.places.iter().cloned().map(Validator::new).collect();
     let mut is_shown = false;
     while !ui.stopped() {
@@ -35,8 +43,18 @@ pub(super) fn run(layout: &Layout, program: &Program, mut faults: Option<Faults>
             };
             output::print(&format!("kill {}: {kind} of validator {place}\n", faults.count()))?;
         }
+        if is_shown
+            && let (Some(partitions), Some(links)) = (&mut partitions, &layout.links)
+            && let Some(words) = partitions.strike(links, &validators)
+        {
+            output::print(&words)?;
+        }
+        if is_shown && let Some(words) = joiner.tend(layout, program, &validators)? {
+            output::print(&words)?;
+        }
         thread::sleep(INTERVAL);
     }
+    validators.extend(joiner.into_node());
     validators.iter().for_each(Validator::ask_comet_to_end);
     validators.iter_mut().for_each(Validator::ask_node_to_end);
     validators.into_iter().for_each(Validator::end);

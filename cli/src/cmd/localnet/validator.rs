@@ -39,11 +39,18 @@ pub(super) struct Validator {
     started: Instant,
     /// Starts since the last time of peace.
     starts: u32,
+    /// True if the node takes a snapshot first.
+    joins: bool,
 }
 
 impl Validator {
     pub(super) fn new(place: Place) -> Self {
-        Self { place, node: None, comet: None, started: Instant::now(), starts: 0 }
+        Self { place, node: None, comet: None, started: Instant::now(), starts: 0, joins: false }
+    }
+
+    /// A node that joins by state sync.
+    pub(super) fn joining(place: Place) -> Self {
+        Self { joins: true, ..Self::new(place) }
     }
 
     pub(super) const fn place(&self) -> &Place {
@@ -135,6 +142,10 @@ impl Validator {
         command.args(["--consensus", "cometbft", "--abci", &abci.to_string(), "--comet-rpc", &comet_rpc.to_string()]);
         command.args(["--rpc", &rpc.to_string(), "--rpc-api", "eth,net,web3,txpool,debug,phalanx", "--rpc-cors", "*"]);
         command.args(["--threads", &layout.threads.to_string()]);
+        command.args(["--snapshot-every", &layout.snapshot_every.to_string()]);
+        if self.joins {
+            command.arg("--state-sync");
+        }
         Process::start(&mut command, home.join("phalanx.log"))
     }
 

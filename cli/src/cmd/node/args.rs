@@ -78,9 +78,12 @@ pub(crate) struct NodeArgs {
     /// Worker threads [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// When blocks are made: instant, a period as 500ms or 2s, or off [default: instant with --dev and without --consensus, else off]
+    /// When blocks are made: instant, a period as 500ms or 2s, or off [default: instant with --dev alone, else off]
     #[arg(long, value_name = "WHEN", value_parser = production)]
     blocks: Option<Production>,
+    /// Follow the node with this JSON-RPC instead: execute its blocks, compare every root, and send it the transactions
+    #[arg(long, value_name = "http://HOST:PORT", value_parser = upstream)]
+    follow: Option<String>,
     /// Let consensus order the blocks instead of this node
     #[arg(long, value_enum)]
     consensus: Option<Consensus>,
@@ -90,6 +93,16 @@ pub(crate) struct NodeArgs {
     /// Address of CometBFT's own RPC, which gets the transactions that JSON-RPC admits
     #[arg(long, value_name = "ADDRESS", default_value_t = CometConfig::default().rpc)]
     comet_rpc: SocketAddr,
+    /// Heights from one snapshot for nodes that join to the next; 0 for none. With --consensus
+    #[arg(long, value_name = "N", default_value_t = CometConfig::default().snapshot_every)]
+    snapshot_every: u64,
+    /// Number of snapshots that are offered, the newest
+    #[arg(long, value_name = "N", default_value_t = CometConfig::default().snapshots)]
+    snapshots: usize,
+    /// Join by a snapshot, if CometBFT offers one to this empty node, instead of executing the chain from its first block
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true)]
+    state_sync: bool,
     /// Gas limit of made blocks [default: the genesis's]
     #[arg(long, value_name = "GAS")]
     gas_limit: Option<u64>,
@@ -149,6 +162,17 @@ pub(super) struct Settings {
     pub(super) temporary: Option<Temporary>,
 }
 
+/// Host and port of an upstream node.
+fn upstream(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+    let is_sound = |rest: &&str| {
+        let (host, port) = rest.rsplit_once(':').unwrap_or_default();
+        !host.is_empty() && !host.contains(['/', '@', '?', '#']) && port.parse::<u16>().is_ok_and(|port| port != 0)
+    };
+    let found = rest.filter(is_sound).map(str::to_owned);
+    found.ok_or_else(|| "http://HOST:PORT is expected; a proxy in front has TLS".into())
+}
+
 fn production(text: &str) -> Result<Production, String> {
     match text {
         "instant" => return Ok(Production::Instant),
@@ -183,9 +207,11 @@ impl NodeArgs {
             Survives::Block => Durability::Block,
             Survives::Async => Durability::Async,
         };
-        let is_instant = self.dev && self.consensus.is_none();
+        let is_instant = self.dev && self.consensus.is_none() && self.follow.is_none();
+        config.follow.clone_from(&self.follow);
         config.production = self.blocks.unwrap_or(if is_instant { Production::Instant } else { Production::Off });
-        let comet = |Consensus::Cometbft| CometConfig { abci: self.abci, rpc: self.comet_rpc };
+        let &Self { abci, comet_rpc: rpc, snapshot_every, snapshots, state_sync, .. } = self;
+        let comet = |Consensus::Cometbft| CometConfig { abci, rpc, snapshot_every, snapshots, state_sync };
         config.comet = self.consensus.map(comet);
         config.history = self.history;
         config.keep_blocks = self.keep_blocks;
@@ -253,6 +279,25 @@ impl NodeArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_upstream_node_has_a_host_and_a_port() {
+        assert_eq!(upstream("http://10.0.0.1:8545"), Ok("10.0.0.1:8545".into()));
+        assert_eq!(upstream("http://[::1]:8545/"), Ok("[::1]:8545".into()));
+        for wrong in [
+            "",
+            "10.0.0.1:8545",
+            "https://a:1",
+            "ws://a:1",
+            "http://a",
+            "http://a:0",
+            "http://a:b",
+            "http://u@a:1",
+            "http://a/b:1",
+        ] {
+            assert!(upstream(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn blocks_come_instantly_by_period_or_never() {

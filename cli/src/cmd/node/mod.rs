@@ -57,7 +57,11 @@ fn banner(node: &Node, chain: u64, accounts: &[DevAccount]) -> String {
     if !accounts.is_empty() {
         text.push_str("each account has 10000 ETH; everybody knows these keys: use them here alone\n");
     }
-    let _ = writeln!(text, "chain {chain} at block {}", node.height());
+    if node.is_open() {
+        let _ = writeln!(text, "chain {chain} at block {}", node.height());
+    } else {
+        let _ = writeln!(text, "chain {chain} is joined by a snapshot: what follows answers once it is there");
+    }
     if let Some(address) = node.metrics_address() {
         let _ = writeln!(text, "metrics at http://{address}/metrics, health at http://{address}/health");
     }

@@ -3,7 +3,7 @@
 use alloy_primitives::{B256, Bytes, keccak256};
 use parking_lot::Mutex;
 use phalanx_abci::{
-    App, Halt, Header, Host, Read,
+    App, Halt, Header, Host, Offer, Read,
     conformance::{Comet, asked},
     proto::{self, Request, request::Value as Asked},
 };
@@ -28,6 +28,12 @@ pub(crate) const NAME: &str = "test-4242";
 /// Milliseconds at which the chain begins.
 pub(crate) const START_MS: u64 = 1_700_000_000_500;
 
+/// Format of the model's snapshots.
+pub(crate) const FORMAT: u32 = 7;
+
+/// Number of chunks of a snapshot.
+pub(crate) const CHUNKS: u32 = 3;
+
 /// Transaction that no engine decodes: it is skipped.
 pub(crate) const JUNK: &[u8] = b"junk";
 
@@ -49,6 +55,12 @@ impl Disk {
         self.0.lock().iter().map(|(committed, _)| committed.state_root).collect()
     }
 
+    /// Disk of a node that knows nothing below a height.
+    pub(crate) fn from(&self, height: u64) -> Self {
+        let from = self.0.lock().iter().filter(|(committed, _)| committed.height >= height).take(1).cloned().collect();
+        Self(Arc::new(Mutex::new(from)))
+    }
+
     fn tip(&self) -> (CommittedTip, u64) {
         self.0.lock().last().expect("a genesis").clone()
     }
@@ -62,6 +74,16 @@ pub(crate) fn outcome(parent: &B256, candidate: &Candidate) -> ExecOutcome {
     let (receipts_root, transactions_root) = (keccak256(id.0), candidate.payload().digest());
     let txs = candidate.payload().txs().iter().map(status).collect();
     ExecOutcome { id, state_root, receipts_root, transactions_root, gas_used: 21_000, txs }
+}
+
+/// Snapshot of a state: its root is the whole metadata.
+pub(crate) fn offer(height: u64, root: &B256) -> Offer {
+    Offer { height, format: FORMAT, chunks: CHUNKS, metadata: root.0.into() }
+}
+
+/// Chunk of a snapshot, which can be checked under the root alone.
+pub(crate) fn piece(root: &B256, number: u32) -> Bytes {
+    keccak256([root.as_slice(), &number.to_be_bytes()].concat()).0.into()
 }
 
 #[derive(Debug)]
@@ -317,6 +339,18 @@ impl Host for TestHost {
     fn committed(&self, height: u64) -> Result<u64, String> {
         self.0.shown.lock().push(height);
         Ok(height.saturating_sub(10))
+    }
+
+    fn snapshots(&self) -> Vec<Offer> {
+        // Of even heights alone: the chain goes on behind its newest snapshot.
+        let height = self.0.engine.disk.tip().0.height & !1;
+        let root = self.0.engine.disk.roots().get(height as usize).copied().filter(|_| height > 0);
+        root.map(|root| offer(height, &root)).into_iter().collect()
+    }
+
+    fn chunk(&self, height: u64, format: u32, number: u32) -> Option<Bytes> {
+        let root = *self.0.engine.disk.roots().get(usize::try_from(height).ok().filter(|height| *height > 0)?)?;
+        (format == FORMAT && number < CHUNKS).then(|| piece(&root, number))
     }
 
     fn read(&self, path: &str, _data: &Bytes, _height: u64, _prove: bool) -> Result<Read, String> {

@@ -1,0 +1,185 @@
+//! A node that follows another one: it takes each block, executes it, and compares every result with what the other says.
+//!
+//! The upstream node is trusted with the order of blocks and with nothing else: a block of another content than its hash names,
+//! or with another result than this node finds, ends the node for good. What the upstream node says before it is cut off is
+//! never shown.
+
+use crate::{
+    chain::Chain,
+    error::NodeError,
+    metrics::Metrics,
+    raw::RawBlock,
+    steps::{Missed, Steps},
+    upstream::{Upstream, UpstreamError},
+};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use phalanx::{
+    api::{ExecOutcome, Priority},
+    chain::Attributes,
+};
+use serde_json::json;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Interval at which the next block is asked for.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Time after which an upstream node that does not answer, or a block that could not be kept, is tried again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Maximum number of blocks that are asked for at once.
+const BLOCKS: u64 = 64;
+
+/// Code of a method or of blocks that the upstream node does not have.
+const LACKING: [i32; 2] = [-32601, 4444];
+
+/// Follower before its thread starts.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    chain: Arc<Chain>,
+    metrics: Arc<Metrics>,
+    upstream: Upstream,
+    /// Closed when the node stops.
+    stop: Receiver<()>,
+    steps: Steps,
+}
+
+impl Follower {
+    /// Creates a follower that ends when the other side of `stop` is dropped.
+    pub(crate) fn new(chain: Arc<Chain>, metrics: Arc<Metrics>, upstream: Upstream, stop: Receiver<()>) -> Self {
+        let steps = Steps::new(Arc::clone(&chain));
+        Self { chain, metrics, upstream, stop, steps }
+    }
+
+    /// Follows until the node stops.
+    ///
+    /// # Errors
+    /// If the upstream node has another chain or lies, lacks the next block for good, or the engine has ended.
+    pub(crate) fn run(mut self) -> Result<(), NodeError> {
+        let (mut is_compared, mut is_away) = (false, false);
+        loop {
+            let pause = match self.turn(&mut is_compared) {
+                Ok(0) => INTERVAL,
+                Ok(_) => Duration::ZERO,
+                Err(Missed::Final(error)) => return Err(error),
+                Err(Missed::Invalid(failure)) => return Err(self.differs(format!("it is invalid: {failure}"))),
+                Err(Missed::Passing(why)) => {
+                    if !is_away {
+                        tracing::warn!(why, "the next block does not come; trying again");
+                    }
+                    is_away = true;
+                    PAUSE
+                }
+            };
+            if pause != PAUSE && is_away {
+                is_away = false;
+                tracing::info!("blocks come again");
+            }
+            if self.stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn differs(&self, what: String) -> NodeError {
+        NodeError::Upstream { height: self.chain.height() + 1, what }
+    }
+
+    /// Takes the blocks that there are, and returns their number.
+    fn turn(&mut self, is_compared: &mut bool) -> Result<u64, Missed> {
+        let head = self.chain.head();
+        // The newest own block comes first: it must be the upstream node's as well.
+        let from = if *is_compared || head.header.number == 0 { head.header.number + 1 } else { head.header.number };
+        let mut blocks = self.ask(from)?.into_iter();
+        if from == head.header.number {
+            let Some(same) = blocks.next() else {
+                return Err(Missed::Passing(format!("the upstream node has no block {from} yet")));
+            };
+            if same.hash != head.hash || same.state_root != head.header.state_root {
+                let what = format!("block {from} is {} there and {} here: another chain", same.hash, head.hash);
+                return Err(Missed::Final(self.differs(what)));
+            }
+        }
+        *is_compared = true;
+        let mut count = 0;
+        for block in blocks {
+            self.take(&block)?;
+            count += 1;
+            if self.stop.try_recv() == Err(crossbeam_channel::TryRecvError::Disconnected) {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    fn ask(&self, from: u64) -> Result<Vec<RawBlock>, Missed> {
+        let params = json!([format!("{from:#x}"), format!("{BLOCKS:#x}")]);
+        self.upstream.call("phalanx_getRawBlocks", &params).map_err(|error| match error {
+            UpstreamError::Refused { code, ref message, .. } if LACKING.contains(&code) => {
+                let what = format!(
+                    "the upstream node does not have block {from} ({message}): it needs the namespace phalanx and all blocks \
+                     from there on; begin with a copy of a newer state"
+                );
+                Missed::Final(self.differs(what))
+            }
+            other => Missed::Passing(other.to_string()),
+        })
+    }
+
+    /// Executes a block, compares its result, and commits it.
+    fn take(&mut self, block: &RawBlock) -> Result<(), Missed> {
+        let begun = Instant::now();
+        let (head, height) = (self.chain.head(), self.chain.height() + 1);
+        let differs = |what: String| Missed::Final(NodeError::Upstream { height, what });
+        if (block.number.to::<u64>(), block.parent_hash) != (height, head.hash) {
+            let what =
+                format!("it is block {} on {}, and {} is the newest here", block.number, block.parent_hash, head.hash);
+            return Err(differs(what));
+        }
+        let id = self.chain.spec.chain_id();
+        let candidate = block
+            .candidate(id)
+            .ok_or_else(|| differs(format!("no block of chain {id} with this content has the hash {}", block.hash)))?;
+        let fees =
+            self.chain.child(&head, &Attributes::default()).map_err(differs)?.base_fee_per_gas.unwrap_or_default();
+        if fees != block.base_fee_per_gas.to::<u64>() {
+            return Err(differs(format!(
+                "its base fee is {}, and {fees} follows from its parent",
+                block.base_fee_per_gas
+            )));
+        }
+        if block.timestamp_ms.to::<u64>() < head.timestamp_ms {
+            return Err(differs("its time is before its parent's".into()));
+        }
+        self.steps.clear()?;
+        let name = candidate.id();
+        let txs = candidate.payload().txs().len();
+        let outcome = self.steps.submit(candidate, Priority::Decided)?;
+        compare(block, &outcome).map_err(differs)?;
+        self.steps.commit(name, height)?;
+        self.chain.publish(height).map_err(|error| Missed::Final(error.into()))?;
+        self.metrics.block(height, txs as u64);
+        self.metrics.block_seconds.observe(begun.elapsed().as_secs_f64());
+        tracing::info!(height, txs, ms = begun.elapsed().as_millis() as u64, "block");
+        Ok(())
+    }
+}
+
+/// Compares the result of a block with what is said of it.
+fn compare(block: &RawBlock, outcome: &ExecOutcome) -> Result<(), String> {
+    let differs = |what: &str, says: &dyn core::fmt::Display, found: &dyn core::fmt::Display| {
+        Err(format!("its {what} is {says} there and {found} here: a report to the operators of both nodes is due"))
+    };
+    if outcome.state_root != block.state_root {
+        return differs("state root", &block.state_root, &outcome.state_root);
+    }
+    if outcome.receipts_root != block.receipts_root {
+        return differs("receipts root", &block.receipts_root, &outcome.receipts_root);
+    }
+    if outcome.gas_used != block.gas_used.to::<u64>() {
+        return differs("gas", &block.gas_used, &outcome.gas_used);
+    }
+    Ok(())
+}

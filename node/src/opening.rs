@@ -1,0 +1,88 @@
+//! Opening of a chain with the servers on it: at the start of a node, or once a node has joined the chain.
+
+use crate::{
+    chain::{Chain, Opened},
+    config::NodeConfig,
+    error::NodeError,
+    metrics::{Metrics, Stages},
+    rpc::{Api, Pages, Server, serve_pages},
+    source::Ready,
+    store::Cut,
+};
+use parking_lot::Mutex;
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+use tokio::{net::TcpListener, runtime::Handle, sync::watch};
+
+/// An open chain and its servers.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    pub(crate) chain: Arc<Chain>,
+    server: Server,
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Ends of files that belonged to no committed block.
+    pub(crate) cuts: Vec<Cut>,
+}
+
+impl Serving {
+    /// Address of JSON-RPC.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+
+    /// Refuses new requests, and waits for those in flight.
+    pub(crate) async fn stop(self, patience: Duration) -> Arc<Chain> {
+        self.server.stop(patience).await;
+        self.chain
+    }
+}
+
+/// Place of what serves, which is empty until the chain is open.
+pub(crate) type Slot = Arc<Mutex<Option<Serving>>>;
+
+/// Everything that an opening needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    pub(crate) config: NodeConfig,
+    pub(crate) runtime: Handle,
+    pub(crate) stops: watch::Receiver<bool>,
+    pub(crate) healthy: Arc<AtomicBool>,
+    pub(crate) slot: Slot,
+}
+
+impl Opening {
+    /// Opens the chain, starts its servers, and gives its source. The caller's thread is none of the runtime.
+    pub(crate) fn open(&self) -> Result<Ready, NodeError> {
+        let Self { config, runtime, stops, healthy, slot } = self;
+        let metrics = Arc::new(Metrics::new());
+        let Opened { chain, cuts } = Chain::open(config, Arc::new(Stages::new(Arc::clone(&metrics))))?;
+        let chain = Arc::new(chain);
+        metrics.at(chain.height());
+        let pages = config.metrics.map(|address| {
+            let pages =
+                Pages { chain: Arc::clone(&chain), metrics: Arc::clone(&metrics), healthy: Arc::clone(healthy) };
+            runtime.block_on(start_pages(address, Arc::new(pages), stops.clone()))
+        });
+        let pages = pages.transpose()?;
+        let (ready, exit) = Ready::new(config, &chain, &metrics, runtime);
+        let api = Arc::new(Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, exit));
+        let server = runtime.block_on(Server::start(api))?;
+        *slot.lock() = Some(Serving { chain, server, metrics: pages, cuts });
+        Ok(ready)
+    }
+}
+
+async fn start_pages(
+    address: SocketAddr,
+    pages: Arc<Pages>,
+    stops: watch::Receiver<bool>,
+) -> Result<SocketAddr, NodeError> {
+    let listen = |source| NodeError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    tokio::spawn(serve_pages(listener, pages, stops));
+    Ok(address)
+}

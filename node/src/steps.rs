@@ -1,0 +1,96 @@
+//! Steps of one block through the service: submitted, executed, committed. A thread that makes blocks takes them.
+
+use crate::{chain::Chain, error::NodeError};
+use crossbeam_channel::{Receiver, bounded};
+use phalanx::api::{
+    BlockId, Candidate, CommitMeta, EngineEvent, ExecId, ExecOutcome, ExecutionEngine as _, Failure, Priority, Ticket,
+    Waker,
+};
+use std::sync::Arc;
+
+/// Reason for which a block was not made.
+#[derive(Debug)]
+pub(crate) enum Missed {
+    /// Another try may succeed.
+    Passing(String),
+    /// The chain does not have the block.
+    Invalid(Failure),
+    Final(NodeError),
+}
+
+impl From<Failure> for Missed {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Fatal(_) => Self::Final(NodeError::Stopped(failure)),
+            Failure::Invalid(_) => Self::Invalid(failure),
+            other => Self::Passing(other.to_string()),
+        }
+    }
+}
+
+/// The service for a single thread that commits blocks. It takes all its events.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    chain: Arc<Chain>,
+    woken: Receiver<()>,
+    ticket: u64,
+}
+
+impl Steps {
+    pub(crate) fn new(chain: Arc<Chain>) -> Self {
+        let (wake, woken) = bounded(1);
+        chain.service.set_waker(Waker::new(move || _ = wake.try_send(())));
+        Self { chain, woken, ticket: 0 }
+    }
+
+    const fn next(&mut self) -> Ticket {
+        self.ticket += 1;
+        Ticket(self.ticket)
+    }
+
+    /// Drops what an earlier try has left.
+    pub(crate) fn clear(&mut self) -> Result<(), Missed> {
+        let ticket = self.next();
+        Ok(self.chain.service.keep_only(ticket, &[])?)
+    }
+
+    /// Executes a block.
+    pub(crate) fn submit(&mut self, candidate: Candidate, priority: Priority) -> Result<ExecOutcome, Missed> {
+        let asked = self.next();
+        self.chain.service.submit(asked, candidate, priority)?;
+        self.wait(asked, |event| match event {
+            EngineEvent::Rooted { ticket, outcome } if ticket == asked => Ok(outcome),
+            other => Err(other),
+        })
+    }
+
+    /// Commits an executed block.
+    pub(crate) fn commit(&mut self, id: ExecId, height: u64) -> Result<(), Missed> {
+        let asked = self.next();
+        let meta = CommitMeta { block: BlockId(id.0), cursor: height, ..CommitMeta::default() };
+        self.chain.service.commit(asked, id, meta)?;
+        self.wait(asked, |event| match event {
+            EngineEvent::Committed { ticket, .. } if ticket == asked => Ok(()),
+            other => Err(other),
+        })
+    }
+
+    /// Waits for an event, or the failure of a request. The engine completes or fails every request.
+    fn wait<T>(&self, asked: Ticket, mut take: impl FnMut(EngineEvent) -> Result<T, EngineEvent>) -> Result<T, Missed> {
+        let mut events = Vec::new();
+        loop {
+            while self.chain.service.poll(64, &mut events) > 0 {}
+            for event in events.drain(..) {
+                match take(event) {
+                    Ok(done) => return Ok(done),
+                    Err(EngineEvent::Failed { ticket, why, .. }) if ticket == asked => return Err(why.into()),
+                    Err(EngineEvent::Failed { why: why @ Failure::Fatal(_), .. }) => return Err(why.into()),
+                    Err(_) => {}
+                }
+            }
+            if self.woken.recv().is_err() {
+                return Err(Missed::Passing("the engine has gone".into()));
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Snapshots of this node's states for other nodes. Chunks are made when they are asked for, beside the chain.
+
+use crate::chain::{Chain, Metadata};
+use parking_lot::Mutex;
+use phalanx::{
+    Anchor,
+    alloy::primitives::Bytes,
+    api::{BlockEnv, ExecId, TxPolicy},
+    merkle::Exporter,
+};
+use phalanx_abci::Offer;
+use std::{collections::VecDeque, sync::Arc};
+
+/// Format of the chunks: the store's canonical snapshots, version 1, whose bytes are in [`phalanx::merkle::snapshot`].
+pub(crate) const FORMAT: u32 = 2;
+
+/// Maximum length of a chunk, in bytes: CometBFT carries messages of 16 MB.
+const LONGEST: usize = 15_990_000;
+
+/// Snapshots that other nodes may take. The memory of one is 384 bytes per 2048 keys.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    every: u64,
+    keep: usize,
+    all: Mutex<VecDeque<(Offer, Arc<Exporter>)>>,
+}
+
+impl Taken {
+    /// Takes snapshots every so many heights, and keeps the newest. Those that the history still holds are taken at once: a
+    /// restart loses none of them.
+    pub(crate) fn new(chain: &Chain, every: u64, keep: usize, history: usize) -> Self {
+        let taken = Self { every, keep, all: Mutex::default() };
+        let (height, history) = (chain.height(), u64::try_from(history).unwrap_or(u64::MAX));
+        if let Some(newest) = height.checked_rem(every).map(|over| height - over) {
+            let oldest = height.saturating_sub(history);
+            let heights = (0..keep as u64).map_while(|back| newest.checked_sub(back.checked_mul(every)?));
+            let mut heights: Vec<u64> = heights.take_while(|at| *at >= oldest && *at > 0).collect();
+            heights.reverse();
+            heights.into_iter().for_each(|at| taken.take(chain, at));
+        }
+        taken
+    }
+
+    /// A block is committed: its state is taken if it is its turn.
+    pub(crate) fn committed(&self, chain: &Chain, height: u64) {
+        if self.every != 0 && height.is_multiple_of(self.every) {
+            self.take(chain, height);
+        }
+    }
+
+    fn take(&self, chain: &Chain, height: u64) {
+        match offer(chain, height) {
+            Ok((offer, exporter)) => {
+                let mut all = self.all.lock();
+                all.push_back((offer, Arc::new(exporter)));
+                let over = all.len().saturating_sub(self.keep);
+                all.drain(..over);
+            }
+            // The chain goes on without it.
+            Err(why) => tracing::warn!(why, height, "no snapshot is taken"),
+        }
+    }
+
+    pub(crate) fn offers(&self) -> Vec<Offer> {
+        self.all.lock().iter().map(|(offer, _)| offer.clone()).collect()
+    }
+
+    pub(crate) fn chunk(&self, height: u64, format: u32, number: u32) -> Option<Bytes> {
+        let exporter = {
+            let all = self.all.lock();
+            let found = all.iter().find(|(offer, _)| (offer.height, offer.format) == (height, format));
+            found.filter(|(offer, _)| number < offer.chunks).map(|(_, exporter)| Arc::clone(exporter))?
+        };
+        match exporter.chunk(number.into()) {
+            Ok(chunk) if chunk.len() <= LONGEST => Some(chunk.into()),
+            Ok(chunk) => {
+                tracing::warn!(height, number, bytes = chunk.len(), "a chunk is too long for CometBFT");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%error, height, number, "a chunk is not made");
+                None
+            }
+        }
+    }
+}
+
+/// Begins a snapshot of the state after a committed block.
+fn offer(chain: &Chain, height: u64) -> Result<(Offer, Exporter), String> {
+    let block = chain.block(height).map_err(|error| error.to_string())?;
+    let block = block.ok_or_else(|| format!("block {height} is not kept"))?;
+    let head = &block.head;
+    let env = BlockEnv {
+        height,
+        timestamp_ms: head.timestamp_ms,
+        prevrandao: head.header.mix_hash,
+        beneficiary: head.header.beneficiary,
+        gas_limit: head.header.gas_limit,
+        base_fee: head.header.base_fee_per_gas.unwrap_or_default(),
+    };
+    let (parent, payload) = (ExecId(head.header.parent_hash), block.payload().digest());
+    let anchor = Anchor { parent, env, policy: TxPolicy::SkipInvalid, payload };
+    let state = chain.state(height).map_err(|error| error.to_string())?;
+    let exporter = state.exporter().map_err(|error| error.to_string())?;
+    let proof = state.prove_anchored().map_err(|error| error.to_string())?;
+    let manifest = exporter.manifest();
+    let chunks = u32::try_from(manifest.chunks()).map_err(|_| "the state has too many chunks".to_owned())?;
+    let metadata = Metadata::new(manifest, proof, &anchor).encode();
+    Ok((Offer { height, format: FORMAT, chunks, metadata }, exporter))
+}
