@@ -3,7 +3,7 @@
 use super::codec::{Fees, Tag};
 use crate::state::{Anchored, verify_anchored};
 use alloy_primitives::B256;
-use phalanx_engine_api::{BlockEnv, CommitMeta, Committed, ExecId, Outcome, TxPolicy};
+use phalanx_engine_api::{BlockEnv, CommitMeta, CommittedTip, ExecId, ExecOutcome, TxPolicy};
 use phalanx_merkle::Params;
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl Anchor {
     pub fn payload(&self, anchored: &Anchored, state_root: B256) -> Vec<u8> {
         let (height, id) = (self.env.height, ExecId(anchored.name));
         let meta = CommitMeta { cursor: height, ..CommitMeta::default() };
-        let row = Committed { height, exec: id, state_root, meta };
-        let outcome = Outcome {
+        let row = CommittedTip { height, exec: id, state_root, meta };
+        let outcome = ExecOutcome {
             id,
             state_root,
             receipts_root: B256::ZERO,
