@@ -35,15 +35,15 @@ impl FileLog {
         let mut frame = Vec::new();
         let on_ring = self.rings.read(&job, &mut |window, bytes| {
             let window = &windows[window];
-            for at in window.first..window.end {
-                let (_, offset) = unpack(spots[at].place);
+            for (at, spot) in spots.iter().enumerate().take(window.end).skip(window.first) {
+                let (_, offset) = unpack(spot.place);
                 let begun = bytes.get((offset - window.begin) as usize..).unwrap_or_default();
                 let len = begun.first_chunk().and_then(frame_header).map_or(0, |(_, len)| FRAME_HEADER + len);
                 let body = begun.get(..len).and_then(|frame| frame_body(frame, &self.marks));
                 match body.filter(|(kind, _)| kind.is_extent()) {
                     Some((kind, body)) => visit(at, kind, body),
                     // It is longer than its window, or damaged.
-                    None => self.read_one(&targets[window.target], spots[at], &mut frame, &mut |kind, body| {
+                    None => self.read_one(&targets[window.target], *spot, &mut frame, &mut |kind, body| {
                         visit(at, kind, body);
                     })?,
                 }
