@@ -61,12 +61,12 @@ pub use phalanx_merkle_proof::{
 };
 pub use recovery::{Ignored, Opened};
 pub use store::{
-    Background, EXPORT_HEAD_LEN, Exporter, Fork, Prepared, Reader, Restore, Snapshot, Store, discard_import,
-    export_params, interrupted_import,
+    Background, EXPORT_HEAD_LEN, Exporter, Fork, Prefetcher, Prepared, Reader, Restore, Snapshot, Store,
+    discard_import, export_params, interrupted_import,
 };
 #[doc(hidden)]
 pub use types::faults;
 pub use types::{
     Access, Backend, BlockId, CacheUse, CodeRule, Contents, Delta, Durability, Error, ForkJoin, ForkJoinObserver,
-    Locator, Lost, Memory, MemoryUse, StoreConfig, Tail, ThreadStart, Torn,
+    Locator, Lost, Memory, MemoryUse, ReadUse, Reading, StoreConfig, Tail, ThreadStart, Torn,
 };

@@ -35,6 +35,12 @@ pub(crate) fn wrote(bytes: usize) {
     counter!("phalanx_store_written_bytes_total").increment(bytes as u64);
 }
 
+/// Counts reads of extents, and their bytes.
+pub(crate) fn read(reads: usize, bytes: usize) {
+    counter!("phalanx_store_reads_total").increment(reads as u64);
+    counter!("phalanx_store_read_bytes_total").increment(bytes as u64);
+}
+
 /// Counts bytes that are written beside entries and code: rows of blocks and tips, with payloads and notes, and promises.
 pub(crate) fn wrote_rows(bytes: usize) {
     counter!("phalanx_store_row_bytes_total").increment(bytes as u64);

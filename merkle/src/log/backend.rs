@@ -9,7 +9,7 @@ use super::{
     index::LogIndex,
     record::{BlockRecord, Kind, Marks, Records, TipRecord},
 };
-use crate::types::{Access, Durability, Error, Tail};
+use crate::types::{Access, Durability, Error, ReadUse, Reading, Tail};
 
 /// Way to open a log.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct Opening<'a> {
     /// True if so little of the log will be read that written data should bypass the page cache.
     #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "only RocksDB can bypass the page cache"))]
     pub(crate) past_cache: bool,
+    /// Way in which entries are read.
+    pub(crate) reading: Reading,
     pub(crate) params: &'a Params,
     /// Index whose part of the log, if it fits the log, is not scanned.
     pub(crate) note: Option<&'a LogIndex>,
@@ -109,8 +111,18 @@ pub(crate) trait Log: Debug + Send + Sync {
     /// Place where a written block begins.
     fn begin(&self, id: u64) -> Option<Begin>;
 
-    /// Hands extents to `visit`, in order, each with its number among `spots`.
+    /// Hands extents to `visit`, in any order, each with its number among `spots`, which ascend.
     fn read(&self, spots: &[Spot], visit: VisitMany<'_>) -> Result<(), Error>;
+
+    /// Returns true if one thread keeps many reads in flight ([`Self::read`]); otherwise each thread has one.
+    fn reads_at_depth(&self) -> bool {
+        false
+    }
+
+    /// Figures of [`Self::read`], if the backend has them.
+    fn reads(&self) -> Option<ReadUse> {
+        None
+    }
 
     /// Index of the log, from which [`open_log`](super::open::open_log) opens it without a scan.
     fn note(&self) -> Result<LogIndex, Error>;

@@ -42,6 +42,26 @@ impl Disk {
         self.faults.as_ref().and_then(|faults| faults.segment_bytes()).unwrap_or(default)
     }
 
+    /// Result of a read that a ring completed.
+    #[inline]
+    pub(super) fn completed(&self, path: &Path, bytes: io::Result<usize>) -> io::Result<usize> {
+        match &self.faults {
+            None => bytes,
+            Some(faults) => faults.completed(path, bytes),
+        }
+    }
+
+    /// Returns true if a ring's queue is said to be full.
+    #[inline]
+    pub(super) fn is_queue_full(&self) -> bool {
+        self.faults.as_ref().is_some_and(|faults| faults.is_queue_full())
+    }
+
+    /// Returns true if the system is said to refuse rings.
+    pub(super) fn refuses_rings(&self) -> bool {
+        self.faults.as_ref().is_some_and(|faults| faults.refuses_rings())
+    }
+
     pub(crate) fn append(&self, mut file: &File, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         if let Some(faults) = &self.faults {
             match faults.before(Step::Append(path, bytes.len())) {

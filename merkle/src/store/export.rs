@@ -22,7 +22,7 @@ use crate::{
         Batch, BlockRecord, Disk, ExtentItem, FRAME_HEADER, Kind, Log, Marks, Opening, Place, Records, TipRecord,
         check_params, encode_params, frame_body, frame_header, open_log, params_in, read_extent,
     },
-    types::{Access, BlockId, Contents, Durability, Error, MAX_CODE_LEN, StoreConfig, hex},
+    types::{Access, BlockId, Contents, Durability, Error, MAX_CODE_LEN, Reading, StoreConfig, hex},
 };
 
 /// Bytes of a block's extents per group of log records.
@@ -236,7 +236,8 @@ fn read_into(config: &StoreConfig, from: &mut dyn Read) -> Result<(), Error> {
     let disk = Disk::new(config.faults.clone());
     let place = Place::find(backend, Access::Create, params)?;
     let (access, durability) = (Access::Create, Durability::Async);
-    let opening = Opening { access, durability, past_cache: false, params, note: None, disk };
+    let opening =
+        Opening { access, durability, past_cache: false, reading: Reading::default(), params, note: None, disk };
     let (log, _) = open_log(place.as_ref(), opening)?.heal()?;
     let mut reader = Frames { from, frame: Vec::new() };
     reader.params(params)?;

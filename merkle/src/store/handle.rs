@@ -75,6 +75,7 @@ impl Store {
             expected_min_height,
             history: window,
             memory,
+            reading,
             access,
             contents,
             checkpoint_bytes,
@@ -89,7 +90,7 @@ impl Store {
             _ => Ok(None),
         };
         let (past_cache, note) = (memory == Memory::Resident, checkpoint::note(&checkpoint));
-        let opening = Opening { access, durability, past_cache, params: &params, note, disk: disk.clone() };
+        let opening = Opening { access, durability, past_cache, reading, params: &params, note, disk: disk.clone() };
         let log = open_log(place.as_ref(), opening)?;
         let recovery = Recovery { params, salt, window, memory };
         let Recovered { mut state, tree, chain, mut staged, history, next_id, opened } =

@@ -15,6 +15,7 @@ mod forks;
 mod snapshot;
 mod reader;
 mod prepared;
+mod prefetcher;
 
 pub use background::Background;
 pub use export::{EXPORT_HEAD_LEN, export_params};
@@ -22,6 +23,7 @@ pub use exporter::Exporter;
 pub use forks::Fork;
 pub use handle::Store;
 pub use partial::{discard_import, interrupted_import};
+pub use prefetcher::Prefetcher;
 pub use prepared::Prepared;
 pub use reader::Reader;
 pub use restore::Restore;

@@ -13,7 +13,7 @@ use super::{handle::Store, partial::Partial};
 use crate::{
     log::{Batch, BlockRecord, Disk, ExtentWriter, Log, Opening, Place, at, open_log},
     snapshot::{Chunk, Importer, Manifest},
-    types::{Access, Durability, Error, SnapshotError, StoreConfig},
+    types::{Access, Durability, Error, Reading, SnapshotError, StoreConfig},
 };
 
 /// Restores a store from the chunks of a [snapshot](crate::snapshot).
@@ -121,7 +121,8 @@ impl Restore {
         let disk = Disk::new(config.faults.clone());
         let place = Place::find(backend, Access::Create, params)?;
         let (access, durability) = (Access::Create, Durability::Async);
-        let opening = Opening { access, durability, past_cache: false, params, note: None, disk };
+        let opening =
+            Opening { access, durability, past_cache: false, reading: Reading::default(), params, note: None, disk };
         let (log, _) = open_log(place.as_ref(), opening)?.heal()?;
         let sentinels = params.sentinels.count();
         let first_sn = (manifest.shape.first_twig() * TWIG_LEAVES as u64).max(sentinels);

@@ -1,9 +1,9 @@
-//! Memory and cache figures of a store.
+//! Figures of a store: memory, cache and reads.
 
 use super::handle::Store;
 use crate::{
     state::State,
-    types::{CacheUse, MemoryUse},
+    types::{CacheUse, MemoryUse, ReadUse},
 };
 
 impl Store {
@@ -15,6 +15,14 @@ impl Store {
                 let (hits, misses) = paged.cache_counts();
                 Some(CacheUse { hits, misses })
             }
+        }
+    }
+
+    /// Figures of reads; `None` if the state is resident, or its backend reads by itself.
+    pub fn reads(&self) -> Option<ReadUse> {
+        match &self.core().state {
+            State::Resident(_) => None,
+            State::Paged(_) => self.shared.log.reads(),
         }
     }
 

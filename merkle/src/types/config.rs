@@ -33,6 +33,8 @@ pub struct StoreConfig {
     pub history: usize,
     /// Part of the state that is in memory.
     pub memory: Memory,
+    /// Way in which values are read from the log, if [`Memory::Cached`] keeps them there and the log is in files.
+    pub reading: Reading,
     /// Right that the store is opened with.
     pub access: Access,
     /// Bytes of log between two checkpoints, which bounds what opening reads; zero for no checkpoints.
@@ -84,6 +86,7 @@ impl StoreConfig {
             expected_min_height: None,
             history: 8,
             memory: Memory::Resident,
+            reading: Reading::default(),
             access: Access::Create,
             checkpoint_bytes: 256 << 20,
             contents: Contents::default(),
@@ -111,6 +114,13 @@ impl StoreConfig {
     #[must_use]
     pub const fn with_memory(mut self, memory: Memory) -> Self {
         self.memory = memory;
+        self
+    }
+
+    /// Sets the way in which values are read from the log.
+    #[must_use]
+    pub const fn with_reading(mut self, reading: Reading) -> Self {
+        self.reading = reading;
         self
     }
 
@@ -244,6 +254,20 @@ pub enum Backend {
     /// RocksDB database in this directory.
     #[cfg(feature = "rocksdb")]
     Rocks(PathBuf),
+}
+
+/// Way in which values are read from the log in files. Where a system lacks one, the next one is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reading {
+    /// Many reads in flight per thread (io_uring), past the page cache: memory is what the cache of values takes. For states
+    /// that are larger than memory.
+    #[default]
+    Direct,
+    /// Many reads in flight per thread, through the page cache: faster if the system has so much free memory that it keeps
+    /// most of the log.
+    Buffered,
+    /// One read in flight per thread, on sixteen threads, through the page cache.
+    Threads,
 }
 
 /// Durability of a block once [`Pending::write`](crate::Pending::write) has returned.

@@ -50,4 +50,19 @@ pub trait Faults: Debug + Send + Sync {
     fn segment_bytes(&self) -> Option<u64> {
         None
     }
+
+    /// Replaces the result of a read that a ring completed. A short read claims fewer bytes than there are.
+    fn completed(&self, _file: &Path, bytes: io::Result<usize>) -> io::Result<usize> {
+        bytes
+    }
+
+    /// Returns true if a ring's queue takes no read now.
+    fn is_queue_full(&self) -> bool {
+        false
+    }
+
+    /// Returns true if the system refuses rings, so that extents are read one after the other.
+    fn refuses_rings(&self) -> bool {
+        false
+    }
 }

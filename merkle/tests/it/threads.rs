@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::common::hash;
-use phalanx_merkle::{Backend, Delta, Hash, HashFn, Memory, Snapshot, Store, StoreConfig};
+use phalanx_merkle::{Backend, Delta, Hash, HashFn, Memory, Reading, Snapshot, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
@@ -200,6 +200,7 @@ fn every_thread_that_a_store_starts_calls_the_callback() {
     let resident = started(config("resident"));
     assert_eq!(resident, ["phalanx-checkpoint"].map(str::to_owned).into());
     // One thread applies its blocks, and several read the entries that they change.
-    let cached = started(config("cached").with_memory(Memory::Cached { bytes: 0 }));
+    let cached = config("cached").with_memory(Memory::Cached { bytes: 0 }).with_reading(Reading::Threads);
+    let cached = started(cached);
     assert_eq!(cached, ["phalanx-checkpoint", "phalanx-read-"].map(str::to_owned).into());
 }

@@ -27,23 +27,24 @@ use std::{
 use phalanx_merkle_proof::{Hash, Params};
 
 use super::{
+    read::{Counts, Rings},
     segment::{Segment, Segments, append, corrupt, existing, lengths, open_segments},
-    state::{At, State, TornEnd, Unfinished, pack, unpack},
+    state::{At, State, TornEnd, Unfinished, pack},
 };
 use crate::{
     log::backend::Opening,
     log::backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
     log::disk::{Disk, at},
-    log::frames::{Frames, read_frame},
+    log::frames::Frames,
     log::identity::{How, Place},
     log::index::LogIndex,
     log::lock::{self, Lock},
     log::places::{Places, opens_twig},
     log::promise::{self, Promise, PromiseFile, Reached},
-    log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord, frame_body},
+    log::record::{BlockRecord, FRAME_HEADER, Kind, Marks, Records, TipRecord},
     log::torn::keep,
     metrics,
-    types::{Access, Durability, Error, Lost, Step, Tail, Torn},
+    types::{Access, Durability, Error, Lost, ReadUse, Step, Tail, Torn},
 };
 
 /// Name of the file that is locked.
@@ -60,12 +61,14 @@ pub(crate) struct FileLog {
     place: Place,
     durability: Durability,
     params: Params,
-    marks: Marks,
+    pub(super) marks: Marks,
     /// False if it was opened for reading.
     writes: bool,
     /// True if it was opened for reading beside a node that runs: its last write is not torn, but goes on.
     beside: bool,
-    disk: Disk,
+    pub(super) disk: Disk,
+    pub(super) rings: Rings,
+    pub(super) reads: Counts,
     state: Mutex<State>,
 }
 
@@ -83,7 +86,7 @@ impl FileLog {
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Io`].
     pub(crate) fn open(place: &Place, opening: Opening<'_>) -> Result<Self, Error> {
-        let Opening { access, durability, params, note, disk, .. } = opening;
+        let Opening { access, durability, reading, params, note, disk, .. } = opening;
         let (dir, marks, writes) = (place.dir(), place.marks, access != Access::Read);
         refuse_format_1(dir, params)?;
         let beside = !writes && lock::is_taken(dir, LOCK);
@@ -154,10 +157,11 @@ impl FileLog {
         let tip = state.tip;
         state.height = state.found.iter().find(|record| Some(record.id) == tip).map(|record| record.height);
         let place = place.clone();
-        Ok(Self { place, durability, params: *params, marks, writes, beside, disk, state: Mutex::new(state) })
+        let (rings, reads, state) = (Rings::new(reading), Counts::default(), Mutex::new(state));
+        Ok(Self { place, durability, params: *params, marks, writes, beside, disk, rings, reads, state })
     }
 
-    fn dir(&self) -> &Path {
+    pub(super) fn dir(&self) -> &Path {
         self.place.dir()
     }
 
@@ -483,32 +487,15 @@ impl Log for FileLog {
     }
 
     fn read(&self, spots: &[Spot], visit: VisitMany<'_>) -> Result<(), Error> {
-        let number_of = |spot: &Spot| unpack(spot.place).0;
-        let mut frame = Vec::new();
-        let mut first = 0;
-        for same in spots.chunk_by(|a, b| number_of(a) == number_of(b)) {
-            let number = number_of(&same[0]);
-            // The lock is released, so that many threads read at a time.
-            let (file, path) = {
-                let mut state = self.state();
-                state.push_buffer()?;
-                let Some(segment) = state.segment(number) else {
-                    return Err(corrupt(self.dir(), format!("segment {number} is missing")));
-                };
-                (Arc::clone(&segment.file), segment.path.clone())
-            };
-            for (at, spot) in (first..).zip(same) {
-                self.disk.ask(Step::Read(&path))?;
-                let (_, offset) = unpack(spot.place);
-                read_frame(&file, offset, spot.most, &mut frame).map_err(crate::log::disk::at(&path))?;
-                match frame_body(&frame, &self.marks) {
-                    Some((kind, body)) if kind.is_extent() => visit(at, kind, body),
-                    _ => return Err(corrupt(&path, format!("no valid row at byte {offset}"))),
-                }
-            }
-            first += same.len();
-        }
-        Ok(())
+        self.read_extents(spots, visit)
+    }
+
+    fn reads_at_depth(&self) -> bool {
+        self.rings.are_there()
+    }
+
+    fn reads(&self) -> Option<ReadUse> {
+        Some(self.reads.total(self.rings.are_there()))
     }
 
     fn note(&self) -> Result<LogIndex, Error> {

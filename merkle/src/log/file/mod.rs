@@ -1,6 +1,8 @@
 //! The log in files: segments of frames, and a file of code.
 
 mod index;
+mod read;
+mod reading;
 mod file_log;
 mod state;
 mod segment;

@@ -5,7 +5,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use phalanx_merkle_proof::Params;
@@ -22,6 +22,8 @@ pub(super) struct Segment {
     pub(super) path: PathBuf,
     /// Opened for appending unless the log is only read; also read at offsets.
     pub(super) file: Arc<File>,
+    /// The file, opened past the page cache on first use; `None` where that is not allowed.
+    pub(super) direct: OnceLock<Option<Arc<File>>>,
     /// Length in bytes, buffered bytes included.
     pub(super) len: u64,
     /// Highest block id in the segment.
@@ -99,7 +101,15 @@ impl Segment {
                 Other::Damage(what) => corrupt(&path, what.into()),
             })?;
         }
-        Ok(Self { number, path, file: Arc::new(file), len: head.len() as u64, last_id: 0, begun })
+        Ok(Self {
+            number,
+            path,
+            file: Arc::new(file),
+            direct: OnceLock::new(),
+            len: head.len() as u64,
+            last_id: 0,
+            begun,
+        })
     }
 
     /// Creates a segment.
@@ -110,7 +120,7 @@ impl Segment {
         let path = dir.join(name_of(number));
         let file = Arc::new(append(&path, true)?);
         let len = encode_head(params, marks, number).bytes.len() as u64;
-        let mut segment = Self { number, path, file, len, last_id: 0, begun: true };
+        let mut segment = Self { number, path, file, direct: OnceLock::new(), len, last_id: 0, begun: true };
         segment.begin(dir, params, marks, disk)?;
         Ok(segment)
     }

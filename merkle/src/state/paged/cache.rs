@@ -130,6 +130,16 @@ impl Part<'_> {
         cell.stored.clone()
     }
 
+    /// Returns true if the entry is cached. It counts as read: it is about to be.
+    pub(super) fn has(&mut self, sn: u64) -> bool {
+        let shard = self.shard(sn);
+        let cell = shard.cells_of.get(&sn).map(|at| &mut shard.cells[*at as usize]);
+        cell.is_some_and(|cell| {
+            cell.was_read = true;
+            true
+        })
+    }
+
     /// Caches an entry, and evicts entries that were not read lately.
     pub(super) fn put(&mut self, sn: u64, stored: Stored) {
         let (cost, budget) = (stored.len() + OVERHEAD, self.cache.budget);

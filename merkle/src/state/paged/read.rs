@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use super::{
     cache::Stored,
     entries::pick,
+    keys::frag,
     state::{Paged, Unwritten, missing},
 };
 use crate::{
@@ -14,7 +15,10 @@ use crate::{
     types::Error,
 };
 
-/// Maximum number of reads in flight: disks answer many at once much sooner than one after the other.
+/// Maximum number of extents that a thread reads together where it keeps many reads in flight.
+const DEEP: usize = 1024;
+
+/// Maximum number of reads in flight where each thread has one: disks answer many at once much sooner than one after the other.
 const READERS: usize = 16;
 
 /// Number of missing extents from which several threads read.
@@ -61,22 +65,10 @@ impl Paged {
         wanted.sort_unstable();
         wanted.dedup();
         // In the order of the log, and all positions of an extent at once.
-        let tasks = self.tasks(&wanted);
-        let readers = || {
-            let start = self.thread_start.clone();
-            let pool =
-                rayon::ThreadPoolBuilder::new().num_threads(READERS).thread_name(|i| format!("phalanx-read-{i}"));
-            pool.start_handler(move |_| start.call()).build().ok()
-        };
-        let readers = (tasks.len() > 1).then(|| self.readers.get_or_init(readers).as_ref()).flatten();
-        let all = || tasks.par_iter().map(|task| self.read(log, task)).collect();
-        let read: Result<Vec<_>, Error> = match (readers, wait) {
-            (Some(readers), Wait::Stealing) => readers.install(all),
-            (Some(readers), Wait::Blocking) => std::thread::scope(|scope| {
-                let read = scope.spawn(|| readers.install(all)).join();
-                read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            }),
-            (None, _) => tasks.iter().map(|task| self.read(log, task)).collect(),
+        let read = if log.reads_at_depth() {
+            self.read_at_depth(log, &wanted, wait)
+        } else {
+            self.read_on_threads(log, &wanted, wait)
         };
         let read: Vec<(u64, Stored)> = read?.into_iter().flatten().collect();
         for (sn, found) in sns.iter().zip(&mut found) {
@@ -88,12 +80,65 @@ impl Paged {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Divides positions (ascending) into tasks; each extent belongs to one task.
-    fn tasks<'s>(&self, sns: &'s [u64]) -> Vec<&'s [u64]> {
+    /// Reads the entries of keys with these prefixes that the cache misses, and caches them.
+    ///
+    /// # Errors
+    /// Errors of [`Self::fetch`].
+    pub(crate) fn prefetch(&self, log: &dyn Log, prefixes: impl Iterator<Item = u64>) -> Result<(), Error> {
+        if !self.cache.keeps() {
+            return Ok(());
+        }
+        let mut sns: Vec<u64> = prefixes.flat_map(|prefix| self.keys.find(frag(prefix))).collect();
+        sns.sort_unstable();
+        sns.dedup();
+        let mut part = self.cache.part();
+        sns.retain(|sn| !part.has(*sn));
+        drop(part);
+        let read = if log.reads_at_depth() {
+            self.read_at_depth(log, &sns, Wait::Blocking)
+        } else {
+            self.read_on_threads(log, &sns, Wait::Blocking)
+        };
+        read.map(|_| ())
+    }
+
+    /// Reads positions (ascending) with many reads in flight per thread.
+    fn read_at_depth(&self, log: &dyn Log, sns: &[u64], wait: Wait) -> Result<Vec<Vec<(u64, Stored)>>, Error> {
+        if sns.len() <= DEEP || matches!(wait, Wait::Blocking) {
+            return Ok(vec![self.read(log, sns)?]);
+        }
+        self.tasks(sns, |_| DEEP).par_iter().map(|task| self.read(log, task)).collect()
+    }
+
+    /// Reads positions (ascending) on threads with one read in flight each.
+    fn read_on_threads(&self, log: &dyn Log, sns: &[u64], wait: Wait) -> Result<Vec<Vec<(u64, Stored)>>, Error> {
+        let tasks = self
+            .tasks(sns, |extents| if extents < PARALLEL { PARALLEL } else { extents.div_ceil(READERS).clamp(1, TASK) });
+        let readers = || {
+            let start = self.thread_start.clone();
+            let pool =
+                rayon::ThreadPoolBuilder::new().num_threads(READERS).thread_name(|i| format!("phalanx-read-{i}"));
+            pool.start_handler(move |_| start.call()).build().ok()
+        };
+        let readers = (tasks.len() > 1).then(|| self.readers.get_or_init(readers).as_ref()).flatten();
+        let all = || tasks.par_iter().map(|task| self.read(log, task)).collect();
+        match (readers, wait) {
+            (Some(readers), Wait::Stealing) => readers.install(all),
+            (Some(readers), Wait::Blocking) => std::thread::scope(|scope| {
+                let read = scope.spawn(|| readers.install(all)).join();
+                read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }),
+            (None, _) => tasks.iter().map(|task| self.read(log, task)).collect(),
+        }
+    }
+
+    /// Divides positions (ascending) into tasks of at most as many extents as `most` says for the number of all; each
+    /// extent belongs to one task.
+    fn tasks<'s>(&self, sns: &'s [u64], most: impl Fn(usize) -> usize) -> Vec<&'s [u64]> {
         let first = |sn: &u64| self.extents.find(*sn).map(|spot| spot.first_sn);
         let ends = sns.iter().map(first).collect::<Vec<_>>();
         let extents: Vec<usize> = ends.chunk_by(|a, b| a == b).map(<[_]>::len).collect();
-        let most = if extents.len() < PARALLEL { PARALLEL } else { extents.len().div_ceil(READERS).clamp(1, TASK) };
+        let most = most(extents.len());
         let mut rest = sns;
         let mut take = |lens: &[usize]| {
             let (task, others) = rest.split_at(lens.iter().sum());
@@ -132,6 +177,9 @@ impl Paged {
         if !spots.is_empty() {
             log.read(&spots, &mut |at, kind, body| pick((kind, body), parts[at], &mut visit))?;
         }
+        // Extents come as their reads end.
+        read.sort_unstable_by_key(|(sn, _)| *sn);
+        let mut visit = |sn: u64, stored: Stored| read.push((sn, stored));
         for sn in fresh {
             let block = self.fresh.iter().rev().find(|block| block.first_sn().is_some_and(|first| first <= *sn));
             let body = block.and_then(|block| block.body(*sn)).ok_or_else(|| missing(log, *sn))?;

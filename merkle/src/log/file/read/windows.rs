@@ -1,0 +1,86 @@
+//! Windows: the parts of files that are read, aligned as direct reads must be. Neighbouring extents share a window.
+
+use super::job::{FIRST, Target, WINDOW, Window};
+use crate::log::{backend::Spot, file::state::unpack};
+
+/// Alignment of windows, in bytes.
+const PAGE: u64 = 4096;
+
+const _: () = assert!(FIRST + PAGE <= WINDOW as u64 && (WINDOW as u64).is_multiple_of(PAGE));
+
+/// Covers spots with windows, in order. Spots are in the order of `targets`; only ascending ones share a window.
+pub(in crate::log::file) fn windows(spots: &[Spot], targets: &[Target]) -> Vec<Window> {
+    let mut windows: Vec<Window> = Vec::with_capacity(spots.len());
+    let mut target = 0;
+    for (at, spot) in spots.iter().enumerate() {
+        let (number, offset) = unpack(spot.place);
+        while targets[target].number != number {
+            target += 1;
+        }
+        let (begin, end) = (offset / PAGE * PAGE, (offset + spot.most.min(FIRST)).next_multiple_of(PAGE));
+        if let Some(last) = windows.last_mut().filter(|last| last.target == target) {
+            // Across a page that nobody needs, too: that is cheaper than a read of its own.
+            let near = (last.begin..=last.begin + last.len as u64 + PAGE).contains(&begin);
+            let len = end.max(last.begin + last.len as u64) - last.begin;
+            if near && len <= WINDOW as u64 {
+                (last.len, last.end) = (len as usize, at + 1);
+                continue;
+            }
+        }
+        windows.push(Window { target, begin, len: (end - begin) as usize, first: at, end: at + 1 });
+    }
+    windows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::file::state::pack;
+    use rand::{Rng as _, SeedableRng as _};
+    use std::sync::Arc;
+
+    fn target(number: u32) -> Target {
+        let file = Arc::new(tempfile::tempfile().expect("a file"));
+        Target { number, cached: Arc::clone(&file), file, path: "x".into() }
+    }
+
+    #[test]
+    fn neighbours_share_a_window() {
+        let spot = |number, offset, most| Spot { place: pack((number, offset)), most };
+        let spots = [spot(1, 5000, 3000), spot(1, 8000, 3000), spot(1, 90_000, u64::MAX), spot(2, 90_000, 1)];
+        let found = windows(&spots, &[target(1), target(2)]);
+        let found: Vec<_> = found.iter().map(|at| (at.target, at.begin, at.len, at.first..at.end)).collect();
+        assert_eq!(found, [(0, 4096, 8192, 0..2), (0, 86_016, 12_288, 2..3), (1, 86_016, 8192, 3..4)]);
+    }
+
+    #[test]
+    fn every_spot_is_covered_once() {
+        for seed in 0..50 {
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let targets: Vec<Target> = (3..6).map(target).collect();
+            let mut spots = Vec::new();
+            for number in 3..6 {
+                let mut offset = rng.random_range(0..9000);
+                for _ in 0..rng.random_range(1..60) {
+                    let most = rng.random_range(1..20_000);
+                    spots.push(Spot { place: pack((number, offset)), most });
+                    offset += most + if rng.random() { 0 } else { rng.random_range(0..40_000) };
+                }
+            }
+            let windows = windows(&spots, &targets);
+            let mut next = 0;
+            for window in &windows {
+                assert_eq!(window.first, next, "seed {seed}");
+                next = window.end;
+                assert!(window.len <= WINDOW && (window.len as u64).is_multiple_of(PAGE) && window.begin.is_multiple_of(PAGE));
+                for spot in &spots[window.first..window.end] {
+                    let (number, offset) = unpack(spot.place);
+                    assert_eq!(number, targets[window.target].number);
+                    let end = offset + spot.most.min(FIRST);
+                    assert!(window.begin <= offset && end <= window.begin + window.len as u64, "seed {seed}");
+                }
+            }
+            assert_eq!(next, spots.len());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Entries that are read ahead: they are there when a block needs them, and change no result.
+
+use std::{path::Path, time::Duration};
+
+use phalanx_merkle::{Backend, Delta, Memory, Store, StoreConfig};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+const KEYS: u64 = 900;
+
+fn config(dir: &Path, bytes: usize) -> StoreConfig {
+    StoreConfig::new(Backend::File(dir.into())).with_memory(Memory::Cached { bytes }).with_history(3)
+}
+
+fn keys() -> Vec<[u8; 8]> {
+    (0..KEYS).map(u64::to_be_bytes).collect()
+}
+
+fn begun(dir: &Path, bytes: usize) -> Store {
+    let mut store = Store::open(config(dir, bytes)).expect("a new store");
+    let mut delta = Delta::new();
+    keys().iter().for_each(|key| delta.put(key, &[7; 40]));
+    let prepared = store.prepare(delta, 0).expect("a block");
+    store.commit(prepared).expect("it is written");
+    store
+}
+
+#[test]
+fn announced_entries_are_in_memory_when_they_are_needed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    drop(begun(dir.path(), 1 << 20));
+    let store = Store::open(config(dir.path(), 1 << 20)).expect("the store");
+    let before = store.reads().expect("the state is paged");
+    let prefetcher = store.prefetcher().expect("the state is paged");
+    assert!(prefetcher.announce(keys().iter().map(|key| &key[..])));
+    // One slice: once its reads have begun, the end of the prefetcher waits for them.
+    let began = (0..10_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        store.reads().is_some_and(|reads| reads.extents > before.extents)
+    });
+    assert!(began, "nothing was read ahead");
+    drop(prefetcher);
+    assert_eq!(store.cache().expect("paged").misses, 0, "what is read ahead is no miss");
+    let mut found = 0;
+    store.read().get_many(keys().iter().map(|key| &key[..]), |value| found += usize::from(value.is_some()));
+    let cache = store.cache().expect("paged");
+    assert_eq!((found as u64, cache.misses, cache.hits), (KEYS, 0, KEYS));
+}
+
+#[test]
+fn a_resident_state_has_nothing_to_read_ahead() {
+    let store = Store::open(StoreConfig::new(Backend::Mem)).expect("a store");
+    assert!(store.prefetcher().is_none() && store.reads().is_none());
+}
+
+#[test]
+fn reading_ahead_while_blocks_come_and_go_changes_no_root() {
+    for (seed, bytes) in [(1, 1 << 20), (2, 40_000), (3, 0)] {
+        let roots: Vec<_> = [true, false].map(|ahead| life(seed, bytes, ahead)).into();
+        assert_eq!(roots[0], roots[1], "seed {seed}");
+    }
+}
+
+/// Roots of a chain that is rewound now and then.
+fn life(seed: u64, bytes: usize, ahead: bool) -> Vec<[u8; 32]> {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut store = begun(dir.path(), bytes);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let prefetcher = store.prefetcher().filter(|_| ahead);
+    let mut roots = Vec::new();
+    for _ in 0..60 {
+        let changed: Vec<[u8; 8]> = (0..200).map(|_| rng.random_range(0..KEYS + 50).to_be_bytes()).collect();
+        if let Some(prefetcher) = &prefetcher {
+            prefetcher.announce(changed.iter().map(|key| &key[..]));
+        }
+        let mut delta = Delta::new();
+        for key in &changed {
+            if rng.random_bool(0.1) { delta.delete(key) } else { delta.put(key, &[rng.random(); 40]) }
+        }
+        let next = store.height().expect("a chain") + 1;
+        let prepared = store.prepare(delta, next).expect("a block");
+        store.commit(prepared).expect("it is written");
+        roots.push(store.root());
+        // Other entries get these positions: none of the old ones may stay in the cache.
+        if rng.random_bool(0.3) {
+            let back = next.saturating_sub(rng.random_range(1..3));
+            store.rewind(Some(back)).expect("history").write().expect("it is written");
+            roots.push(store.root());
+        }
+    }
+    drop(prefetcher);
+    roots
+}

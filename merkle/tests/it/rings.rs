@@ -1,0 +1,222 @@
+//! Reads on a ring: whatever the kernel answers, a batch has the values that the log has, or the caller gets an error.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use phalanx_merkle::{
+    Backend, Delta, Error, Memory, Store, StoreConfig,
+    faults::{Faults, Step, Verdict},
+};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+const SEED: u64 = 45;
+
+/// Keys of the state: far more extents than a ring reads together.
+const KEYS: u64 = 4000;
+
+/// Answer of the kernel that a test replaces.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    /// Fewer bytes than there are: sectors, or up to any byte.
+    Short { sectors: bool },
+    /// An error that passes by.
+    Passing(i32),
+    /// An error that stays.
+    Fail(i32),
+    /// The queue is full.
+    Full,
+    /// The system has no rings.
+    Refused,
+}
+
+#[derive(Debug)]
+struct Plan {
+    how: How,
+    /// The answers that are replaced: each multiple of `every` from `first` on.
+    first: u64,
+    every: u64,
+    step: AtomicU64,
+    hits: AtomicU64,
+}
+
+impl Plan {
+    fn new(how: How, first: u64, every: u64) -> Arc<Self> {
+        Arc::new(Self { how, first, every, step: AtomicU64::new(0), hits: AtomicU64::new(0) })
+    }
+
+    fn is_hit(&self) -> bool {
+        let step = self.step.fetch_add(1, Ordering::Relaxed);
+        let is_hit = step >= self.first && (step - self.first).is_multiple_of(self.every);
+        self.hits.fetch_add(u64::from(is_hit), Ordering::Relaxed);
+        is_hit
+    }
+}
+
+impl Faults for Plan {
+    fn before(&self, _: Step<'_>) -> Verdict {
+        Verdict::Go
+    }
+
+    fn segment_bytes(&self) -> Option<u64> {
+        Some(100_000)
+    }
+
+    fn completed(&self, _: &Path, bytes: io::Result<usize>) -> io::Result<usize> {
+        match (self.how, bytes) {
+            (How::Short { sectors }, Ok(bytes)) if self.is_hit() => {
+                let mut rng = ChaCha8Rng::seed_from_u64(self.step.load(Ordering::Relaxed));
+                let short = rng.random_range(0..=bytes);
+                Ok(if sectors { short / 512 * 512 } else { short })
+            }
+            (How::Passing(code) | How::Fail(code), _) if self.is_hit() => Err(io::Error::from_raw_os_error(code)),
+            (_, bytes) => bytes,
+        }
+    }
+
+    fn is_queue_full(&self) -> bool {
+        matches!(self.how, How::Full) && self.is_hit()
+    }
+
+    fn refuses_rings(&self) -> bool {
+        matches!(self.how, How::Refused)
+    }
+}
+
+fn config(dir: &Path) -> StoreConfig {
+    StoreConfig::new(Backend::File(dir.into())).with_memory(Memory::Cached { bytes: 0 }).with_history(2)
+}
+
+/// Makes a chain, and returns its values.
+fn chain(dir: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let faults = Plan::new(How::Full, u64::MAX, 1);
+    let mut store = Store::open(config(dir).with_faults(faults)).expect("a new store");
+    let mut model = BTreeMap::new();
+    for height in 0..5 {
+        let mut delta = Delta::new();
+        for number in 0..KEYS {
+            if height == 0 || rng.random_bool(0.2) {
+                let key = number.to_be_bytes().to_vec();
+                // Some entries are longer than a usual extent.
+                let most = if rng.random_bool(0.02) { 12_000 } else { 900 };
+                let value = vec![rng.random(); rng.random_range(0..most)];
+                delta.put(&key, &value);
+                model.insert(key, value);
+            }
+        }
+        let prepared = store.prepare(delta, height).expect("a block");
+        store.commit(prepared).expect("it is written");
+    }
+    model
+}
+
+/// Reads all keys in one batch; `None` if a read failed.
+fn read(store: &Store, model: &BTreeMap<Vec<u8>, Vec<u8>>, context: &str) -> Option<()> {
+    let reader = store.read();
+    let mut found = Vec::with_capacity(model.len());
+    reader.get_many(model.keys().map(Vec::as_slice), |value| found.push(value.map(|(value, _)| value.to_vec())));
+    if reader.check().is_err() {
+        return None;
+    }
+    assert!(found.into_iter().eq(model.values().cloned().map(Some)), "{context}: a value is not the log's");
+    Some(())
+}
+
+#[test]
+fn short_reads_passing_errors_and_full_queues_change_no_value() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = chain(dir.path());
+    let untouched = Store::open(config(dir.path())).expect("the store");
+    read(&untouched, &model, "no fault").expect("no fault");
+    let reads = untouched.reads().expect("the state is paged");
+    assert!(reads.extents > 200 && reads.reads > 0 && reads.bytes > 0 && reads.depths >= reads.reads, "{reads:?}");
+    let on_rings = reads.on_rings;
+    drop(untouched);
+    let hows = [
+        How::Short { sectors: true },
+        How::Short { sectors: false },
+        How::Passing(4),
+        How::Passing(11),
+        // Direct reads are refused.
+        How::Passing(22),
+        How::Full,
+        How::Refused,
+    ];
+    for how in hows {
+        for (first, every) in [(0, 1), (0, 2), (1, 3), (7, 64), (63, 1000)] {
+            // An error that never passes by is no passing one.
+            if every == 1 && matches!(how, How::Passing(4 | 11)) {
+                continue;
+            }
+            let plan = Plan::new(how, first, every);
+            let faults: Arc<dyn Faults> = Arc::<Plan>::clone(&plan);
+            let context = format!("{how:?}, {first} + {every} n");
+            let mut store = Store::open(config(dir.path()).with_faults(faults)).expect("the store");
+            read(&store, &model, &context).expect(&context);
+            // As does a block, whose moves are read as well.
+            let mut delta = Delta::new();
+            model.keys().for_each(|key| delta.put(key, b"new"));
+            let next = store.height().expect("a chain") + 1;
+            let root = store.prepare(delta, next).expect(&context).root();
+            assert_ne!(root, store.root());
+            assert_eq!(store.reads().expect("paged").on_rings, on_rings && !matches!(how, How::Refused), "{context}");
+            if on_rings && !matches!(how, How::Refused) {
+                assert!(plan.hits.load(Ordering::Relaxed) > 0, "{context}: nothing was injected");
+            }
+            drop(store.add_fork(store.prepare(Delta::new(), next).expect(&context)));
+        }
+    }
+}
+
+#[test]
+fn an_error_of_any_read_reaches_the_caller() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = chain(dir.path());
+    let mut failed = 0;
+    for first in (0..400).step_by(13) {
+        let plan = Plan::new(How::Fail(5), first, u64::MAX);
+        let faults: Arc<dyn Faults> = Arc::<Plan>::clone(&plan);
+        let store = Store::open(config(dir.path()).with_faults(faults)).expect("the store");
+        let mut delta = Delta::new();
+        model.keys().for_each(|key| delta.put(key, b"new"));
+        let next = store.height().expect("a chain") + 1;
+        let prepared = store.prepare(delta, next);
+        if plan.hits.load(Ordering::Relaxed) == 0 {
+            drop(prepared.expect("no read failed"));
+            continue;
+        }
+        failed += 1;
+        assert!(matches!(prepared, Err(Error::Io { .. })), "read {first}");
+        // Nothing is in flight any more, and the store goes on.
+        read(&store, &model, "after an error").expect("one read failed");
+    }
+    let on_rings = Store::open(config(dir.path())).is_ok_and(|store| store.reads().is_some_and(|reads| reads.on_rings));
+    assert!(failed > 0 || !on_rings);
+}
+
+#[test]
+fn threads_that_read_together_have_a_ring_each() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = chain(dir.path());
+    let plan = Plan::new(How::Short { sectors: true }, 3, 5);
+    let faults: Arc<dyn Faults> = Arc::<Plan>::clone(&plan);
+    let store = Store::open(config(dir.path()).with_faults(faults)).expect("the store");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (store, model) = (&store, &model);
+            scope.spawn(move || {
+                for round in 0..3 {
+                    read(store, model, &format!("thread {thread}, round {round}")).expect("no fault stays");
+                }
+            });
+        }
+    });
+}
