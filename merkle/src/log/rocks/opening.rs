@@ -32,7 +32,7 @@ impl RocksLog {
     /// # Errors
     /// [`Error::Locked`], [`Error::Format`], [`Error::Corrupt`], [`Error::Rocks`].
     pub(crate) fn open(place: &Place, opening: Opening<'_>) -> Result<Self, Error> {
-        let Opening { access, durability, past_cache, params, note, disk } = opening;
+        let Opening { access, durability, past_cache, params, note, disk, reading: _ } = opening;
         let path = place.dir().to_path_buf();
         if place.how == How::Create {
             std::fs::create_dir_all(&path).map_err(at(&path))?;

@@ -72,7 +72,11 @@ mod tests {
             for window in &windows {
                 assert_eq!(window.first, next, "seed {seed}");
                 next = window.end;
-                assert!(window.len <= WINDOW && (window.len as u64).is_multiple_of(PAGE) && window.begin.is_multiple_of(PAGE));
+                assert!(
+                    window.len <= WINDOW
+                        && (window.len as u64).is_multiple_of(PAGE)
+                        && window.begin.is_multiple_of(PAGE)
+                );
                 for spot in &spots[window.first..window.end] {
                     let (number, offset) = unpack(spot.place);
                     assert_eq!(number, targets[window.target].number);
