@@ -256,17 +256,18 @@ pub enum Backend {
     Rocks(PathBuf),
 }
 
-/// Way in which values are read from the log in files. Where a system lacks one, the next one is taken.
+/// Way in which values are read from the log in files. Where a system lacks one, the next one is taken. A ring of reads in flight,
+/// of 2 MiB and one open file, stays for each thread that has read at the same time as others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reading {
     /// Many reads in flight per thread (io_uring), past the page cache: memory is what the cache of values takes. For states
     /// that are larger than memory.
-    #[default]
     Direct,
     /// Many reads in flight per thread, through the page cache: faster if the system has so much free memory that it keeps
     /// most of the log.
     Buffered,
     /// One read in flight per thread, on sixteen threads, through the page cache.
+    #[default]
     Threads,
 }
 
