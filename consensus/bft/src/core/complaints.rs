@@ -1,8 +1,8 @@
 //! Complaints about the primary of a view, shared by protocols whose view change keeps a replica out of the view that it leaves.
 //!
 //! A replica complains after half of its patience, and leaves when all of it is over and f other replicas wait as well. Alone it
-//! would be absent from every quorum until all change views: a replica that was suspended or cut off would be one of the f faults
-//! for good. A complaint promises nothing: it is neither signed nor logged, and a restart forgets it.
+//! would be absent from every quorum until all change views. So a replica that was suspended or cut off would stay one of the f
+//! faults. A complaint promises nothing: it is neither signed nor logged, and a restart forgets it.
 
 use super::{
     protocol::Micros,

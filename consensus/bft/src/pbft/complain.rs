@@ -1,7 +1,7 @@
 //! Patience with a primary: a replica complains first, and leaves its view once f other ones wait as well.
 //!
-//! The paper's replica leaves when its timer expires. A VIEW-CHANGE keeps its sender out of the view that it leaves, so a replica
-//! that was suspended or cut off would vote no more until all change views: one of the f faults is then used up.
+//! The paper's replica leaves when its timer expires. A VIEW-CHANGE keeps its sender out of the view that it leaves. So a replica
+//! that was suspended or cut off would vote no more until all change views, as one of the f faults.
 
 use super::{
     message::Msg,
