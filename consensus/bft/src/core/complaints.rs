@@ -1,8 +1,9 @@
 //! Complaints about the primary of a view, shared by protocols whose view change keeps a replica out of the view that it leaves.
 //!
 //! A replica complains after half of its patience, and leaves when all of it is over and f other replicas wait as well. Alone it
-//! would be absent from every quorum until all change views: a replica that was suspended or cut off would be one of the f faults
-//! for good. A complaint promises nothing: it is neither signed nor logged, and a restart forgets it.
+//! would be absent from every quorum until all change views. So a replica that was suspended or cut off would stay one of the f
+//! faults. A complaint promises nothing: it is neither signed nor logged, and a restart forgets it. It is repeated while its
+//! sender waits, and counts until the receiver's patience is over once more: complaints of other times do not add up.
 
 use super::{
     protocol::Micros,
@@ -36,6 +37,11 @@ impl Complaints {
         self.overdue = true;
     }
 
+    /// Forgets the complaints of all but `me`, whose patience stays over.
+    pub(crate) fn renew(&mut self, me: Index) {
+        self.from = [me].into_iter().collect();
+    }
+
     /// Returns true if the replica has complained.
     pub(crate) fn has(&self, replica: Index) -> bool {
         self.from.contains(replica)
@@ -62,5 +68,18 @@ mod tests {
         assert!(complaints.suffice([].into_iter(), 2));
         assert!(!complaints.suffice([Index(2)].into_iter(), 3), "a replica counts once");
         assert!(complaints.suffice([Index(3)].into_iter(), 3), "a replica that has left waits too");
+    }
+
+    #[test]
+    fn old_complaints_do_not_count() {
+        let mut complaints = Complaints::default();
+        complaints.note(Index(1));
+        complaints.note(Index(2));
+        complaints.expire();
+        complaints.renew(Index(1));
+        assert!(complaints.has(Index(1)) && !complaints.has(Index(2)));
+        complaints.note(Index(3));
+        assert!(complaints.suffice([].into_iter(), 2), "patience is still over");
+        assert!(!complaints.suffice([].into_iter(), 3));
     }
 }

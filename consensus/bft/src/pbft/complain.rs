@@ -1,7 +1,7 @@
 //! Patience with a primary: a replica complains first, and leaves its view once f other ones wait as well.
 //!
-//! The paper's replica leaves when its timer expires. A VIEW-CHANGE keeps its sender out of the view that it leaves, so a replica
-//! that was suspended or cut off would vote no more until all change views: one of the f faults is then used up.
+//! The paper's replica leaves when its timer expires. A VIEW-CHANGE keeps its sender out of the view that it leaves. So a replica
+//! that was suspended or cut off would vote no more until all change views, as one of the f faults.
 
 use super::{
     message::Msg,
@@ -30,6 +30,12 @@ impl Pbft {
             self.complaints.expire();
             self.complain(out);
             self.try_leave(out);
+            if self.phase == Phase::Active {
+                // In vain. A replica that waits still complains again, and one that is served does not take its complaint back.
+                self.complaints.renew(self.me);
+            }
+        } else {
+            self.calm_down(out);
         }
     }
 
@@ -54,7 +60,7 @@ impl Pbft {
 
     /// Repeats the own complaint: it may have been lost.
     pub(super) fn repeat_complaint(&self, out: &mut Outs<Self>) {
-        if self.phase == Phase::Active && !self.is_quiet() {
+        if self.has_reason() && !self.is_quiet() {
             out.push(Out::Send(To::All, Msg::Complaint(self.view)));
         }
     }

@@ -30,6 +30,12 @@ impl Sbft {
             self.complaints.expire();
             self.complain(out);
             self.try_leave(out);
+            if self.phase == Phase::Active {
+                // In vain. A replica that waits still complains again, and one that is served does not take its complaint back.
+                self.complaints.renew(self.me);
+            }
+        } else {
+            self.calm_down(out);
         }
     }
 
@@ -54,7 +60,7 @@ impl Sbft {
 
     /// Repeats the own complaint: it may have been lost.
     pub(super) fn repeat_complaint(&self, out: &mut Outs<Self>) {
-        if self.phase == Phase::Active && !self.is_quiet() {
+        if self.has_reason() && !self.is_quiet() {
             out.push(Out::Send(To::All, Msg::Complaint(self.view)));
         }
     }

@@ -4,11 +4,12 @@
 
 use crate::{
     lab::Lab,
-    world::{Setup, World},
+    world::{Conditions, Net, Setup, Subject, World},
 };
 use phalanx_bft::{
-    Domain, Input, Micros, Protocol as _, Quorums,
-    pbft::{Config, Msg, Mutation, Timer},
+    Domain, Index, Input, Micros, Protocol as _, Quorums,
+    pbft::{Config, Msg, Mutation, Pbft, Timer},
+    sbft::{self, Sbft},
 };
 
 /// Time between two requests, and the patience with a primary.
@@ -70,6 +71,14 @@ fn complaints_count_once_for_their_view_and_until_progress() {
     expire(&mut lab);
     lab.tell(4, 1, Msg::Complaint(0));
     assert_eq!(lab.replicas[&1].view(), 0, "progress ends complaints");
+    // One replica complains now, another one three times the patience later: each was served in between.
+    let mut lab = waiting();
+    lab.tell(3, 1, Msg::Complaint(0));
+    (0..3).for_each(|_| expire(&mut lab));
+    lab.tell(4, 1, Msg::Complaint(0));
+    assert_eq!(lab.replicas[&1].view(), 0, "old complaints do not count");
+    lab.tell(5, 1, Msg::Complaint(0));
+    assert_eq!(lab.replicas[&1].view(), 1, "f other ones at a time");
     // A replica that has left its view counts like one that complains.
     let mut lab = waiting();
     expire(&mut lab);
@@ -91,7 +100,52 @@ fn a_replica_complains_after_half_of_its_patience_and_repeats_that() {
     assert_eq!(complaints(&lab), 3);
     lab.timer(1, Timer::Resend);
     assert_eq!(complaints(&lab), 6, "a lost complaint comes again");
+    lab.input(1, Input::Hold(true));
+    lab.timer(1, Timer::Resend);
+    assert_eq!(complaints(&lab), 6, "what the own pipeline keeps back is not the primary's fault");
+    lab.input(1, Input::Hold(false));
+    lab.timer(1, Timer::Resend);
+    assert_eq!(complaints(&lab), 9);
     lab.input(1, Input::Pending(None));
     lab.timer(1, Timer::Resend);
-    assert_eq!(complaints(&lab), 6, "a replica that is served is quiet");
+    assert_eq!(complaints(&lab), 9, "a replica that is served is quiet");
+}
+
+/// Of n replicas f are silent and f+1 wait; the primary and all others know of no request. Every first complaint is lost. Returns
+/// the lowest view of the others.
+fn lowest_view<P: Subject>(config: P::Config, (timeout, resend): (Micros, Micros)) -> u64 {
+    let quorums = P::quorums(&config);
+    let (n, f) = (quorums.n(), quorums.f());
+    let silent = (n - f..n).map(|node| Index(node as u16)).collect();
+    let mut world = Net::<P>::new(Conditions { silent, ..Conditions::new(config) });
+    let arrival = 10 * timeout;
+    world.request_at(arrival, 0, (1..f + 2).collect());
+    world.run(arrival + timeout / 2 - 1);
+    world.setup.lost = 1_000;
+    world.run(arrival + timeout / 2 + 1);
+    world.setup.lost = 0;
+    world.run(arrival + timeout + 2 * resend);
+    assert_eq!(world.ledger.violation, None);
+    (0..n - f).filter_map(|node| world.replica(node)).map(phalanx_bft::Protocol::view).min().unwrap()
+}
+
+/// Complaints that come again are enough, whatever the repetition: it may be rarer than the patience.
+#[test]
+fn f_and_one_that_wait_are_enough_when_first_complaints_are_lost() {
+    let (timeout, domain) = (STEP, Domain { chain: 1, epoch: 0 });
+    for resend in [STEP / 5, STEP / 2, 2 * STEP] {
+        for (n, f) in [(4, 1), (6, 1), (7, 2), (8, 2)] {
+            let quorums = Quorums::new(n, f).unwrap();
+            let config = Config { timeout, resend, ..Config::new(quorums, domain) };
+            assert_eq!(lowest_view::<Pbft>(config, (timeout, resend)), 1, "PBFT, n = {n}, f = {f}, resend {resend}");
+            if n != 8 || f != 2 {
+                let config = sbft::Config { timeout, resend, ..sbft::Config::new(quorums, domain) };
+                assert_eq!(
+                    lowest_view::<Sbft>(config, (timeout, resend)),
+                    1,
+                    "SBFT, n = {n}, f = {f}, resend {resend}"
+                );
+            }
+        }
+    }
 }

@@ -33,7 +33,7 @@ enum Event<P: Protocol> {
     Timer { node: usize, epoch: u64, timer: P::Timer, number: u64 },
     Durable { node: usize, epoch: u64 },
     Executed { node: usize, epoch: u64, slot: Slot },
-    Request(Batch),
+    Request(Batch, Vec<usize>),
     Restart { node: usize },
 }
 
@@ -162,8 +162,13 @@ impl<P: Subject> Net<P> {
 
     /// A client's batch reaches every replica at once.
     pub(crate) fn request(&mut self, after: Micros, number: u64) -> Batch {
+        self.request_at(after, number, (0..self.nodes.len()).collect())
+    }
+
+    /// A client's batch reaches these replicas alone.
+    pub(crate) fn request_at(&mut self, after: Micros, number: u64, nodes: Vec<usize>) -> Batch {
         let batch = Batch::new(1, Address::ZERO, vec![Bytes::from(number.to_be_bytes().to_vec())]);
-        self.push(after, Event::Request(batch.clone()));
+        self.push(after, Event::Request(batch.clone(), nodes));
         batch
     }
 
@@ -217,8 +222,8 @@ impl<P: Subject> Net<P> {
                     self.executed(node, slot);
                 }
             }
-            Event::Request(batch) => {
-                for node in 0..self.nodes.len() {
+            Event::Request(batch, nodes) => {
+                for node in nodes {
                     let number = self.nodes[node].arrived;
                     self.nodes[node].arrived += 1;
                     self.nodes[node].pool.push((number, batch.clone()));

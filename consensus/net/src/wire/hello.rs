@@ -15,7 +15,7 @@ use alloy_primitives::B256;
 use phalanx_bft::Index;
 use std::io::{self, Read, Write};
 
-const MAGIC: [u8; 8] = *b"PHXNET_1";
+const MAGIC: [u8; 8] = *b"PHXNET_2";
 const HELLO: usize = 76;
 const ANSWER: usize = 40;
 

@@ -33,7 +33,7 @@ fn junk_is_refused_by_kind_and_harms_nothing() {
     net.submit(20);
     let member = net.config.replicas[1].clone();
     let mut junk: Vec<Vec<u8>> =
-        vec![b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0; 76], [b"PHXNET_1".to_vec(), vec![9; 68]].concat()];
+        vec![b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0; 76], [b"PHXNET_2".to_vec(), vec![9; 68]].concat()];
     junk.extend((0..12).map(|_| (0..rng.random_range(0..300)).map(|_| rng.random()).collect::<Vec<u8>>()));
     for bytes in &junk {
         throw(member.peers, bytes);

@@ -134,7 +134,7 @@ pub struct Setting {
     pub n: usize,
     /// Transactions per second of all clients.
     pub tps: u64,
-    /// Clients with one transaction in flight each, `None` for an open loop: a transaction that finds no client free waits, and its
+    /// Clients with one transaction in flight each, `None` for an open loop. A transaction that finds no client free waits; its
     /// latency counts from the time at which it was due.
     pub clients: Option<u64>,
     /// Transactions after which a batch is full, a multiple of ten.
@@ -193,8 +193,8 @@ impl Setting {
         warm_up_ms: 2_000,
     };
 
-    /// Four replicas as `phalanx net --protocol autobahn --rtt autobahn4 --tps 2000` runs them: its timers, batches and
-    /// repetitions, no mempool, answers once a quorum has voted on the state. A log syncs in 2 ms.
+    /// Four replicas as `phalanx net --protocol autobahn --rtt autobahn4 --tps 2000` runs them. Timers, batches and repetitions are
+    /// its own, there is no mempool, and a transaction is answered once a quorum has voted on the state. A log syncs in 2 ms.
     pub const PROCESSES: Self = Self {
         tps: 2_000,
         batch_txs: 100,
@@ -265,8 +265,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Time in s from the end of a blip until transactions take at most twice as long as before it, and 20 ms, by tenths of a
-    /// second: what `phalanx net` reports. `None` if that does not come, or without a blip that has an end.
+    /// Time in s from the end of a blip until transactions take at most twice as long as before it, and 20 ms. It goes by tenths of
+    /// a second, as in `phalanx net`. `None` if that does not come, or without a blip that has an end.
     #[must_use]
     pub fn hangover_s(&self, blip: Blip) -> Option<f64> {
         let Blip::Halves { from_ms, until_ms } = blip else { return None };

@@ -287,7 +287,8 @@ impl<P: Driven> World<P> {
                 let txs = state.waiting.min(clients - self.in_flight.min(clients)).min(self.setting.batch_txs);
                 // Those that wait the longest are sent first.
                 let behind = state.waiting - txs / 2;
-                sent = now.saturating_sub(behind * self.setting.n as u64 * 1_000_000_000 / self.setting.tps);
+                let since = u128::from(behind) * self.setting.n as u128 * 1_000_000_000 / u128::from(self.setting.tps);
+                sent = now.saturating_sub(u64::try_from(since).unwrap_or(u64::MAX));
                 state.waiting -= txs;
                 txs
             }

@@ -445,5 +445,25 @@ fn complaints_count_once_for_their_view_and_until_progress() {
         expire(&mut lab);
         lab.tell(4, 1, Msg::Complaint(0));
         assert_eq!(lab.replicas[&1].view(), 0, "progress ends complaints");
+        let mut lab = Lab::new(config(n, 2), 0..n as u16);
+        lab.input(1, Input::Pending(Some(0)));
+        lab.tell(3, 1, Msg::Complaint(0));
+        (0..3).for_each(|_| expire(&mut lab));
+        lab.tell(4, 1, Msg::Complaint(0));
+        assert_eq!(lab.replicas[&1].view(), 0, "old complaints do not count");
+        lab.tell(5, 1, Msg::Complaint(0));
+        assert_eq!(lab.replicas[&1].view(), 1, "f other ones at a time");
+        // What the own pipeline keeps back is not the primary's fault.
+        let mut lab = Lab::new(config(n, 2), 0..n as u16);
+        lab.input(1, Input::Pending(Some(0)));
+        lab.timer(1, Timer::Complain);
+        let complaints = |lab: &Lab| lab.wire.iter().filter(|(_, _, m)| matches!(m, Msg::Complaint(0))).count();
+        assert_eq!(complaints(&lab), n - 1);
+        lab.input(1, Input::Hold(true));
+        lab.timer(1, Timer::Resend);
+        assert_eq!(complaints(&lab), n - 1, "the own pipeline holds");
+        lab.input(1, Input::Hold(false));
+        lab.timer(1, Timer::Resend);
+        assert_eq!(complaints(&lab), 2 * (n - 1));
     }
 }
