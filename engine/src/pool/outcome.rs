@@ -29,7 +29,7 @@ pub enum Refusal {
     /// The transaction is in the pool.
     #[error("the transaction is in the pool already")]
     Known,
-    /// A forced transaction has no sender who offers it.
+    /// No sender offers a forced transaction.
     #[error("a forced transaction is not pooled: put it into the block that the chain derives")]
     Forced,
     /// The encoding is too long.

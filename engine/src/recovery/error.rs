@@ -30,7 +30,7 @@ pub enum RecoverError {
     /// A rule of the hard fork that needs no state.
     #[error(transparent)]
     Rule(#[from] TxRuleError),
-    /// A forced transaction has no sender who offers it: the chain puts it into a block.
+    /// No sender offers a forced transaction: the chain puts it into a block.
     #[error("a forced transaction is not pooled: put it into the block that the chain derives")]
     Forced,
     /// A blob transaction for a pool comes without its blobs.
