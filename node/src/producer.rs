@@ -196,7 +196,7 @@ impl Producer {
         let job = self.chain.service.build(request)?;
         // The pool is exhausted, or the block is full: the gas limit bounds the wait.
         self.chain.service.settle();
-        Ok(job.finish())
+        Ok(job.finish()?)
     }
 
     fn submit(&mut self, candidate: Candidate) -> Result<(), Missed> {
