@@ -182,6 +182,6 @@ impl Producer {
         let job = self.chain.service.build(request)?;
         // The pool is exhausted, or the block is full: the gas limit bounds the wait.
         self.chain.service.settle();
-        Ok(job.finish())
+        Ok(job.finish()?)
     }
 }

@@ -80,7 +80,7 @@ impl Host for Validator {
         let job = self.chain.service.build(request)?;
         // Until the pool is exhausted or the block is full. A driver that has not begun by then gives an empty block.
         job.wait(BUILDING);
-        Ok(job.finish())
+        job.finish()
     }
 
     fn admit(&self, tx: &Bytes) -> Result<(), String> {

@@ -26,7 +26,8 @@ pub struct Share {
 ///
 /// A transaction whose sender cannot pay its maximum cost and the extra fee is invalid.
 pub trait ExtraFee: core::fmt::Debug + Send + Sync {
-    /// Returns the fee of a transaction, in wei. It must depend on the arguments alone.
+    /// Returns the fee of a transaction, in wei. It must depend on the arguments alone, and not on `gas_limit` of the transaction:
+    /// wallets estimate the limit and pay the fee of another one.
     fn fee(&self, tx: &TxEnv, env: &BlockEnv) -> U256;
 }
 

@@ -74,6 +74,9 @@ pub trait PrecompileState {
     /// The precompile's own account gets nonce 1, as a new contract does, and so does another account that is empty: else the
     /// storage would be lost at the end of the transaction that leaves the account empty (EIP-161).
     ///
+    /// Another account that has a balance, and neither nonce nor code, stays as it is: its storage is lost when its balance
+    /// leaves. Keep what must stay in the precompile's own account.
+    ///
     /// # Errors
     /// If the execution is to end here.
     fn set_storage(&mut self, address: Address, slot: U256, value: U256) -> Result<(), Refused>;

@@ -66,7 +66,7 @@ pub fn run_paid<D: Database, I>(rules: Option<&ChainRules>, evm: &mut Vm<D, I>) 
 
 /// Runs the call that is set in `evm`, which no account signed, by the rules of its chain, with the EVM's inspector: any nonce
 /// goes, contracts may be the sender, and a call without a price pays no extra fee. No payment is made. With a
-/// foreign EVM it runs by mainnet's rules.
+/// foreign EVM it runs by mainnet's rules, which have no forced transactions.
 ///
 /// # Errors
 /// As [`Unsigned::inspect`].
@@ -75,9 +75,16 @@ pub fn inspect_unsigned<D: Database, I: Inspector<MainnetContext<D>>>(
     evm: &mut Vm<D, I>,
 ) -> Ran<D> {
     match rules.filter(|rules| rules.evm().is_none()) {
+        // Mainnet's handler knows nothing of a mint.
+        None if ForcedTx::is(&evm.ctx.tx) => Err(no_forced()),
         None => Unsigned::inspect(evm),
         Some(rules) => Ruled::new(rules, Kind::Unsigned).inspect_run(evm),
     }
+}
+
+/// Refusal of a forced transaction by rules without them.
+fn no_forced<E>() -> EVMError<E, InvalidTransaction> {
+    EVMError::Transaction(InvalidTransaction::Str("this chain has no forced transactions".into()))
 }
 
 /// Runs the transaction that is set in `evm` on another EVM, and leaves its changes in the journal.
@@ -175,7 +182,7 @@ impl<D: Database, I> Handler for Ruled<'_, D, I> {
 
     fn validate_env(&self, evm: &mut Self::Evm) -> Result<(), Self::Error> {
         if ForcedTx::is(&evm.ctx.tx) && !self.rules.permits_forced() {
-            return Err(EVMError::Transaction(InvalidTransaction::Str("this chain has no forced transactions".into())));
+            return Err(no_forced());
         }
         revm::handler::validation::validate_env(&mut evm.ctx)
     }

@@ -35,12 +35,18 @@ pub struct BuiltCandidate {
 
 /// Block under construction. The best block improves until the job ends.
 pub trait BuildHandle: Send {
-    /// The best block so far: at least an empty one, never an error.
-    fn best(&self) -> BuiltCandidate;
+    /// The best block so far: at least one with the forced transactions alone.
+    ///
+    /// # Errors
+    /// Only with forced transactions: `Retry` until they have run, and the cause if no block can hold them.
+    fn best(&self) -> Result<BuiltCandidate, Failure>;
     /// Waits until the block improves no more, or the time is over.
     fn wait(&self, time: core::time::Duration);
-    /// Ends the job and returns the best block.
-    fn finish(self: Box<Self>) -> BuiltCandidate;
+    /// Ends the job and returns the best block. Waits until the forced transactions have run.
+    ///
+    /// # Errors
+    /// Only with forced transactions: the cause for which no block holds them.
+    fn finish(self: Box<Self>) -> Result<BuiltCandidate, Failure>;
     /// Ends the job without a block.
     fn cancel(self: Box<Self>);
 }
@@ -50,6 +56,6 @@ pub trait Build: Send + Sync {
     /// Begins a block. Transactions of uncommitted ancestors are left out.
     ///
     /// # Errors
-    /// `Retry` if the parent is not executed.
+    /// `Retry` if the parent is not executed; `Invalid` if a forced transaction cannot be in a block.
     fn build(&self, request: BuildRequest) -> Result<Box<dyn BuildHandle>, Failure>;
 }

@@ -60,6 +60,12 @@ pub enum InvalidCause {
     GasLimit,
     /// The environment breaks a rule of the chain.
     Environment,
+    /// The first transaction for which a block with forced transactions is refused: it does not decode, stands there twice, or
+    /// the node has no check of forced transactions or one that refuses the block.
+    Forced {
+        /// Position of the transaction: in the block, or among the forced ones of a request to build.
+        index: u32,
+    },
 }
 
 /// Cause for which a node stops.
@@ -125,6 +131,11 @@ impl fmt::Display for InvalidCause {
             Self::Height { says, expected } => write!(f, "height {says} where {expected} is due"),
             Self::GasLimit => f.write_str("more gas than the block has"),
             Self::Environment => f.write_str("the environment breaks a rule of the chain"),
+            Self::Forced { index } => write!(
+                f,
+                "forced transaction {index} does not decode, has no room, stands there twice, or is refused by this node's check of \
+                 forced transactions; a node without such a check refuses every one: set it"
+            ),
         }
     }
 }

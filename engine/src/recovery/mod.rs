@@ -93,6 +93,11 @@ impl Recovery {
         self
     }
 
+    /// True after [`Self::with_forced_transactions`].
+    pub(crate) const fn decodes_forced(&self) -> bool {
+        self.forced
+    }
+
     /// Decodes a transaction, checks the rules that need no state, and recovers its sender and the authorities of its
     /// authorizations. Cheap checks come first.
     ///

@@ -163,6 +163,12 @@ impl BlockInfo {
         receipts.of(0..receipts.len()).map(ReceiptRef::to_envelope).collect()
     }
 
+    /// Receipts in final order as the receipts trie holds them, without skipped transactions. O(logs).
+    pub(crate) fn encoded_receipts(&self) -> Vec<Bytes> {
+        let receipts = Receipts::new(&self.outcomes, &self.tx_types);
+        receipts.of(0..receipts.len()).map(ReceiptRef::encoded).collect()
+    }
+
     /// Transactions that escaped the block.
     pub const fn left(&self) -> &LeftTransactions {
         &self.left

@@ -5,7 +5,7 @@ use crate::{
     trie::{self, rlp},
 };
 use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, TxType};
-use alloy_primitives::{B256, Bloom, BloomInput, Log};
+use alloy_primitives::{B256, Bloom, BloomInput, Bytes, Log, logs_bloom};
 use core::ops::Range;
 use phalanx_hash_lanes::keccak256_many;
 use phalanx_memory::prefetch_ahead;
@@ -61,6 +61,13 @@ impl ReceiptRef<'_> {
             log.topics().iter().for_each(|topic| rlp::fixed(&topic.0, out));
             rlp::string(&log.data.data, out);
         }
+    }
+
+    /// Returns the receipt as the receipts trie holds it. O(logs).
+    pub(crate) fn encoded(self) -> Bytes {
+        let mut out = Vec::new();
+        self.encode_2718(self.lengths(), &logs_bloom(self.result.logs()), &mut out);
+        out.into()
     }
 
     /// Converts to alloy's type, with copied logs.
@@ -257,7 +264,7 @@ fn running_sums(summands: impl Iterator<Item = u64>) -> Vec<u64> {
 mod tests {
     use super::*;
     use alloy_eips::Encodable2718;
-    use alloy_primitives::{Address, Bytes};
+    use alloy_primitives::Address;
     use revm::context_interface::result::{Output, ResultGas, SuccessReason};
 
     fn used(gas: u64) -> ResultGas {

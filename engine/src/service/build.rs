@@ -3,21 +3,23 @@
 use super::{
     Service,
     driver::{Driver, Order, rows_above},
-    execute::{Executing, Frame, environment, keep},
+    execute::{Executing, Failed, Frame, environment, keep},
     failure::unread,
     kept::Kept,
-    slot::Slot,
+    shared::{Shared, is_forced},
+    slot::{Ordered, Slot},
 };
 use crate::{
-    builder::{Budget, Reason, Target, Template},
-    model::{CandidateTx, Error},
+    builder::{Budget, Built, Reason, Target, Template},
+    model::CandidateTx,
     pool::{Account, Accounts, Admission, Batch, Fees, Pool, Settled, Tip},
     recovery::{Form, RecoverError, RecoveredTx},
     state::{SnapshotError, StateSnapshot},
 };
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{
-    self as api, Build, BuildHandle, BuildRequest, BuiltCandidate, CommittedTip, ExecId, Failure, RetryCause,
+    self as api, Build, BuildHandle, BuildRequest, BuiltCandidate, CommittedTip, ExecId, Failure, InvalidCause,
+    RetryCause,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -127,7 +129,7 @@ impl Service {
 struct Job(Arc<Slot>);
 
 impl BuildHandle for Job {
-    fn best(&self) -> BuiltCandidate {
+    fn best(&self) -> Result<BuiltCandidate, Failure> {
         self.0.best()
     }
 
@@ -135,7 +137,7 @@ impl BuildHandle for Job {
         self.0.wait(time);
     }
 
-    fn finish(self: Box<Self>) -> BuiltCandidate {
+    fn finish(self: Box<Self>) -> Result<BuiltCandidate, Failure> {
         self.0.finish()
     }
 
@@ -144,13 +146,16 @@ impl BuildHandle for Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        self.0.stop();
+        self.0.cancel();
     }
 }
 
 impl Build for Service {
     /// Builds from the transactions of the pool that no uncommitted ancestor holds. The block is executed while it is
     /// built: submitting it costs nothing, as long as it is among the last four. The policy is the service's.
+    ///
+    /// Forced transactions run whatever is submitted meanwhile. Those of the chain ([`crate::encode_forced`]) need
+    /// [`ServiceConfig::with_forced_check`](super::ServiceConfig::with_forced_check), and all of them are in the block.
     fn build(&self, request: BuildRequest) -> Result<Box<dyn BuildHandle>, Failure> {
         self.shared.check()?;
         let desk = self.shared.desk.lock();
@@ -166,10 +171,11 @@ impl Build for Service {
         if says != expected {
             return Err(Failure::Invalid(api::InvalidCause::Height { says, expected }));
         }
+        let forced = self.shared.forced_of(&request).map_err(Failure::Invalid)?;
         let empty = self.shared.proposal(&request, Vec::new());
-        let slot =
-            Arc::new(Slot::new(request, BuiltCandidate { candidate: empty, outcome: None, dropped: Vec::new() }));
-        self.orders.send(Order::Build(Arc::clone(&slot))).map_err(|_| self.shared.stopped())?;
+        let empty = BuiltCandidate { candidate: empty, outcome: None, dropped: Vec::new() };
+        let slot = Arc::new(Slot::new(request, forced, empty));
+        self.orders.send(Order::Build(Ordered(Arc::clone(&slot)))).map_err(|_| self.shared.stopped())?;
         Ok(Box::new(Job(slot)))
     }
 }
@@ -181,37 +187,33 @@ fn bytes_of<'c>(candidates: impl Iterator<Item = &'c CandidateTx>, offered: &Off
     candidates.filter_map(|candidate| offered.get(&candidate.rank)).map(|tx| tx.bytes().clone()).collect()
 }
 
-/// Ends a job that a panic interrupts: its caller waits for it.
-struct Ending<'s>(&'s Slot);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.end(None);
-    }
+/// A block so far, which has no outcome yet.
+fn best_of(shared: &Shared, request: &BuildRequest, best: &Built, offered: &Offered) -> BuiltCandidate {
+    let candidate = shared.proposal(request, bytes_of(best.txs.iter(), offered));
+    let dropped = bytes_of(best.dropped.iter().map(|dropped| &dropped.candidate), offered);
+    BuiltCandidate { candidate, outcome: None, dropped }
 }
 
 impl Driver {
     /// Works on a job until it is stopped, the pool is exhausted, or the block is full.
     pub(super) fn build(&mut self, slot: &Slot) {
         if slot.begin() {
-            let ending = Ending(slot);
-            // After an error the best block so far is still valid; an error of the engine shows elsewhere, too.
-            let built = self.try_build(slot).ok().flatten();
-            core::mem::forget(ending);
-            slot.end(built);
+            slot.end(self.try_build(slot).map_err(|failed| match failed {
+                Failed::Invalid(cause) => Failure::Invalid(cause),
+                Failed::Engine(why) => why,
+            }));
         }
     }
 
-    /// Returns `None` if the parent has lost.
-    fn try_build(&mut self, slot: &Slot) -> Result<Option<BuiltCandidate>, Error> {
+    fn try_build(&mut self, slot: &Slot) -> Result<BuiltCandidate, Failed> {
         let request = &slot.request;
-        let Some((parent, passed, rows)) = self.ancestry(request.parent) else { return Ok(None) };
+        let Some((parent, passed, rows)) = self.ancestry(request.parent) else {
+            return Err(Failed::Engine(Failure::Retry(RetryCause::MissingParent(request.parent))));
+        };
         self.engine.checkout(parent.view.block())?;
         self.engine.state.set_ancestors(Arc::clone(&parent.ancestors));
         let shared = Arc::clone(&self.shared);
-        // The chain has no block with this environment or these attributes.
-        let Ok(frame) = Frame::new(&self.engine, &request.env, &request.attributes, &parent) else { return Ok(None) };
-        let recovery = shared.recovery.clone().with_spec(frame.spec);
+        let frame = Frame::new(&self.engine, &request.env, &request.attributes, &parent).map_err(Failed::Invalid)?;
         let target = match &frame.header {
             Some(header) => {
                 let withdrawals = frame.withdrawals().map(<[_]>::to_vec);
@@ -221,21 +223,17 @@ impl Driver {
         };
         let at_tip = passed.is_empty();
         // Ranks of the pool follow those of the forced transactions.
-        let forced: Vec<_> = recovery.recover_each(Form::Block, &request.forced).into_iter().flatten().collect();
-        let mut offered: Offered = (0..).zip(forced.iter().cloned()).collect();
-        let first = forced.len() as u64;
+        let mut offered: Offered = (0..).zip(slot.forced.iter().cloned()).collect();
+        let first = slot.forced.len() as u64;
         let budget = Budget {
             gas: request.budget.gas,
             blob_gas: if frame.header.is_some() { u64::MAX } else { 0 },
             bytes: request.budget.bytes,
             txs: request.budget.txs.into(),
         };
-        let forced = (0..).zip(forced).map(|(rank, tx)| CandidateTx { tx, rank });
-        let mut job = match self.builder.open(&mut self.engine, target, budget, forced) {
-            Ok(job) => job,
-            // The chain has no rules for this environment: there is no block with it.
-            Err(_) => return Ok(None),
-        };
+        let forced = (0..).zip(slot.forced.iter().cloned()).map(|(rank, tx)| CandidateTx { tx, rank });
+        // After an error the chain may have no rules for this environment: there is no block with it.
+        let mut job = self.builder.open(&mut self.engine, target, budget, forced)?;
         let stop = || slot.is_stopped() || shared.urgent.load(Ordering::Relaxed);
         let blob = job.env().blob_excess_gas_and_price.map_or(1, |blobs| blobs.blob_gasprice);
         let fees = Fees { base: request.env.base_fee.into(), blob };
@@ -247,7 +245,19 @@ impl Driver {
             let _ = pool.advance(&tip, &Senders(senders));
         }
         let mut ranks = Vec::new();
-        let mut progress = job.extend([], &stop)?;
+        // No block is without them, and the block's gas bounds them.
+        let mut progress = job.extend([], &|| false)?;
+        if first > 0 {
+            let mut best = job.best();
+            if let Some(failure) = best.failure.take() {
+                return Err(failure.into());
+            }
+            let lost = |rank: u64| rank < first && is_forced(slot.forced[rank as usize].bytes());
+            if let Some(lost) = best.dropped.iter().map(|dropped| dropped.candidate.rank).find(|rank| lost(*rank)) {
+                return Err(Failed::Invalid(InvalidCause::Forced { index: lost as u32 }));
+            }
+            slot.improve(best_of(&shared, request, &best, &offered));
+        }
         while !stop() && progress.waiting == 0 {
             let max_gas = budget.gas.min(request.env.gas_limit).saturating_sub(progress.used.gas);
             let taken = shared.pool.lock().take(&Batch { max_txs: TAKEN, max_gas, ..Batch::default() });
@@ -265,21 +275,30 @@ impl Driver {
                 .collect();
             progress = job.extend(candidates, &stop)?;
             let best = job.best();
-            let candidate = shared.proposal(request, bytes_of(best.txs.iter(), &offered));
-            let dropped = bytes_of(best.dropped.iter().map(|dropped| &dropped.candidate), &offered);
-            slot.improve(BuiltCandidate { candidate, outcome: None, dropped });
+            // A failure costs the block all its transactions, the forced ones too.
+            if best.failure.is_none() {
+                slot.improve(best_of(&shared, request, &best, &offered));
+            }
         }
-        let built = job.finish();
-        // Nothing is decided: every transaction is returned, except those that are invalid on the committed state.
+        let mut built = job.finish();
+        // Nothing is decided: every transaction is returned, except those that are invalid on the committed state. What is invalid
+        // after forced transactions may be so because of them.
+        let on_committed = at_tip && first == 0;
         let mut settled: BTreeMap<u64, Settled> = ranks.into_iter().map(|rank| (rank, Settled::Returned)).collect();
         for dropped in &built.dropped {
             if let (Reason::Invalid(reason), Some(rank), true) =
-                (&dropped.reason, dropped.candidate.rank.checked_sub(first), at_tip)
+                (&dropped.reason, dropped.candidate.rank.checked_sub(first), on_committed)
             {
                 settled.insert(rank, Settled::Invalid(reason.clone()));
             }
         }
         drop(shared.pool.lock().settle(settled));
+        if first > 0
+            && let Some(failure) = built.failure.take()
+        {
+            // The block has lost its transactions, the forced ones too.
+            return Err(failure.into());
+        }
         let candidate = shared.proposal(request, bytes_of(built.txs.iter(), &offered));
         let dropped = bytes_of(built.dropped.iter().map(|dropped| &dropped.candidate), &offered);
         let txs: Vec<_> = built.txs.iter().filter_map(|tx| offered.get(&tx.rank)).cloned().collect();
@@ -290,7 +309,7 @@ impl Driver {
         if let Some(oldest) = self.shelf.put(candidate.id(), parent.view.block(), kept) {
             self.engine.discard(oldest)?;
         }
-        Ok(Some(BuiltCandidate { candidate, outcome, dropped }))
+        Ok(BuiltCandidate { candidate, outcome, dropped })
     }
 
     /// A parent, the hashes of the transactions of its uncommitted ancestors and its own, and the rows of committed

@@ -8,7 +8,7 @@ use super::{
     shared::Shared,
     shelf::Shelf,
     sink::BlockSink,
-    slot::Slot,
+    slot::Ordered,
 };
 use crate::{builder::Builder, engine::Engine, model::Error};
 use alloy_primitives::Address;
@@ -32,7 +32,7 @@ pub(super) enum Order {
     /// Rewinds, and replies with the result.
     Rewind { ticket: Ticket, to: ExecId, reply: Sender<Result<(), Failure>> },
     /// Builds a block.
-    Build(Arc<Slot>),
+    Build(Ordered),
     /// Replies when no job is left.
     Settle(Sender<()>),
     /// Ends when the writes in flight are done.
@@ -104,10 +104,10 @@ impl Driver {
                     // A caller that has gone does not receive the result.
                     let _ = reply.send(self.rewind(ticket, to));
                 }
-                Order::Build(slot) => {
+                Order::Build(ordered) => {
                     // Submitted blocks go first.
                     self.work();
-                    self.build(&slot);
+                    self.build(&ordered.0);
                 }
                 Order::Settle(reply) => self.settling.push(reply),
                 Order::Stop => stopping = true,
@@ -186,6 +186,9 @@ impl Driver {
             let parent = desk.parent(job.id).cloned()?;
             (desk.candidate(job.id).cloned()?, parent.clone(), rows_above(&desk, parent.covered))
         };
+        if let Err(cause) = self.shared.check_forced(&candidate) {
+            return Some(Completion::Invalid(job, cause));
+        }
         let result = match self.restore(job.id, &parent) {
             Some(kept) => Ok(kept),
             None => execute(&mut self.engine, &self.shared.recovery, &candidate, &parent, rows),

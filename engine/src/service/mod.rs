@@ -63,7 +63,7 @@ use phalanx_engine_api::{
 };
 use restored::Restored;
 use revm::{DatabaseRef as _, primitives::hardfork::SpecId};
-use shared::Shared;
+use shared::{ForcedCheck, Shared};
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -90,6 +90,9 @@ pub struct ServiceConfig {
     pub disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
     /// The node's own store: it takes every block before the block becomes visible.
     pub sink: Option<Arc<dyn BlockSink>>,
+    /// Decides whether the forced transactions of a block are those of its chain. Without this function every block with one is
+    /// invalid: see [`Self::with_forced_check`].
+    pub forced_check: Option<Box<dyn Fn(&Candidate) -> bool + Send + Sync>>,
 }
 
 impl core::fmt::Debug for ServiceConfig {
@@ -101,7 +104,7 @@ impl core::fmt::Debug for ServiceConfig {
 impl Default for ServiceConfig {
     fn default() -> Self {
         let (limits, policy, pool) = (Limits::default(), TxPolicy::default(), PoolConfig::default());
-        Self { limits, policy, pool, recovered_bytes: 256 << 20, disk_room: None, sink: None }
+        Self { limits, policy, pool, recovered_bytes: 256 << 20, disk_room: None, sink: None, forced_check: None }
     }
 }
 
@@ -138,6 +141,18 @@ impl ServiceConfig {
     #[must_use]
     pub fn with_disk_room(mut self, room: impl Fn() -> u64 + Send + 'static) -> Self {
         self.disk_room = Some(Box::new(room));
+        self
+    }
+
+    /// Sets the check of forced transactions ([`encode_forced`](crate::encode_forced)), which mint: it returns true if the block
+    /// holds those that the chain derives at this height, in this order, and no other one.
+    ///
+    /// Without it, and where it returns false, a block that holds one is invalid
+    /// ([`InvalidCause::Forced`](api::InvalidCause::Forced)). All replicas must decide alike. It is not called for blocks without
+    /// forced transactions. The driver waits for it.
+    #[must_use]
+    pub fn with_forced_check(mut self, check: impl Fn(&Candidate) -> bool + Send + Sync + 'static) -> Self {
+        self.forced_check = Some(Box::new(check));
         self
     }
 }
@@ -212,6 +227,7 @@ impl Service {
             restored,
             pool: Mutex::new(pool),
             recovery,
+            forced_check: config.forced_check.map(ForcedCheck),
             spec: Mutex::new(engine.cfg.spec),
             rules: engine.rules.clone(),
             has_blobs: engine.rules.follow_chain(),

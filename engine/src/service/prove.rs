@@ -9,12 +9,13 @@ use crate::{
     },
     trie,
 };
-use alloy_consensus::ReceiptEnvelope;
-use alloy_eips::{Decodable2718 as _, Encodable2718 as _};
+use alloy_consensus::{Receipt, ReceiptEnvelope, ReceiptWithBloom};
+use alloy_eips::Decodable2718 as _;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use alloy_rlp::{Decodable as _, RlpDecodable, RlpEncodable};
 use phalanx_engine_api::{AccountView, ExecId, Failure, Proof, ProofQuery, Prove, RetryCause, TxStatus, ViewAt, fates};
 use phalanx_merkle::{Params, prove_fate, verify_keys};
+use phalanx_paralyze::ForcedTx;
 
 /// A transaction's receipt, or the transaction, and the path to it.
 #[derive(RlpEncodable, RlpDecodable)]
@@ -62,10 +63,10 @@ impl Service {
         let missing = || Failure::Retry(RetryCause::NotReady(self.shared.desk.lock().rows().tip().committed.exec));
         let (info, outcome) = kept.info.zip(kept.outcome).ok_or_else(missing)?;
         let place = receipt_of(&outcome.txs, index).ok_or_else(missing)?;
-        let receipts = info.receipts();
-        let encode = |at: usize, out: &mut Vec<u8>| receipts[at].encode_2718(out);
+        let receipts = info.encoded_receipts();
+        let encode = |at: usize, out: &mut Vec<u8>| out.extend_from_slice(&receipts[at]);
         let nodes = trie::ordered_proof(receipts.len(), place, encode);
-        let receipt = receipts.get(place).map(|receipt| receipt.encoded_2718().into()).unwrap_or_default();
+        let receipt = receipts.get(place).cloned().unwrap_or_default();
         Ok(Proof { root: outcome.receipts_root, bytes: alloy_rlp::encode(ReceiptProof { receipt, nodes }).into() })
     }
 
@@ -180,8 +181,14 @@ pub fn verify_transaction(receipts_root: B256, place: usize, proof: &[u8]) -> Re
     if !rest.is_empty() || !trie::verify_ordered(receipts_root, place, &receipt, &nodes) {
         return Err(ProofMismatch);
     }
-    let receipt = ReceiptEnvelope::decode_2718(&mut &receipt[..]).map_err(|_| ProofMismatch)?;
-    Ok(if receipt.status() { TxStatus::Succeeded } else { TxStatus::Reverted })
+    let succeeded = match receipt.split_first() {
+        // alloy does not know the type. After it the receipt is like every other one.
+        Some((&ForcedTx::TYPE, mut body)) => {
+            ReceiptWithBloom::<Receipt>::decode(&mut body).map(|receipt| receipt.receipt.status.coerce_status()).ok()
+        }
+        _ => ReceiptEnvelope::decode_2718(&mut &receipt[..]).map(|receipt| receipt.status()).ok(),
+    };
+    Ok(if succeeded.ok_or(ProofMismatch)? { TxStatus::Succeeded } else { TxStatus::Reverted })
 }
 
 /// Proven end of a transaction, skipped or not.

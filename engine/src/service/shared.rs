@@ -1,15 +1,25 @@
 //! State that callers and the driver share, behind locks.
 
 use super::{codec::Fees, kept::Kept, restored::Restored};
-use crate::{engine::rules::Rules, pool::Pool, recovery::Recovery, state::Codes};
+use crate::{
+    engine::rules::Rules,
+    pool::Pool,
+    recovery::{Form, RecoveredTx, Recovery},
+    state::Codes,
+};
 use alloy_primitives::Bytes;
 use parking_lot::Mutex;
-use phalanx_engine_api::{self as api, BuildRequest, Failure, FatalCause, TxPolicy, Waker, desk::Desk};
+use phalanx_engine_api::{self as api, BuildRequest, Failure, FatalCause, InvalidCause, TxPolicy, Waker, desk::Desk};
+use phalanx_paralyze::ForcedTx;
 use revm::{
     context::BlockEnv,
+    context_interface::block::BlobExcessGasAndPrice,
     primitives::{B256, U256, hardfork::SpecId},
 };
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 /// State that callers and driver share.
 #[derive(Debug)]
@@ -21,6 +31,8 @@ pub(super) struct Shared {
     /// Locked after the desk.
     pub(super) pool: Mutex<Pool>,
     pub(super) recovery: Recovery,
+    /// Check of forced transactions, without which none is executed.
+    pub(super) forced_check: Option<ForcedCheck>,
     /// Hard fork of the committed block, which transactions are judged by.
     pub(super) spec: Mutex<SpecId>,
     pub(super) rules: Rules,
@@ -36,11 +48,70 @@ pub(super) struct Shared {
     pub(super) urgent: AtomicBool,
 }
 
+/// The node's decision whether the forced transactions of a candidate are those of its chain.
+pub(super) struct ForcedCheck(pub(super) Box<dyn Fn(&api::Candidate) -> bool + Send + Sync>);
+
+impl core::fmt::Debug for ForcedCheck {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("ForcedCheck")
+    }
+}
+
+/// True for the bytes of a forced transaction, decodable or not.
+pub(super) fn is_forced(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&ForcedTx::TYPE)
+}
+
+/// Refuses the second of equal bytes.
+fn check_once<'b>(forced: impl Iterator<Item = (u32, &'b Bytes)>) -> Result<(), InvalidCause> {
+    let mut seen = HashSet::new();
+    for (index, tx) in forced {
+        if !seen.insert(&tx[..]) {
+            return Err(InvalidCause::Forced { index });
+        }
+    }
+    Ok(())
+}
+
 impl Shared {
     /// Failure of every request after the driver has ended.
     pub(super) fn stopped(&self) -> Failure {
         let cause = self.halted.lock().clone();
         Failure::Fatal(FatalCause::Stopped(cause.unwrap_or_else(|| "the service was ended".into())))
+    }
+
+    /// Refuses a candidate with forced transactions that the node's check does not know, and with one of them twice. On a chain
+    /// without forced transactions their bytes are an unknown type like any other.
+    pub(super) fn check_forced(&self, candidate: &api::Candidate) -> Result<(), InvalidCause> {
+        if !self.recovery.decodes_forced() {
+            return Ok(());
+        }
+        let forced = || (0..).zip(candidate.payload().txs()).filter(|(_, tx)| is_forced(tx));
+        let Some((index, _)) = forced().next() else { return Ok(()) };
+        check_once(forced())?;
+        let is_known = self.forced_check.as_ref().is_some_and(|check| (check.0)(candidate));
+        if is_known { Ok(()) } else { Err(InvalidCause::Forced { index }) }
+    }
+
+    /// Decodes the forced transactions of a request to build, of which none may be missing in the block.
+    pub(super) fn forced_of(&self, request: &BuildRequest) -> Result<Vec<Arc<RecoveredTx>>, InvalidCause> {
+        let env = super::execute::environment(&request.env);
+        let recovery = self.recovery.clone().with_spec(self.rules.plain(&env).spec);
+        let each = (0..).zip(recovery.recover_each(Form::Block, &request.forced));
+        let all: Vec<_> =
+            each.map(|(index, tx)| tx.map_err(|_| InvalidCause::Forced { index })).collect::<Result<_, _>>()?;
+        let forced = || (0..).zip(&request.forced).filter(|(_, tx)| is_forced(tx));
+        if let Some((index, _)) = forced().next() {
+            check_once(forced())?;
+            if self.forced_check.is_none() {
+                return Err(InvalidCause::Forced { index });
+            }
+            let gas = all.iter().fold(0u64, |gas, tx| gas.saturating_add(tx.tx().gas_limit));
+            if gas > request.env.gas_limit {
+                return Err(InvalidCause::GasLimit);
+            }
+        }
+        Ok(all)
     }
 
     /// Refuses requests after the driver has ended.
@@ -56,10 +127,10 @@ impl Shared {
     }
 
     /// Hard fork by which the pool judges after a block, the blob price of its child at the block's time, and the child's
-    /// environment as far as it is known.
+    /// environment as far as it is known: base fee and time are the block's.
     pub(super) fn pool_rules(&self, fees: &Fees, height: u64) -> (SpecId, Option<u128>, BlockEnv) {
         let Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used } = *fees;
-        let env = BlockEnv {
+        let mut env = BlockEnv {
             number: U256::from(height + 1),
             timestamp: U256::from(timestamp),
             prevrandao: Some(B256::ZERO),
@@ -71,7 +142,11 @@ impl Shared {
         let chain = &self.rules.chain;
         let params = chain.blob_params(timestamp).filter(|_| self.has_blobs && spec.is_enabled_in(SpecId::CANCUN));
         let next = || chain.next_excess_blob_gas(timestamp, excess_blob_gas, blob_gas_used, base_fee);
-        let blob = params.and_then(|params| Some(params.calc_blob_fee(next()?)));
+        let blobs = params.and_then(|params| next().map(|excess| (excess, params.calc_blob_fee(excess))));
+        let blob = blobs.map(|(excess_blob_gas, blob_gasprice)| {
+            env.blob_excess_gas_and_price = Some(BlobExcessGasAndPrice { excess_blob_gas, blob_gasprice });
+            blob_gasprice
+        });
         (spec, blob, env)
     }
 

@@ -1,8 +1,12 @@
 //! A block under construction, between its caller and the driver.
 
+use crate::recovery::RecoveredTx;
 use parking_lot::{Condvar, Mutex};
-use phalanx_engine_api::{BuildRequest, BuiltCandidate};
-use std::sync::atomic::{AtomicBool, Ordering};
+use phalanx_engine_api::{BuildRequest, BuiltCandidate, Failure, FatalCause, RetryCause};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -14,16 +18,20 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) request: BuildRequest,
-    inner: Mutex<(Phase, BuiltCandidate)>,
+    /// The forced transactions of the request.
+    pub(super) forced: Vec<Arc<RecoveredTx>>,
+    inner: Mutex<(Phase, Result<BuiltCandidate, Failure>)>,
     done: Condvar,
     stop: AtomicBool,
 }
 
 impl Slot {
-    /// Creates a slot with an empty block.
-    pub(super) const fn new(request: BuildRequest, empty: BuiltCandidate) -> Self {
-        let inner = Mutex::new((Phase::Waiting, empty));
-        Self { request, inner, done: Condvar::new(), stop: AtomicBool::new(false) }
+    /// Creates a slot with an empty block. It is none if there are forced transactions.
+    pub(super) fn new(request: BuildRequest, forced: Vec<Arc<RecoveredTx>>, empty: BuiltCandidate) -> Self {
+        let best =
+            if forced.is_empty() { Ok(empty) } else { Err(Failure::Retry(RetryCause::NotReady(empty.candidate.id()))) };
+        let inner = Mutex::new((Phase::Waiting, best));
+        Self { request, forced, inner, done: Condvar::new(), stop: AtomicBool::new(false) }
     }
 
     /// Starts the job. Returns false if it was ended before.
@@ -36,12 +44,12 @@ impl Slot {
         begins
     }
 
-    pub(super) fn best(&self) -> BuiltCandidate {
+    pub(super) fn best(&self) -> Result<BuiltCandidate, Failure> {
         self.inner.lock().1.clone()
     }
 
     pub(super) fn improve(&self, best: BuiltCandidate) {
-        self.inner.lock().1 = best;
+        self.inner.lock().1 = Ok(best);
     }
 
     /// Returns true if the driver must stop.
@@ -54,11 +62,24 @@ impl Slot {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Records that the driver has stopped, with its block if that is better.
-    pub(super) fn end(&self, built: Option<BuiltCandidate>) {
+    /// Ends the job before the driver has begun it.
+    pub(super) fn cancel(&self) {
+        self.stop();
         let mut inner = self.inner.lock();
+        if inner.0 == Phase::Waiting {
+            inner.0 = Phase::Done;
+        }
+    }
+
+    /// Records that the driver has stopped, with its last block. After an error the best block so far is still valid. Without one
+    /// the error is the result.
+    pub(super) fn end(&self, built: Result<BuiltCandidate, Failure>) {
+        let mut inner = self.inner.lock();
+        if inner.0 == Phase::Done {
+            return;
+        }
         inner.0 = Phase::Done;
-        if let Some(built) = built {
+        if built.is_ok() || inner.1.is_err() {
             inner.1 = built;
         }
         self.done.notify_all();
@@ -70,14 +91,25 @@ impl Slot {
         self.done.wait_while_for(&mut inner, |(phase, _)| *phase != Phase::Done, time);
     }
 
-    /// Ends the job and returns the best block: at once if the driver has not begun, otherwise when it has stopped.
-    pub(super) fn finish(&self) -> BuiltCandidate {
+    /// Ends the job and returns the best block: at once if the driver has not begun and nothing is forced, otherwise when it
+    /// has stopped.
+    pub(super) fn finish(&self) -> Result<BuiltCandidate, Failure> {
         self.stop();
         let mut inner = self.inner.lock();
-        if inner.0 == Phase::Waiting {
+        if inner.0 == Phase::Waiting && self.forced.is_empty() {
             inner.0 = Phase::Done;
         }
-        self.done.wait_while(&mut inner, |(phase, _)| *phase == Phase::Working);
+        self.done.wait_while(&mut inner, |(phase, _)| *phase != Phase::Done);
         inner.1.clone()
+    }
+}
+
+/// A job on its way to the driver. Dropping it ends the job, as its caller waits for that.
+pub(super) struct Ordered(pub(super) Arc<Slot>);
+
+impl Drop for Ordered {
+    fn drop(&mut self) {
+        let why = "the service ended before it built the block";
+        self.0.end(Err(Failure::Fatal(FatalCause::Stopped(why.into()))));
     }
 }

@@ -1,12 +1,16 @@
 //! The access list of a call (EIP-2930): what it touches and is cold otherwise.
 
-use super::{Failure, Simulator, failed};
+use super::{Failure, SimulateError, Simulator, failed};
 use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_primitives::{Address, B256};
+use phalanx_paralyze::ForcedTx;
 use revm::{
     DatabaseRef,
     context::TxEnv,
-    context_interface::{result::ExecutionResult, transaction::AuthorizationTr},
+    context_interface::{
+        result::{ExecutionResult, InvalidTransaction},
+        transaction::AuthorizationTr,
+    },
     inspector::NoOpInspector,
     precompile::{PrecompileSpecId, Precompiles},
     primitives::hardfork::SpecId,
@@ -39,8 +43,13 @@ impl<D: DatabaseRef> Simulator<D> {
     /// reverted may be listed.
     ///
     /// # Errors
-    /// The call is invalid, also because the hard fork knows no access lists, or the state cannot be read.
+    /// The call is invalid, also because the hard fork knows no access lists or a forced transaction has none, or the state
+    /// cannot be read.
     pub fn create_access_list(&self, tx: &TxEnv) -> Result<AccessListed, Failure<D>> {
+        if ForcedTx::is(tx) {
+            let reason = "a forced transaction has no access list: make the list of a call with the same fields";
+            return Err(SimulateError::Invalid(InvalidTransaction::Str(reason.into())));
+        }
         let mut tx = TxEnv { gas_limit: tx.gas_limit.min(self.env.gas_limit), ..tx.clone() };
         tx.tx_type = tx.tx_type.max(1);
         let mut listed = Listed::new();

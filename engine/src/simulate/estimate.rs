@@ -85,6 +85,7 @@ impl<D: DatabaseRef> Simulator<D> {
         }
         let account = self.state.basic_ref(tx.caller).map_err(SimulateError::State)?;
         let balance = account.map_or(U256::ZERO, |account| account.balance);
+        // The fee is the same for every limit that is tried, as it must not depend on it.
         let extra = self.rules.rules().map_or(U256::ZERO, |rules| rules.extra_fee(tx, &self.env));
         let fixed = tx.value.checked_add(U256::from(blob_price(tx))).and_then(|fixed| fixed.checked_add(extra));
         let Some(left) = fixed.and_then(|fixed| balance.checked_sub(fixed)) else {

@@ -149,7 +149,7 @@ impl Precompile for Refunder {
 #[test]
 fn storage_of_a_precompile_that_pays_all_it_has_stays() {
     let genesis: Vec<GenesisAccount> = (1..=8).map(eoa).collect();
-    let txs: Vec<TxEnv> = (0..24u64).map(|i| call(1 + (i % 8) as u8, i / 8, COUNTER, 5 * (i % 2))).collect();
+    let txs: Vec<TxEnv> = (0..24u64).map(|i| call(1 + (i % 8) as u8, i / 8, COUNTER, 5 * ((i + 1) % 2))).collect();
     let limits = BlockLimits { max_txs: 12, max_gas: u64::MAX };
     for executor in [Executor::Sequential, Executor::Dag, Executor::BlockStm] {
         for rich in [0, 7] {
@@ -161,6 +161,43 @@ fn storage_of_a_precompile_that_pays_all_it_has_stays() {
             let state = ran.engine.state();
             assert_eq!(state.storage(&COUNTER, &U256::ZERO).expect("a word"), U256::from(24), "{executor:?}, {rich}");
             assert_eq!(state.account(&COUNTER).expect("readable"), Some((1, balance)), "{executor:?}, {rich}");
+        }
+    }
+}
+
+/// Counts its calls, and gives all that it has to a caller who pays.
+#[derive(Debug)]
+struct Purse;
+
+impl Precompile for Purse {
+    fn address(&self) -> Address {
+        COUNTER
+    }
+
+    fn call(&self, call: &PrecompileCall<'_>, state: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused> {
+        let output = Counter.call(call, state)?;
+        if !call.value.is_zero() {
+            let all = state.balance(COUNTER)?;
+            state.transfer(COUNTER, call.caller, all)?;
+        }
+        Ok(output)
+    }
+}
+
+#[test]
+fn storage_of_a_precompile_stays_when_a_later_transaction_empties_it() {
+    let genesis: Vec<GenesisAccount> = (1..=2).map(eoa).collect();
+    let own = GenesisAccount { address: COUNTER, balance: U256::from(7), ..Default::default() };
+    let txs = [call(1, 0, COUNTER, 0), call(2, 0, COUNTER, 0), call(1, 1, COUNTER, 5), call(2, 1, COUNTER, 0)];
+    for executor in [Executor::Sequential, Executor::Dag, Executor::BlockStm] {
+        for max_txs in [1, 2, 4] {
+            let limits = BlockLimits { max_txs, max_gas: u64::MAX };
+            let builder = builder().with_precompile(Arc::new(Purse)).with_executor(executor).with_threads(2);
+            let ran = run(builder, &[genesis.clone(), vec![own.clone()]].concat(), &txs, Order::Given, limits, env);
+            assert_eq!(ran.succeeded(), 4, "{executor:?}");
+            let state = ran.engine.state();
+            assert_eq!(state.storage(&COUNTER, &U256::ZERO).expect("a word"), U256::from(4), "{executor:?}, {max_txs}");
+            assert_eq!(state.account(&COUNTER).expect("readable"), Some((1, U256::ZERO)), "{executor:?}, {max_txs}");
         }
     }
 }

@@ -393,10 +393,9 @@ fn a_built_block_is_already_executed_and_equal_elsewhere() {
         // Later nonces of the same senders, for the child that is built before this block is committed.
         let later: Vec<_> = (0..4).map(|from| world.tx(from, height, world.sender(12), 1)).collect();
         let forced = world.tx(9, height - 1, Address::repeat_byte(0xee), 0);
-        let job =
-            service.build(request(parent, height, vec![forced.clone(), Bytes::from_static(b"none")])).expect("a job");
+        let job = service.build(request(parent, height, vec![forced.clone()])).expect("a job");
         service.settle();
-        let built = job.finish();
+        let built = job.finish().expect("a block");
         let txs = built.candidate.payload().txs();
         assert_eq!((txs.len(), &txs[0]), (9, &forced));
         let outcome = built.outcome.expect("executed");
@@ -406,7 +405,7 @@ fn a_built_block_is_already_executed_and_equal_elsewhere() {
             send(&service, &later);
             let child = service.build(request(built.candidate.id(), 4, vec![])).expect("a job");
             service.settle();
-            let child = child.finish();
+            let child = child.finish().expect("a block");
             assert_eq!(child.candidate.payload().txs().len(), 4, "transactions of the parent are left out");
             assert_eq!(submit(&other, &child.candidate), child.outcome.expect("executed"));
         }
@@ -431,7 +430,7 @@ fn a_built_block_holds_nothing_that_others_skip() {
         send(&service, &txs);
         let job = service.build(request(ExecId::GENESIS, 1, vec![])).expect("a job");
         service.settle();
-        let built = job.finish();
+        let built = job.finish().expect("a block");
         assert_eq!(built.candidate.payload().txs().len(), held, "{policy:?}");
         assert_eq!(built.candidate.policy(), policy);
         let outcome = built.outcome.expect("executed");
@@ -447,10 +446,10 @@ fn a_job_has_a_block_at_any_moment_and_keeps_its_budget() {
     send(&service, &transfers(&world, 1, 5));
     let small = BlockBudget { txs: 3, ..BlockBudget::UNLIMITED };
     let job = service.build(BuildRequest { budget: small, ..request(ExecId::GENESIS, 1, vec![]) }).expect("a job");
-    let early = job.best();
+    let early = job.best().expect("a block");
     assert_eq!(early.candidate.parent(), ExecId::GENESIS);
     service.settle();
-    assert_eq!(job.best().candidate.payload().txs().len(), 3);
+    assert_eq!(job.best().expect("a block").candidate.payload().txs().len(), 3);
     job.cancel();
     let unused = service.build(request(ExecId::GENESIS, 1, vec![])).expect("a job");
     unused.cancel();
@@ -459,5 +458,8 @@ fn a_job_has_a_block_at_any_moment_and_keeps_its_budget() {
     assert_eq!(refused, Some(Failure::Retry(RetryCause::MissingParent(missing))));
     let refused = service.build(request(ExecId::GENESIS, 2, vec![])).err();
     assert_eq!(refused, Some(Failure::Invalid(InvalidCause::Height { says: 2, expected: 1 })));
+    let none = vec![world.tx(9, 0, Address::repeat_byte(0xee), 0), Bytes::from_static(b"none")];
+    let refused = service.build(request(ExecId::GENESIS, 1, none)).err();
+    assert_eq!(refused, Some(Failure::Invalid(InvalidCause::Forced { index: 1 })));
     assert!(matches!(service.send(b"none"), Err(SendError::Recover(_))));
 }

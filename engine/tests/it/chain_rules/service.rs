@@ -16,7 +16,7 @@ use phalanx::{
     ServiceConfig,
     api::{
         BlockBudget, Build as _, BuildRequest, Candidate, ExecId, ExecutionEngine as _, Failure, InvalidCause, Payload,
-        Priority, Ticket, TxPolicy, TxStatus, ViewAt,
+        Priority, ProofQuery, Prove as _, Ticket, TxPolicy, TxStatus, ViewAt,
     },
     chain::ChainSpec,
     encode_forced,
@@ -27,6 +27,7 @@ use phalanx::{
         context::{BlockEnv, CfgEnv, TxEnv},
         primitives::{Address, B256, Bytes, TxKind, U256, hardfork::SpecId},
     },
+    verify_transaction,
 };
 use std::path::Path;
 
@@ -48,6 +49,10 @@ fn accounts() -> Vec<GenesisAccount> {
 }
 
 fn open(path: &Path, whole: bool, rules: ChainRules) -> Service {
+    open_with(path, whole, rules, ServiceConfig::default().with_forced_check(|_| true))
+}
+
+fn open_with(path: &Path, whole: bool, rules: ChainRules, config: ServiceConfig) -> Service {
     let store = StoreConfig::new(Backend::File(path.into())).with_durability(Durability::Block);
     let builder = Engine::builder().with_store(store).with_threads(2).with_rules(rules);
     let builder = if whole {
@@ -60,7 +65,7 @@ fn open(path: &Path, whole: bool, rules: ChainRules) -> Service {
     if engine.state().height().is_none() {
         engine.genesis(accounts()).expect("a sound genesis");
     }
-    Service::open(engine, ServiceConfig::default()).expect("a service")
+    Service::open(engine, config).expect("a service")
 }
 
 /// Mints for a sender of the height, and pays or calls: the last one lacks the gas for anything.
@@ -132,7 +137,7 @@ fn built_and_submitted_blocks_equal_the_loop_and_a_restart_keeps_the_rules() {
             let request = BuildRequest { parent, env: env(height), budget, forced: forced.clone(), attributes };
             let job = producer.build(request).expect("a job");
             producer.settle();
-            let built = job.finish();
+            let built = job.finish().expect("a block");
             let payload = built.candidate.payload();
             assert_eq!(payload.txs()[..3], forced, "forced transactions come first");
             assert_eq!((payload.txs().len(), built.dropped.len()), (3 + offered.len(), 0), "at height {height}");
@@ -141,6 +146,13 @@ fn built_and_submitted_blocks_equal_the_loop_and_a_restart_keeps_the_rules() {
             assert_eq!(submit(&producer, &built.candidate), outcome, "whole: {whole}");
             for service in [&validator, &producer] {
                 commit(service, &built.candidate);
+            }
+            for (index, status) in (0..).zip(&outcome.txs[..]) {
+                let proof = validator.prove(ProofQuery::Transaction { height, index }).expect("a proof");
+                assert_eq!(proof.root, outcome.receipts_root);
+                let proven = verify_transaction(proof.root, index as usize, &proof.bytes).expect("it verifies");
+                assert_eq!(proven, *status, "{index} at height {height}");
+                verify_transaction(proof.root, index as usize + 1, &proof.bytes).expect_err("another place");
             }
             blocks.push((block_env(height), envs(payload)));
             statuses.extend_from_slice(&outcome.txs);
@@ -186,11 +198,133 @@ fn forced_transactions_come_from_the_chain_alone() {
     assert_eq!(submit(&permits, &lenient).txs[..], [skipped, succeeded, succeeded]);
     assert_eq!(submit(&refuses, &lenient).txs[..], [skipped, skipped, succeeded]);
     let strict = block(TxPolicy::Strict, vec![pay, broken]);
-    permits.submit(Ticket(9), strict, Priority::Decided).expect("accepted");
-    let failed = crate::node::service::events(&permits).into_iter().find_map(|event| match event {
+    assert_eq!(failure_of(&permits, strict), Some(Failure::Invalid(InvalidCause::Transaction { index: 1 })));
+    assert_eq!(data_fee(&TxEnv::default()), U256::from(1_000), "which the accounts are funded by");
+}
+
+/// Failure of a submitted block.
+fn failure_of(service: &Service, candidate: Candidate) -> Option<Failure> {
+    service.submit(Ticket(9), candidate, Priority::Decided).expect("accepted");
+    crate::node::service::events(service).into_iter().find_map(|event| match event {
         phalanx::api::EngineEvent::Failed { why, .. } => Some(why),
         _ => None,
-    });
-    assert_eq!(failed, Some(Failure::Invalid(InvalidCause::Transaction { index: 1 })));
-    assert_eq!(data_fee(&TxEnv::default()), U256::from(1_000), "which the accounts are funded by");
+    })
+}
+
+fn block(height: u64, policy: TxPolicy, txs: Vec<Bytes>) -> Candidate {
+    Candidate::new(CHAIN, ExecId::GENESIS, env(height), policy, Payload::new(txs).into())
+}
+
+fn request(forced: Vec<Bytes>) -> BuildRequest {
+    let (budget, attributes) = (BlockBudget::UNLIMITED, Bytes::new());
+    BuildRequest { parent: ExecId::GENESIS, env: env(1), budget, forced, attributes }
+}
+
+#[test]
+fn a_proposer_mints_only_what_the_check_knows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let due = |block: &Candidate| {
+        let held = block.payload().txs().iter().filter(|tx| tx.first() == Some(&ForcedTx::TYPE));
+        held.eq(&forced(block.env().height))
+    };
+    let checks = ServiceConfig::default().with_forced_check(due);
+    let checks = open_with(&folder.path().join("checks"), false, rules(FEES), checks);
+    let trusts = open(&folder.path().join("trusts"), false, rules(FEES));
+    let denies = open_with(&folder.path().join("denies"), false, rules(FEES), ServiceConfig::default());
+    let refused = |index| Some(Failure::Invalid(InvalidCause::Forced { index }));
+    let pay = signed(2, &Call::to(0, 0, address(1), 7), vec![]);
+    let all = forced(1);
+    let minted = encode_forced(B256::ZERO, &ForcedTx { mint: u128::MAX, ..ForcedTx::default() });
+    let broken = minted.slice(..minted.len() - 1);
+    for policy in [TxPolicy::Strict, TxPolicy::SkipInvalid] {
+        for bytes in [&minted, &broken] {
+            let mints = || block(1, policy, vec![pay.clone(), bytes.clone()]);
+            assert_eq!(failure_of(&denies, mints()), refused(1), "{policy:?}");
+            assert_eq!(failure_of(&checks, mints()), refused(1), "{policy:?}");
+        }
+        let more = [&all[..], &[pay.clone(), minted.clone()]].concat();
+        assert_eq!(failure_of(&checks, block(1, policy, more)), refused(0), "{policy:?}");
+        assert_eq!(failure_of(&checks, block(1, policy, all[..2].to_vec())), refused(0), "{policy:?}");
+        let twice = [&all[..], &[all[1].clone()]].concat();
+        assert_eq!(failure_of(&trusts, block(1, policy, twice)), refused(3), "{policy:?}");
+    }
+    assert_eq!(denies.build(request(all.clone())).err(), refused(0));
+    let sentence = refused(0).expect("a failure").to_string();
+    assert!(sentence.contains("forced transaction 0") && sentence.contains("set it"), "{sentence}");
+    // Whoever builds has no way around it either.
+    let other = checks.build(request(vec![minted])).expect("a job").finish().expect("a block");
+    assert_eq!(failure_of(&checks, other.candidate), refused(0));
+    let due = block(1, TxPolicy::Strict, [&all[..], &[pay.clone()]].concat());
+    assert_eq!(submit(&checks, &due), submit(&trusts, &due));
+    assert_eq!(submit(&denies, &block(1, TxPolicy::Strict, vec![pay])).txs[..], [TxStatus::Succeeded]);
+}
+
+#[test]
+fn no_block_is_built_without_its_forced_transactions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str, whole| open(&folder.path().join(name), whole, rules(FEES));
+    for (name, whole) in [("plain", false), ("whole", true)] {
+        let service = at(name, whole);
+        let all = forced(1);
+        for tx in pooled(1) {
+            service.send(&tx).expect("a transaction");
+        }
+        for round in 0..20u64 {
+            let job = service.build(request(all.clone())).expect("a job");
+            match job.best() {
+                Ok(best) => assert_eq!(best.candidate.payload().txs()[..3], all),
+                Err(error) => assert!(matches!(error, Failure::Retry(_)), "{error}"),
+            }
+            // A submission ends the job early.
+            let pay = signed(2, &Call::to(0, 0, address(1), round), vec![]);
+            if round % 2 == 0 {
+                let other = block(1, TxPolicy::Strict, vec![pay]);
+                service.submit(Ticket(round), other, Priority::Speculative).expect("accepted");
+            }
+            let built = job.finish().expect("a block");
+            assert_eq!(built.candidate.payload().txs()[..3], all, "in round {round}");
+            assert!(built.outcome.is_some());
+            service.keep_only(Ticket(100 + round), &[]).expect("accepted");
+            service.settle();
+        }
+        let broken = all[1].slice(..all[1].len() - 1);
+        let invalid = |forced| service.build(request(forced)).err();
+        let refused = |index| Some(Failure::Invalid(InvalidCause::Forced { index }));
+        assert_eq!(invalid(vec![all[0].clone(), broken]), refused(1));
+        assert_eq!(invalid(vec![all[0].clone(), all[1].clone(), all[0].clone()]), refused(2));
+        let greedy = ForcedTx { gas_limit: env(1).gas_limit, ..ForcedTx::default() };
+        let greedy = vec![all[0].clone(), encode_forced(B256::ZERO, &greedy)];
+        assert_eq!(invalid(greedy), Some(Failure::Invalid(InvalidCause::GasLimit)));
+        let late = BuildRequest { attributes: Bytes::from_static(b"none"), ..request(all.clone()) };
+        let late = service.build(late).expect("a job").finish();
+        assert_eq!(late.err(), Some(Failure::Invalid(InvalidCause::Environment)));
+        let jobs: Vec<_> = (0..8).map(|_| service.build(request(all.clone())).expect("a job")).collect();
+        service.abandon();
+        for job in jobs {
+            match job.finish() {
+                Ok(built) => assert_eq!(built.candidate.payload().txs()[..3], all),
+                Err(error) => assert!(matches!(error, Failure::Fatal(_)), "{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_undecided_forced_transaction_costs_its_sender_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = open(&folder.path().join("one"), false, rules(FEES));
+    let pay = |nonce| signed(2, &Call::to(0, nonce, address(1), 7), vec![]);
+    for nonce in 0..2 {
+        service.send(&pay(nonce)).expect("a transaction");
+    }
+    // Its nonce becomes that of the first one.
+    let forced = encode_forced(B256::ZERO, &ForcedTx { from: address(0), ..ForcedTx::default() });
+    let job = service.build(request(vec![forced.clone()])).expect("a job");
+    service.settle();
+    let built = job.finish().expect("a block");
+    assert_eq!(built.candidate.payload().txs()[0], forced);
+    assert_eq!(service.waiting(), 2);
+    let job = service.build(request(vec![])).expect("a job");
+    service.settle();
+    assert_eq!(job.finish().expect("a block").candidate.payload().txs(), [pay(0), pay(1)]);
 }

@@ -103,9 +103,17 @@ fn forced_transactions_are_simulated_where_the_chain_permits_them() {
     assert!(called.result.is_success(), "{called:?}");
     assert_eq!((called.state[&from].info.nonce, called.state[&from].info.balance), (1, U256::ZERO));
     assert_eq!(permits.estimate_gas_within(&forced, 0.0).expect("it succeeds"), 21_000);
-    let list = permits.create_access_list(&TxEnv { kind: TxKind::Call(COUNTER), ..forced.clone() });
-    assert!(list.expect("a list").result.is_success());
-    let other = Simulator::new(vm(ChainRules::new().with_tip_share(DATA, 1)), env(1), world(U256::from(1)));
-    let error = other.call(&forced).expect_err("not on this chain");
-    assert!(matches!(error, SimulateError::Invalid(InvalidTransaction::Str(_))), "{error}");
+    let refused = |error: &SimulateError<_>| matches!(error, SimulateError::Invalid(InvalidTransaction::Str(_)));
+    for kind in [forced.kind, TxKind::Call(COUNTER)] {
+        let error = permits.create_access_list(&TxEnv { kind, ..forced.clone() }).expect_err("it has no list");
+        assert!(refused(&error), "{error}");
+    }
+    let without = vm(ChainRules::new().with_tip_share(DATA, 1));
+    for vm in [without, VmConfig::from(cfg(SpecId::OSAKA))] {
+        let other = Simulator::new(vm, env(1), world(U256::from(1)));
+        let error = other.call(&forced).expect_err("not on this chain");
+        assert!(refused(&error), "{error}");
+        let error = other.estimate_gas(&forced).expect_err("not on this chain");
+        assert!(refused(&error), "{error}");
+    }
 }

@@ -199,7 +199,7 @@ fn blobs_are_built_and_executed_where_blocks_are_whole() {
         };
         let job = service.build(request).expect("a job");
         service.settle();
-        let built = job.finish();
+        let built = job.finish().expect("a block");
         assert_eq!(built.candidate.payload().txs().len(), 3, "at height {height}");
         // The builder's policy is the service's own.
         let outcome = built.outcome.expect("executed");
