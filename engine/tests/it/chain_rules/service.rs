@@ -267,7 +267,7 @@ fn no_block_is_built_without_its_forced_transactions() {
         let service = at(name, whole);
         let all = forced(1);
         for tx in pooled(1) {
-            service.send(&tx).expect("a transaction");
+            let _ = service.send(&tx).expect("a transaction");
         }
         for round in 0..20u64 {
             let job = service.build(request(all.clone())).expect("a job");
@@ -315,7 +315,7 @@ fn an_undecided_forced_transaction_costs_its_sender_nothing() {
     let service = open(&folder.path().join("one"), false, rules(FEES));
     let pay = |nonce| signed(2, &Call::to(0, nonce, address(1), 7), vec![]);
     for nonce in 0..2 {
-        service.send(&pay(nonce)).expect("a transaction");
+        let _ = service.send(&pay(nonce)).expect("a transaction");
     }
     // Its nonce becomes that of the first one.
     let forced = encode_forced(B256::ZERO, &ForcedTx { from: address(0), ..ForcedTx::default() });
