@@ -262,6 +262,9 @@ pub enum Backend {
 pub enum Reading {
     /// Many reads in flight per thread (io_uring), past the page cache: memory is what the cache of values takes. For states
     /// that are larger than memory.
+    ///
+    /// A reader holds the store's lock while it reads. Readers that leave no gap between them hold up the next block, and reads
+    /// of a disk take longer than those of the page cache.
     Direct,
     /// Many reads in flight per thread, through the page cache: faster if the system has so much free memory that it keeps
     /// most of the log.

@@ -2,14 +2,15 @@
 
 use std::{path::Path, time::Duration};
 
-use phalanx_merkle::{Backend, Delta, Memory, Store, StoreConfig};
+use phalanx_merkle::{Backend, Delta, Memory, Reading, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 const KEYS: u64 = 900;
 
 fn config(dir: &Path, bytes: usize) -> StoreConfig {
-    StoreConfig::new(Backend::File(dir.into())).with_memory(Memory::Cached { bytes }).with_history(3)
+    let config = StoreConfig::new(Backend::File(dir.into())).with_memory(Memory::Cached { bytes });
+    config.with_reading(Reading::Direct).with_history(3)
 }
 
 fn keys() -> Vec<[u8; 8]> {

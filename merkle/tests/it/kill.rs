@@ -11,7 +11,7 @@ use std::{
 
 use crate::common::life::{self, Event, Oracle, number, turn};
 use phalanx_merkle::{
-    Access, Durability, Error, Memory, Opened, Store, StoreConfig, discard_import, interrupted_import,
+    Access, Durability, Error, Memory, Opened, Reading, Store, StoreConfig, discard_import, interrupted_import,
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -150,7 +150,9 @@ impl Copies {
 /// Configuration: every other opening has a small cache, and checkpoints are due all the time.
 fn config(kind: &str, dir: &Path, durability: Durability, round: u64) -> StoreConfig {
     let memory = if round.is_multiple_of(2) { Memory::Resident } else { Memory::Cached { bytes: 4000 } };
-    life::config(kind, dir, durability).with_checkpoint_bytes(1).with_memory(memory)
+    // Both ways to read are killed.
+    let reading = if round % 4 == 1 { Reading::Direct } else { Reading::Threads };
+    life::config(kind, dir, durability).with_checkpoint_bytes(1).with_memory(memory).with_reading(reading)
 }
 
 fn durability(name: &str) -> Durability {

@@ -91,10 +91,8 @@ impl Faults for Plan {
 }
 
 fn config(dir: &Path) -> StoreConfig {
-    StoreConfig::new(Backend::File(dir.into()))
-        .with_memory(Memory::Cached { bytes: 0 })
-        .with_reading(Reading::Direct)
-        .with_history(2)
+    let config = StoreConfig::new(Backend::File(dir.into())).with_memory(Memory::Cached { bytes: 0 });
+    config.with_reading(Reading::Direct).with_history(2)
 }
 
 /// Makes a chain, and returns its values.

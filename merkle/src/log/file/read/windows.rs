@@ -19,7 +19,7 @@ pub(in crate::log::file) fn windows(spots: &[Spot], targets: &[Target]) -> Vec<W
         }
         let (begin, end) = (offset / PAGE * PAGE, (offset + spot.most.min(FIRST)).next_multiple_of(PAGE));
         if let Some(last) = windows.last_mut().filter(|last| last.target == target) {
-            // Across a page that nobody needs, too: that is cheaper than a read of its own.
+            // Across a page that is not needed, too: that is cheaper than another read.
             let near = (last.begin..=last.begin + last.len as u64 + PAGE).contains(&begin);
             let len = end.max(last.begin + last.len as u64) - last.begin;
             if near && len <= WINDOW as u64 {
