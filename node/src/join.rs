@@ -4,6 +4,7 @@ use crate::{
     chain::{AnchorFiles, Metadata, engine_store},
     config::NodeConfig,
     error::NodeError,
+    store::put_aside,
     taken::FORMAT,
     validator::Validator,
 };
@@ -63,7 +64,7 @@ impl Join {
     pub(crate) fn is_due(config: &NodeConfig) -> Result<bool, NodeError> {
         let wants = config.comet.is_some_and(|comet| comet.state_sync);
         let files = AnchorFiles::new(config.store.folder());
-        Ok(files.read_joining()?.is_some() || wants && is_empty(&config.store.folder().join("state")))
+        Ok(files.read_joining()?.is_some() || wants && is_empty(&config.store.folder().join("state"))?)
     }
 
     /// Creates the node as the last process has left it.
@@ -73,13 +74,20 @@ impl Join {
         let accounts: Vec<GenesisAccount> = GenesisAccount::of(&config.genesis).collect();
         let chain = (config.genesis.config.chain_id, genesis_digest(&accounts));
         let files = AnchorFiles::new(folder);
-        let is_whole = !is_empty(&folder.join("state"));
+        let store = engine_store(config).with_contents(phalanx::contents());
+        let state = folder.join("state");
         let stage = match files.read_joining()? {
             // The state gets its place as a whole, so it is whole if it is there.
-            Some((root, metadata)) if is_whole => Stage::Whole { root, metadata },
+            Some((root, metadata)) if !is_empty(&state)? => {
+                let held = merkle::Store::open(store.clone()).map_err(|error| NodeError::Engine(error.into()))?;
+                if (held.height(), held.root()) != (Some(metadata.height()), root.0) {
+                    let what = "not the state of the snapshot that the node joins with: empty the node's folder and join again";
+                    return Err(NodeError::Setting(format!("{}: {what}", state.display())));
+                }
+                Stage::Whole { root, metadata }
+            }
             _ => Stage::Idle,
         };
-        let store = engine_store(config).with_contents(phalanx::contents());
         Ok(Self { config: store, files, folder: folder.to_owned(), chain, stage, open, ended })
     }
 
@@ -89,8 +97,9 @@ impl Join {
         self.stage = Stage::Idle;
         let known = self.files.read_joining()?;
         if known.as_ref() != Some(&(root, metadata.clone())) {
-            remove(&self.folder.join("blocks"))?;
-            remove(&self.folder.join("state"))?;
+            // Each goes in one step: after a death the state is whole, and that of the noted snapshot, or absent.
+            put_aside(&self.folder.join("blocks"))?;
+            put_aside(&self.folder.join("state"))?;
             self.files.begin(root, &metadata)?;
         }
         let restore = Restore::begin(self.config.clone(), &metadata.manifest, metadata.height(), &root.0);
@@ -156,16 +165,11 @@ impl Join {
 }
 
 /// True if a folder is absent or has nothing in it.
-fn is_empty(folder: &Path) -> bool {
-    fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none())
-}
-
-fn remove(folder: &Path) -> Result<(), NodeError> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(NodeError::Setting(format!("{}: {error}", folder.display())))
-        }
-        _ => Ok(()),
+fn is_empty(folder: &Path) -> Result<bool, NodeError> {
+    match fs::read_dir(folder) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(NodeError::Setting(format!("{}: {error}", folder.display()))),
     }
 }
 
@@ -206,6 +210,10 @@ impl Joiner for Join {
             self.tell(why);
             Applied::Unable
         })
+    }
+
+    fn failed(&mut self, why: &str) {
+        self.tell(NodeError::Setting(format!("the node cannot join the chain: {why}")));
     }
 
     fn open(&mut self) -> Result<Validator, String> {

@@ -26,10 +26,17 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Takes snapshots every so many heights, and keeps the newest. Those that the history still holds are taken at once: a
-    /// restart loses none of them.
+    /// Takes snapshots every so many heights, and keeps the newest. Those that the history still holds are taken at once; a
+    /// restart loses older ones.
     pub(crate) fn new(chain: &Chain, every: u64, keep: usize, history: usize) -> Self {
         let taken = Self { every, keep, all: Mutex::default() };
+        if every > u64::try_from(history).unwrap_or(u64::MAX) {
+            tracing::warn!(
+                every,
+                history,
+                "snapshots are further apart than the history reaches: a restart loses them"
+            );
+        }
         let (height, history) = (chain.height(), u64::try_from(history).unwrap_or(u64::MAX));
         if let Some(newest) = height.checked_rem(every).map(|over| height - over) {
             let oldest = height.saturating_sub(history);
@@ -72,16 +79,20 @@ impl Taken {
             found.filter(|(offer, _)| number < offer.chunks).map(|(_, exporter)| Arc::clone(exporter))?
         };
         match exporter.chunk(number.into()) {
-            Ok(chunk) if chunk.len() <= LONGEST => Some(chunk.into()),
+            Ok(chunk) if chunk.len() <= LONGEST => return Some(chunk.into()),
             Ok(chunk) => {
-                tracing::warn!(height, number, bytes = chunk.len(), "a chunk is too long for CometBFT");
-                None
+                tracing::warn!(
+                    height,
+                    number,
+                    bytes = chunk.len(),
+                    "a chunk is too long for CometBFT: no more of its snapshot"
+                );
             }
-            Err(error) => {
-                tracing::warn!(%error, height, number, "a chunk is not made");
-                None
-            }
+            Err(error) => tracing::warn!(%error, height, number, "a chunk is not made: no more of its snapshot"),
         }
+        // Without it the snapshot is of no use to any node.
+        self.all.lock().retain(|(offer, _)| (offer.height, offer.format) != (height, format));
+        None
     }
 }
 
@@ -105,6 +116,11 @@ fn offer(chain: &Chain, height: u64) -> Result<(Offer, Exporter), String> {
     let proof = state.prove_anchored().map_err(|error| error.to_string())?;
     let manifest = exporter.manifest();
     let chunks = u32::try_from(manifest.chunks()).map_err(|_| "the state has too many chunks".to_owned())?;
-    let metadata = Metadata::new(manifest, proof, &anchor).encode();
+    let metadata = Metadata::new(manifest, proof, &anchor);
+    // Other nodes refuse what this check refuses.
+    if metadata.check(chain.store.identity(), head.header.state_root).is_none() {
+        return Err("its metadata do not show its block: this is a bug".into());
+    }
+    let metadata = metadata.encode();
     Ok((Offer { height, format: FORMAT, chunks, metadata }, exporter))
 }

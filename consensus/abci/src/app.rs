@@ -106,7 +106,11 @@ impl<H: Host> App<H> {
 
     /// True once the application answers nothing any more.
     pub fn is_halted(&self) -> bool {
-        self.0.inner.get().is_some_and(|inner| inner.halted.lock().is_some())
+        match self.0.inner.get() {
+            Some(inner) => inner.halted.lock().is_some(),
+            // A call that is under way holds the lock.
+            None => self.0.joiner.try_lock().is_some_and(|joiner| joiner.is_none() && self.0.inner.get().is_none()),
+        }
     }
 }
 
@@ -140,7 +144,13 @@ impl<H: Host> Stages<H> {
             }
             Err(why) => {
                 tracing::error!(why, "the node cannot join the chain");
-                *joiner = None;
+                if let Some(mut failed) = joiner.take() {
+                    // What has panicked may panic again.
+                    let told = catch_unwind(AssertUnwindSafe(|| failed.failed(&why)));
+                    if told.is_err() {
+                        tracing::error!("the node could not be told");
+                    }
+                }
                 Err(CallError::Halted(why))
             }
         }

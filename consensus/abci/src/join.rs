@@ -61,6 +61,9 @@ pub trait Joiner: Send + core::fmt::Debug + 'static {
     /// # Errors
     /// The reason in words: the node ends.
     fn open(&mut self) -> Result<Self::Host, String>;
+
+    /// Joining has ended without a chain, by a panic or an error of [`Self::open`]: no call is answered any more. The node ends.
+    fn failed(&mut self, why: &str);
 }
 
 /// Answers a call of a node that has no chain. `None` for a call that needs the chain.

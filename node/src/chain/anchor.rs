@@ -66,12 +66,16 @@ impl AnchorFiles {
         settle().map_err(|error| failed(&path, &error))
     }
 
-    /// Forgets a snapshot that is not joined with after all.
+    /// Forgets, durably, a snapshot that is not joined with after all, and one of an earlier chain in the folder.
     pub(crate) fn forget(&self) -> Result<(), NodeError> {
-        match fs::remove_file(self.joining()) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(&self.joining(), &error)),
-            _ => Ok(()),
+        for path in [self.joining(), self.anchor()] {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&path, &error)),
+                _ => {}
+            }
         }
+        let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| failed(&self.folder, &error))
     }
 }
 

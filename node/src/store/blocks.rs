@@ -150,20 +150,22 @@ impl BlockStore {
 
     /// Begins a store with a block above the genesis, in place of whatever is in the folder. The blocks below are unknown.
     ///
+    /// The store is made beside the folder, durably, and gets its place as a whole: after a crash the folder is as before, or
+    /// absent, or holds the block.
+    ///
     /// # Errors
     /// Errors of the system.
     pub fn begin(folder: &Path, identity: Identity, options: Options, block: &Block) -> Result<Self, StoreError> {
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(StoreError::io(folder)(error)),
-            _ => fs::create_dir_all(folder).map_err(StoreError::io(folder))?,
-        }
-        let segment = Segment::create(folder, block.height(), &identity)?;
-        let index = Index::open(&folder.join("index.redb"))?;
-        let segments = RwLock::new(BTreeMap::from([(segment.first, segment.clone())]));
-        let writer = Mutex::new(Writer { segment, end: HEADER, last: None, poisoned: false });
-        let store = Self { folder: folder.to_owned(), identity, options, index, segments, writer };
-        store.append(block)?;
-        Ok(store)
+        let new = folder.with_extension("new");
+        remove(&new)?;
+        fs::create_dir_all(&new).map_err(StoreError::io(&new))?;
+        let bytes = frame::encode(block).ok_or(StoreError::TooLong { height: block.height() })?;
+        Segment::create(&new, block.height(), &identity)?.append(&bytes, HEADER, true)?;
+        put_aside(folder)?;
+        fs::rename(&new, folder).map_err(StoreError::io(folder))?;
+        sync_parent(folder)?;
+        // The index is made from the segment.
+        Ok(Self::open(folder, identity, options, Some(block.height()))?.0)
     }
 
     /// Appends a block. Blocks at its height and above are replaced. It is as durable as the options say when the call
@@ -284,6 +286,11 @@ impl BlockStore {
         self.index.flush()
     }
 
+    /// Chain id and digest of the genesis.
+    pub(crate) const fn identity(&self) -> (u64, B256) {
+        (self.identity.chain, self.identity.genesis)
+    }
+
     /// Highest stored height.
     pub fn last(&self) -> Option<u64> {
         self.writer.lock().last
@@ -394,6 +401,34 @@ impl Drop for BlockStore {
             tracing::warn!(%error, "the index of blocks is not flushed: the next start indexes some blocks again");
         }
     }
+}
+
+/// Removes a folder in one step, so that a crash leaves all of it or nothing under its name.
+///
+/// # Errors
+/// Errors of the system.
+pub(crate) fn put_aside(folder: &Path) -> Result<(), StoreError> {
+    let old = folder.with_extension("old");
+    remove(&old)?;
+    match fs::rename(folder, &old) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        renamed => renamed.map_err(StoreError::io(folder))?,
+    }
+    sync_parent(folder)?;
+    remove(&old)
+}
+
+fn remove(folder: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io(folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn sync_parent(folder: &Path) -> Result<(), StoreError> {
+    let parent = folder.parent().unwrap_or(folder);
+    let synced = fs::File::open(parent).and_then(|parent| parent.sync_all());
+    synced.map_err(StoreError::io(parent))
 }
 
 /// Opens the index; one that does not fit the segments is built anew.

@@ -12,6 +12,7 @@ mod frame;
 mod record;
 mod error;
 
+pub(crate) use blocks::put_aside;
 pub use blocks::{BlockStore, Cut, Options, Sizes};
 pub use error::StoreError;
 pub use index::Key;

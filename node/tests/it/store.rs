@@ -303,3 +303,37 @@ fn a_damaged_index_is_an_error_or_built_anew() {
         drop(store);
     }
 }
+
+#[test]
+fn a_death_while_a_store_is_begun_leaves_one_that_can_be_begun() {
+    let folder = folder();
+    let (place, whole) = (folder.path().join("blocks"), folder.path().join("whole"));
+    let anchor = block(9, &mut rand_chacha::ChaCha8Rng::seed_from_u64(3));
+    let is_there = |store: &BlockStore| {
+        assert_eq!(store.block(9).expect("sound").as_ref(), Some(&anchor));
+        assert_eq!((store.first().expect("sound"), store.last()), (9, Some(9)));
+    };
+    is_there(&BlockStore::begin(&whole, IDENTITY, SMALL, &anchor).expect("begun"));
+    is_there(&open(&whole, Some(9)).expect("sound").0);
+    let bytes = fs::read(&segments(&whole)[0]).expect("a segment");
+    let new = place.with_extension("new");
+    for cut in 0..=bytes.len() {
+        // The write died at a byte: what a start then finds is no store, and not a damaged one.
+        fs::create_dir_all(&new).expect("a folder");
+        fs::write(new.join("0000000000000009.blocks"), &bytes[..cut]).expect("written");
+        let refused = BlockStore::open(&place, IDENTITY, SMALL, Some(9)).expect_err("no block");
+        assert!(matches!(refused, StoreError::Behind { committed: 9, .. }), "cut {cut}: {refused}");
+        if cut % 16 == 0 || cut == bytes.len() {
+            is_there(&BlockStore::begin(&place, IDENTITY, SMALL, &anchor).expect("begun"));
+            is_there(&open(&place, Some(9)).expect("sound").0);
+            assert!(!new.exists() && !place.with_extension("old").exists());
+            fs::remove_dir_all(&place).expect("removed");
+        }
+    }
+    // It died between the two renames, or before the old folder was gone.
+    for _ in 0..2 {
+        copy(&whole, &place.with_extension("old"), true);
+        copy(&whole, &new, false);
+        is_there(&BlockStore::begin(&place, IDENTITY, SMALL, &anchor).expect("begun"));
+    }
+}

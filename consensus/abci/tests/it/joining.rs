@@ -22,6 +22,10 @@ struct Inner {
     chain: Option<Disk>,
     /// Chunks that were kept twice.
     again: u32,
+    /// What opening does instead.
+    fails: Option<fn() -> Result<TestHost, String>>,
+    /// Reasons of ends.
+    failed: Vec<String>,
 }
 
 /// Node that joins the chain of another disk.
@@ -69,7 +73,14 @@ impl Joiner for Model {
         }
     }
 
+    fn failed(&mut self, why: &str) {
+        self.kept.0.lock().failed.push(why.to_owned());
+    }
+
     fn open(&mut self) -> Result<TestHost, String> {
+        if let Some(fails) = self.kept.0.lock().fails {
+            return fails();
+        }
         let joined = self.joined();
         let mut kept = self.kept.0.lock();
         let disk = joined.map_or_else(Disk::new, |(height, _)| self.source.from(height));
@@ -246,4 +257,24 @@ fn calls_out_of_turn_are_answered_and_change_nothing() {
     comet.handshake(&mut joining).expect("sound");
     comet.height(&mut joining, &[Proposal::Other(vec![tx(1)])]).expect("sound");
     assert_eq!(kept.0.lock().chain.as_ref().expect("a chain").roots().len(), 2);
+}
+
+#[test]
+fn a_chain_that_does_not_open_ends_the_node_with_the_reason() {
+    for (words, fails) in
+        [("no disk", (|| Err("no disk".into())) as fn() -> Result<TestHost, String>), ("a panic", || panic!("a panic"))]
+    {
+        let (_, disk, _) = chain(1);
+        let kept = Kept::default();
+        kept.0.lock().fails = Some(fails);
+        let app = start(&kept, &disk);
+        assert!(!app.is_halted());
+        for _ in 0..2 {
+            let asked = Asked::Commit(proto::RequestCommit {});
+            let answer = app.call(proto::Request { value: Some(asked) });
+            assert!(matches!(answer, Err(phalanx_abci::CallError::Halted(_))), "{answer:?}");
+        }
+        assert!(app.is_halted());
+        assert_eq!(kept.0.lock().failed, [words], "told once");
+    }
 }
