@@ -1,6 +1,6 @@
 //! A node that follows another one: it takes each block, executes it, and compares every result with what the other says.
 //!
-//! The upstream node is trusted with the order of blocks and with nothing else: a block of another content than its hash names,
+//! The upstream node is trusted with the order of blocks and their environment alone: a block of another content than its hash names,
 //! or with another result than this node finds, ends the node for good. What the upstream node says before it is cut off is
 //! never shown.
 
