@@ -37,6 +37,7 @@ pub(crate) struct Join {
 }
 
 /// Progress of the node.
+#[expect(clippy::large_enum_variant, reason = "there is one per node")]
 enum Stage {
     /// No snapshot is accepted.
     Idle,

@@ -59,8 +59,8 @@ impl Steps {
         let asked = self.next();
         self.chain.service.submit(asked, candidate, priority)?;
         self.wait(asked, |event| match event {
-            EngineEvent::Rooted { ticket, outcome } if ticket == asked => Ok(outcome),
-            other => Err(other),
+            EngineEvent::Rooted { ticket, outcome } if *ticket == asked => Some(outcome.clone()),
+            _ => None,
         })
     }
 
@@ -70,22 +70,24 @@ impl Steps {
         let meta = CommitMeta { block: BlockId(id.0), cursor: height, ..CommitMeta::default() };
         self.chain.service.commit(asked, id, meta)?;
         self.wait(asked, |event| match event {
-            EngineEvent::Committed { ticket, .. } if ticket == asked => Ok(()),
-            other => Err(other),
+            EngineEvent::Committed { ticket, .. } if *ticket == asked => Some(()),
+            _ => None,
         })
     }
 
     /// Waits for an event, or the failure of a request. The engine completes or fails every request.
-    fn wait<T>(&self, asked: Ticket, mut take: impl FnMut(EngineEvent) -> Result<T, EngineEvent>) -> Result<T, Missed> {
+    fn wait<T>(&self, asked: Ticket, take: impl Fn(&EngineEvent) -> Option<T>) -> Result<T, Missed> {
         let mut events = Vec::new();
         loop {
             while self.chain.service.poll(64, &mut events) > 0 {}
             for event in events.drain(..) {
-                match take(event) {
-                    Ok(done) => return Ok(done),
-                    Err(EngineEvent::Failed { ticket, why, .. }) if ticket == asked => return Err(why.into()),
-                    Err(EngineEvent::Failed { why: why @ Failure::Fatal(_), .. }) => return Err(why.into()),
-                    Err(_) => {}
+                if let Some(done) = take(&event) {
+                    return Ok(done);
+                }
+                match event {
+                    EngineEvent::Failed { ticket, why, .. } if ticket == asked => return Err(why.into()),
+                    EngineEvent::Failed { why: why @ Failure::Fatal(_), .. } => return Err(why.into()),
+                    _ => {}
                 }
             }
             if self.woken.recv().is_err() {

@@ -115,6 +115,7 @@ impl<H: Host> App<H> {
 }
 
 /// A call to a node that joins is answered, or the chain is there.
+#[expect(clippy::large_enum_variant, reason = "it lives for a call")]
 enum Joined<'a, H: Host> {
     Answer(Answer),
     Chain(&'a Inner<H>),

@@ -34,7 +34,7 @@ pub(crate) fn components(metadata: &Value, lock: &str, name: &str) -> anyhow::Re
     });
     Ok(json!({
         "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-        "metadata": { "component": described(&root) },
+        "metadata": { "component": described(root) },
         "components": parts, "dependencies": links.collect::<Vec<_>>(),
     }))
 }

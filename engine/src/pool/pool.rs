@@ -91,7 +91,7 @@ impl Pool {
 
     /// Sets the environment of the next block, by which extra fees are judged. The cost of an admitted transaction stays that of
     /// its admission; the builder judges anew.
-    pub fn set_env(&mut self, env: BlockEnv) {
+    pub const fn set_env(&mut self, env: BlockEnv) {
         self.env = env;
     }
 

@@ -92,8 +92,11 @@ pub struct ServiceConfig {
     pub sink: Option<Arc<dyn BlockSink>>,
     /// Decides whether the forced transactions of a block are those of its chain. Without this function every block with one is
     /// invalid: see [`Self::with_forced_check`].
-    pub forced_check: Option<Box<dyn Fn(&Candidate) -> bool + Send + Sync>>,
+    pub forced_check: Option<Box<CheckForced>>,
 }
+
+/// Decides whether the forced transactions of a block are those of its chain.
+pub type CheckForced = dyn Fn(&Candidate) -> bool + Send + Sync;
 
 impl core::fmt::Debug for ServiceConfig {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

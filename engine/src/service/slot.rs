@@ -104,7 +104,7 @@ impl Slot {
     }
 }
 
-/// A job on its way to the driver. Dropping it ends the job, as its caller waits for that.
+/// A job in the queue of the driver. Dropping it ends the job, as its caller waits for that.
 pub(super) struct Ordered(pub(super) Arc<Slot>);
 
 impl Drop for Ordered {

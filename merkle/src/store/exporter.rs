@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use phalanx_merkle_proof::{Hash, HashFn, Shape, TWIG_LEAVES};
 
-use super::{background::Background, handle::Store};
+use super::{background::Background, handle::Store, snapshot::Snapshot};
 use crate::{
     log::{extent_head, read_extent},
     snapshot::{ChunkWriter, Levels, Manifest},
@@ -54,6 +54,16 @@ impl Store {
     /// Errors of [`Background::exporter`].
     pub fn exporter(&self, block: BlockId) -> Result<Exporter, Error> {
         self.background().exporter(block)
+    }
+}
+
+impl Snapshot {
+    /// Exporter of the state, if the block is committed; see [`Background::exporter`].
+    ///
+    /// # Errors
+    /// Errors of [`Background::exporter`].
+    pub fn exporter(&self) -> Result<Exporter, Error> {
+        Background { core: Arc::clone(&self.core) }.exporter(self.block())
     }
 }
 

@@ -4,11 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use parking_lot::RwLock;
 
-use super::{
-    background::Background,
-    exporter::Exporter,
-    reader::{At, Reader},
-};
+use super::reader::{At, Reader};
 use crate::{
     commit::{Core, Overlay},
     types::{BlockId, Error},
@@ -52,14 +48,6 @@ impl Snapshot {
             At::Fork(overlay.ok_or(Error::Gone { block: BlockId(self.id) })?)
         };
         Ok(Reader::new(core, at))
-    }
-
-    /// Exporter of the state, if the block is committed; see [`Background::exporter`].
-    ///
-    /// # Errors
-    /// Errors of [`Background::exporter`].
-    pub fn exporter(&self) -> Result<Exporter, Error> {
-        Background { core: Arc::clone(&self.core) }.exporter(self.block())
     }
 
     /// Contract code with this hash, if a committed block put it, or one between it and this block. Reads the log: cache

@@ -1,9 +1,6 @@
 //! Two recorded results: refuses results of different settings, and pairs their runs.
 
-use super::{
-    Compared,
-    samples::{Sample, Samples},
-};
+use super::samples::{Compared, Sample, Samples};
 use crate::{
     error::Usage,
     report::text,

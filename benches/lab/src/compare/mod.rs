@@ -17,7 +17,7 @@ pub use samples::Sample;
 pub(crate) use show::schema;
 
 use crate::{error::Usage, report::Output, result::Ending, ui::Ui};
-use samples::{Metric, Samples};
+use samples::{Compared, Metric, Samples};
 use stats::{Estimate, Method};
 use std::{path::PathBuf, str::FromStr};
 
@@ -86,19 +86,6 @@ impl FromStr for Expectation {
             None => Err("expected X/Y>=N, as in C/A>=1.6".into()),
         }
     }
-}
-
-/// Two variants whose ratio is wanted.
-#[derive(Clone, Debug)]
-struct Compared {
-    /// Name of the comparison.
-    what: String,
-    baseline: Samples,
-    candidate: Samples,
-    /// Names of the two in expectations.
-    sides: [String; 2],
-    /// True if run *i* of one was beside run *i* of the other.
-    paired: bool,
 }
 
 /// Result of a comparison.

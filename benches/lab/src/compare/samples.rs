@@ -115,3 +115,16 @@ impl Samples {
         }
     }
 }
+
+/// Two variants whose ratio is wanted.
+#[derive(Clone, Debug)]
+pub(super) struct Compared {
+    /// Name of the comparison.
+    pub(super) what: String,
+    pub(super) baseline: Samples,
+    pub(super) candidate: Samples,
+    /// Names of the two in expectations.
+    pub(super) sides: [String; 2],
+    /// True if run *i* of one was beside run *i* of the other.
+    pub(super) paired: bool,
+}

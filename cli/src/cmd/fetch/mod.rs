@@ -84,7 +84,7 @@ impl FetchArgs {
             Some(path) => Rules::read(path)?,
             None => Rules::beside(&self.out)?,
         };
-        let theirs: U256 = read("eth_chainId", &*client.ask("eth_chainId", json!([]))?)?;
+        let theirs: U256 = read("eth_chainId", &client.ask("eth_chainId", json!([]))?)?;
         let ours = rules.chain.chain_id();
         if theirs != U256::from(ours) {
             let what = format!(

@@ -137,7 +137,7 @@ impl<'c, 'u> Remote<'c, 'u> {
             return Ok(*known);
         }
         let (method, params) = self.slot_call(address, slot);
-        let value = read(method, &*lock(&self.client).ask(method, params)?)?;
+        let value = read(method, &lock(&self.client).ask(method, params)?)?;
         lock(&self.kept).slots.insert((address, slot), value);
         Ok(value)
     }
@@ -147,7 +147,7 @@ impl<'c, 'u> Remote<'c, 'u> {
         if let Some(known) = lock(&self.kept).hashes.get(&of) {
             return Ok(*known);
         }
-        let block: Value = read(METHOD, &*lock(&self.client).ask(METHOD, json!([number(of), false]))?)?;
+        let block: Value = read(METHOD, &lock(&self.client).ask(METHOD, json!([number(of), false]))?)?;
         let hash = block["hash"].as_str().and_then(|hash| hash.parse::<B256>().ok());
         let named = block["number"].as_str().map(str::to_owned);
         let hash = hash.filter(|_| named == Some(number(of)));

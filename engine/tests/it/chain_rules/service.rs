@@ -251,10 +251,10 @@ fn a_proposer_mints_only_what_the_check_knows() {
     assert_eq!(denies.build(request(all.clone())).err(), refused(0));
     let sentence = refused(0).expect("a failure").to_string();
     assert!(sentence.contains("forced transaction 0") && sentence.contains("set it"), "{sentence}");
-    // Whoever builds has no way around it either.
+    // A builder cannot avoid the check either.
     let other = checks.build(request(vec![minted])).expect("a job").finish().expect("a block");
     assert_eq!(failure_of(&checks, other.candidate), refused(0));
-    let due = block(1, TxPolicy::Strict, [&all[..], &[pay.clone()]].concat());
+    let due = block(1, TxPolicy::Strict, [&all[..], std::slice::from_ref(&pay)].concat());
     assert_eq!(submit(&checks, &due), submit(&trusts, &due));
     assert_eq!(submit(&denies, &block(1, TxPolicy::Strict, vec![pay])).txs[..], [TxStatus::Succeeded]);
 }
