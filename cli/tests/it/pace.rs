@@ -81,7 +81,8 @@ fn a_timeline_has_the_stages_of_every_run() {
     let path = folder.path().join("trace.json");
     let line = format!("{LOAD} --txs 2000 --executor dag --executor sequential --trace {} --json -", path.display());
     let result = run(&line).json();
-    assert_eq!(result["tags"], serde_json::json!(["traced"]));
+    // A busy machine adds a tag of its own.
+    assert!(result["tags"].as_array().is_some_and(|tags| tags.contains(&"traced".into())), "{}", result["tags"]);
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(&path).expect("a file")).expect("JSON");
     let events = trace["traceEvents"].as_array().expect("events");
     assert!(trace["otherData"]["command"].as_str().is_some_and(|command| command.contains("--trace")), "{trace}");
