@@ -180,21 +180,22 @@ fn a_user_that_may_only_read_can_look() {
     }
 }
 
-/// Answers beside a process that commits blocks: each is of one height, and no block waits.
+/// Answers beside a process that commits blocks: each is of one height, and no block waits. Transactions arrive for 500 seconds, so
+/// that the process outlasts the commands on a slow or busy machine.
 #[test]
 fn a_running_node_can_be_looked_at() {
     for kind in disk_stores() {
         let dir = tempfile::tempdir().expect("a folder");
         let (path, out) = (dir.path().join("state"), dir.path().join("out"));
         let line = format!(
-            "bench run --workload native --accounts 300 --txs 1000000 --block-txs 20 --durability block --oracle off --store {kind}:{} --json -",
+            "bench run --workload native --accounts 300 --txs 500000 --rate 1000 --block-txs 20 --durability block --oracle off --store {kind}:{} --json -",
             path.display()
         );
         let mut node = phalanx(line.split(' ')).stderr(Stdio::null()).spawn().expect("the binary starts");
         let db = path.display();
         let height = || run(&format!("state info --db {db} --json"));
         while height().code != Some(0) || height().json()["height"].is_null() {
-            assert!(node.try_wait().expect("a child").is_none(), "{kind}: it ended");
+            assert_eq!(node.try_wait().expect("a child"), None, "{kind}: it ended before its first block");
         }
         let mut heights = Vec::new();
         for round in 0..3 {
@@ -207,7 +208,7 @@ fn a_running_node_can_be_looked_at() {
             heights.push(copy["height"].as_u64().expect("a height"));
             fs::remove_dir_all(&out).expect("a folder");
         }
-        assert!(node.try_wait().expect("a child").is_none(), "{kind}: it ended");
+        assert_eq!(node.try_wait().expect("a child"), None, "{kind}: it ended");
         node.kill().and_then(|()| node.wait()).expect("a child");
         assert!(heights.is_sorted() && heights[0] < heights[2], "{kind}: it went on meanwhile: {heights:?}");
     }
