@@ -163,7 +163,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("block {number} on {spec:?}: {} transactions, {gas_used} gas, {state_root}", block.txs.len());
         parent = block.header;
     }
-    let (_, balance) = importer.state().account(&BOB)?.ok_or("Bob has been paid")?;
+    let balance = importer.state().account(&BOB)?.ok_or("Bob has been paid")?.balance;
     assert_eq!(producer.state().root(), importer.state().root());
     println!("Bob has {balance} wei on both nodes");
     Ok(())

@@ -89,7 +89,7 @@ fn prove(engine: Engine) -> Result<U256, Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).unwrap_or_else(|| "one-node-chain".into());
     let mut engine = open(folder.as_ref())?;
-    let (nonce, _) = engine.state().account(&ALICE)?.ok_or("genesis has paid Alice")?;
+    let nonce = engine.state().account(&ALICE)?.ok_or("genesis has paid Alice")?.nonce;
     produce(&mut engine, &payments(nonce, 25))?;
 
     let root = engine.state().root();

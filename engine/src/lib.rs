@@ -32,7 +32,7 @@
 //!     committed.write.wait()?; // written, to what the store's durability promises
 //!     env.number += U256::from(1);
 //! }
-//! assert_eq!(engine.state().account(&bob)?, Some((0, U256::from(3)))); // nonce, balance
+//! assert_eq!(engine.state().account(&bob)?.map(|account| account.balance), Some(U256::from(3)));
 //! # Ok::<(), phalanx::Error>(())
 //! ```
 //!

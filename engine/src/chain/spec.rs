@@ -1,7 +1,7 @@
 //! Rules of one chain in one value, and the EVM's configuration that follows from them.
 
 use super::schedule::{ChainSpecError, Merge, Schedule, Upgrade};
-use crate::chain::{blobs, genesis, mainnet, named};
+use crate::chain::{blobs, fees, genesis, mainnet, named};
 use alloy_consensus::Header;
 use alloy_eips::{eip1559::BaseFeeParams, eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams};
 use alloy_genesis::Genesis;
@@ -228,6 +228,12 @@ impl ChainSpec {
     /// Blob parameters in force at a time: `None` before Cancun.
     pub fn blob_params(&self, timestamp: u64) -> Option<BlobParams> {
         self.schedule.blobs(timestamp)
+    }
+
+    /// Base fee of the child of a block with the given fields, in wei per gas (EIP-1559). `None` if the number does not fit a
+    /// header.
+    pub fn next_base_fee(&self, gas_used: u64, gas_limit: u64, base_fee: u64) -> Option<u64> {
+        fees::next_base_fee(self.parameters.base_fee, gas_used, gas_limit, base_fee)
     }
 
     /// Excess blob gas of a block at a time, after a parent with the given fields. `None` if there are no blobs then, or

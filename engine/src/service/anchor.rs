@@ -48,6 +48,8 @@ impl Anchor {
         };
         let fees = Fees {
             timestamp: self.env.timestamp_ms / 1000,
+            gas_limit: self.env.gas_limit,
+            gas_used: anchored.gas_used,
             base_fee: self.env.base_fee,
             excess_blob_gas: anchored.excess_blob_gas,
             blob_gas_used: anchored.blob_gas_used,

@@ -6,7 +6,7 @@ use super::{
     execute::{Executing, Failed, Frame, environment, keep},
     failure::unread,
     kept::Kept,
-    shared::{Shared, is_forced},
+    shared::{PoolRules, Shared, is_forced},
     slot::{Ordered, Slot},
 };
 use crate::{
@@ -198,7 +198,9 @@ impl Driver {
     /// Works on a job until it is stopped, the pool is exhausted, or the block is full.
     pub(super) fn build(&mut self, slot: &Slot) {
         if slot.begin() {
-            slot.end(self.try_build(slot).map_err(|failed| match failed {
+            let built = self.try_build(slot);
+            self.follow(Vec::new());
+            slot.end(built.map_err(|failed| match failed {
                 Failed::Invalid(cause) => Failure::Invalid(cause),
                 Failed::Engine(why) => why,
             }));
@@ -327,17 +329,19 @@ impl Driver {
         Some((kept, hashes, rows))
     }
 
-    /// Advances the pool to a committed block.
+    /// Advances the pool to the committed block, with the accounts that it changed: after a commit, and after a build, which
+    /// judges by the environment of its own block.
     pub(super) fn follow(&self, changed: Vec<Address>) {
         let desk = self.shared.desk.lock();
         let (now, kept) = (desk.height(), desk.rows().tip().value.clone());
         drop(desk);
-        let (spec, blob, env) = self.shared.pool_rules(&kept.fees, now);
+        let PoolRules { spec, base, blob, env } = self.shared.pool_rules(&kept.fees, now);
         *self.shared.spec.lock() = spec;
         let pool = &mut *self.shared.pool.lock();
         pool.set_spec(spec);
         pool.set_env(env);
-        let fees = Fees { blob: blob.unwrap_or(pool.fees().blob), ..*pool.fees() };
+        let known = *pool.fees();
+        let fees = Fees { base: base.map_or(known.base, u128::from), blob: blob.unwrap_or(known.blob) };
         let tip = Tip { now, fees, changed };
         // If the state cannot be read, the pool stays as it was: it offers transactions that are invalid by now, and
         // they are dropped.

@@ -12,7 +12,7 @@ use phalanx_engine_api::{BlockId, CommitMeta, CommittedTip, ExecId, ExecOutcome,
 use std::sync::Arc;
 
 const NOTE: u8 = 3;
-const TAG: u8 = 5;
+const TAG: u8 = 6;
 
 /// Bytes of a transaction in a tag: its hash and its status.
 const FATE: usize = 32 + 1;
@@ -29,6 +29,8 @@ pub(super) struct Note {
 pub(super) struct Fees {
     /// Seconds since 1970.
     pub(super) timestamp: u64,
+    pub(super) gas_limit: u64,
+    pub(super) gas_used: u64,
     pub(super) base_fee: u64,
     pub(super) excess_blob_gas: u64,
     pub(super) blob_gas_used: u64,
@@ -96,12 +98,13 @@ impl Tag {
     pub(super) fn write(&self) -> Vec<u8> {
         let Self { outcome, fees, covered, rows, hashes } = self;
         let ExecOutcome { id, state_root, receipts_root, transactions_root, gas_used, txs } = outcome;
-        let Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used } = *fees;
+        let Fees { timestamp, gas_limit, gas_used: _, base_fee, excess_blob_gas, blob_gas_used } = *fees;
         let mut out = vec![TAG];
         [id.0, *state_root, *receipts_root, *transactions_root]
             .iter()
             .for_each(|hash| out.extend_from_slice(hash.as_slice()));
-        for number in [*gas_used, timestamp, base_fee, excess_blob_gas, blob_gas_used, *covered, rows.len() as u64] {
+        let fees = [timestamp, gas_limit, base_fee, excess_blob_gas, blob_gas_used];
+        for number in [*gas_used].into_iter().chain(fees).chain([*covered, rows.len() as u64]) {
             out.extend_from_slice(&number.to_be_bytes());
         }
         rows.iter().for_each(|row| put_row(&mut out, row));
@@ -118,7 +121,7 @@ impl Tag {
         (reader.byte()? == TAG).then_some(())?;
         let (id, state_root, receipts_root) = (ExecId(reader.hash()?), reader.hash()?, reader.hash()?);
         let transactions_root = reader.hash()?;
-        let (gas_used, timestamp, base_fee) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let (gas_used, timestamp, gas_limit, base_fee) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
         let (excess_blob_gas, blob_gas_used, covered) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let rows = (0..reader.u64()?).map(|_| reader.row()).collect::<Option<_>>()?;
         let count = reader.0.len() / FATE;
@@ -128,7 +131,7 @@ impl Tag {
             txs.push(TxStatus::from_number(reader.byte()?)?);
         }
         let outcome = ExecOutcome { id, state_root, receipts_root, transactions_root, gas_used, txs: txs.into() };
-        let fees = Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used };
+        let fees = Fees { timestamp, gas_limit, gas_used, base_fee, excess_blob_gas, blob_gas_used };
         Some(Self { outcome, fees, covered, rows, hashes: hashes.into() })
     }
 }
@@ -210,7 +213,7 @@ mod tests {
 
         let (id, hash) = (ExecId(B256::with_last_byte(1)), B256::with_last_byte(7));
         let txs = [TxStatus::Reverted, TxStatus::Succeeded, TxStatus::Skipped].into();
-        let fees = Fees { timestamp: 2, base_fee: 3, excess_blob_gas: 4, blob_gas_used: 5 };
+        let fees = Fees { timestamp: 2, gas_limit: 9, gas_used: 1, base_fee: 3, excess_blob_gas: 4, blob_gas_used: 5 };
         let outcome =
             ExecOutcome { id, state_root: hash, receipts_root: hash, transactions_root: hash, gas_used: 1, txs };
         let hashes = [hash, hash, id.0].into();
@@ -223,7 +226,7 @@ mod tests {
         let whole = |cut: usize| cut >= end && (cut - end).is_multiple_of(FATE);
         (0..bytes.len()).for_each(|cut| assert_eq!(Tag::read(&bytes[..cut]).is_some(), whole(cut), "cut at {cut}"));
         let mut vast = bytes;
-        vast[177..185].fill(0xff);
+        vast[185..193].fill(0xff);
         assert_eq!(Tag::read(&vast), None, "more rows than there are bytes");
         assert_eq!(Tag::read(b"another program's"), None);
     }

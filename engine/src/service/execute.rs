@@ -77,7 +77,7 @@ pub(super) struct Frame {
     pub(super) attributes: BlockAttributes,
     /// Maximum number of blobs.
     pub(super) max_blobs: u64,
-    /// Fields for the child's fees, without the blob gas used.
+    /// Fields for the child's fees, without gas and blob gas used.
     pub(super) fees: Fees,
 }
 
@@ -93,7 +93,7 @@ impl Frame {
         let attributes = BlockAttributes::decode(attributes).ok_or(InvalidCause::Environment)?;
         let plain = environment(env);
         let spec = rules.plain(&plain).spec;
-        let mut fees = Fees { timestamp, base_fee: env.base_fee, ..Fees::default() };
+        let mut fees = Fees { timestamp, gas_limit: env.gas_limit, base_fee: env.base_fee, ..Fees::default() };
         if !rules.follow_chain() {
             let is_plain = attributes == BlockAttributes::default();
             return if is_plain {
@@ -212,7 +212,7 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
         header.transactions_root = transactions_root(candidate.payload().txs());
         Arc::new(header)
     });
-    let fees = Fees { blob_gas_used: sealed.blob_gas_used, ..frame.fees };
+    let fees = Fees { gas_used: sealed.gas_used, blob_gas_used: sealed.blob_gas_used, ..frame.fees };
     let covered = rows.last().map_or(parent.covered, |row| row.height);
     let tag = Tag { outcome: outcome.clone(), fees, covered, rows, hashes: Arc::clone(&hashes) };
     let log_bytes = merkleized.prepared.log_bytes() as u64;

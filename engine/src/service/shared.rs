@@ -21,6 +21,17 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
+/// Rules by which the pool judges.
+pub(super) struct PoolRules {
+    /// Hard fork.
+    pub(super) spec: SpecId,
+    /// Base fee in wei per gas, if the chain's rules give it.
+    pub(super) base: Option<u64>,
+    /// Price of blob gas in wei, if there are blobs.
+    pub(super) blob: Option<u128>,
+    pub(super) env: BlockEnv,
+}
+
 /// State that callers and driver share.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -126,20 +137,24 @@ impl Shared {
         self.with(|desk| desk.halt(&why));
     }
 
-    /// Hard fork by which the pool judges after a block, the blob price of its child at the block's time, and the child's
-    /// environment as far as it is known: base fee and time are the block's.
-    pub(super) fn pool_rules(&self, fees: &Fees, height: u64) -> (SpecId, Option<u128>, BlockEnv) {
-        let Fees { timestamp, base_fee, excess_blob_gas, blob_gas_used } = *fees;
+    /// Rules by which the pool judges after a block: those of a child at the block's time. On a chain with whole blocks the fees
+    /// are the child's; otherwise consensus chooses them, and the last base fee is taken.
+    pub(super) fn pool_rules(&self, fees: &Fees, height: u64) -> PoolRules {
+        let Fees { timestamp, gas_limit, gas_used, base_fee, excess_blob_gas, blob_gas_used } = *fees;
+        let chain = &self.rules.chain;
+        // Of the genesis block nothing is known.
+        let known = self.rules.follow_chain() && gas_limit > 0;
+        let next_base = known.then(|| chain.next_base_fee(gas_used, gas_limit, base_fee)).flatten();
         let mut env = BlockEnv {
             number: U256::from(height + 1),
             timestamp: U256::from(timestamp),
             prevrandao: Some(B256::ZERO),
             difficulty: U256::ZERO,
-            basefee: base_fee,
+            basefee: next_base.unwrap_or(base_fee),
+            gas_limit,
             ..BlockEnv::default()
         };
         let spec = self.rules.plain(&env).spec;
-        let chain = &self.rules.chain;
         let params = chain.blob_params(timestamp).filter(|_| self.has_blobs && spec.is_enabled_in(SpecId::CANCUN));
         let next = || chain.next_excess_blob_gas(timestamp, excess_blob_gas, blob_gas_used, base_fee);
         let blobs = params.and_then(|params| next().map(|excess| (excess, params.calc_blob_fee(excess))));
@@ -147,7 +162,7 @@ impl Shared {
             env.blob_excess_gas_and_price = Some(BlobExcessGasAndPrice { excess_blob_gas, blob_gasprice });
             blob_gasprice
         });
-        (spec, blob, env)
+        PoolRules { spec, base: next_base, blob, env }
     }
 
     /// Changes the books, then wakes the receiver of events.

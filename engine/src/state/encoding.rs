@@ -18,7 +18,8 @@
 //! by incrementing the account's incarnation, a part of the key of each of its slots: old slots are out of reach.
 //! Cancun ended that (EIP-6780), so accounts created since then have incarnation zero, which costs nothing.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
+use revm::state::AccountInfo;
 
 /// Maximum length of a key, in bytes.
 pub(crate) const MAX_KEY: usize = 56;
@@ -203,6 +204,14 @@ pub(crate) struct StoredAccount<H = B256> {
     pub(crate) code_hash: Option<H>,
     /// Number of times that its storage was emptied.
     pub(crate) incarnation: u32,
+}
+
+impl StoredAccount {
+    /// The account without its code.
+    pub(crate) fn into_info(self) -> AccountInfo {
+        let Self { balance, nonce, code_hash, .. } = self;
+        AccountInfo { balance, nonce, code_hash: code_hash.unwrap_or(KECCAK256_EMPTY), code: None, account_id: None }
+    }
 }
 
 impl StoredAccount<&B256> {

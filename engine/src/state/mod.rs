@@ -256,12 +256,12 @@ impl State {
         self.reader().map_or(B256::ZERO, |reader| B256::new(reader.root()))
     }
 
-    /// Nonce and balance of an account.
+    /// Nonce, balance and code hash of an account; `None` if it does not exist. The code is not loaded.
     ///
     /// # Errors
     /// The stored bytes are not an account.
-    pub fn account(&self, address: &Address) -> Result<Option<(u64, U256)>, Error> {
-        Ok(self.stored(address)?.map(|account| (account.nonce, account.balance)))
+    pub fn account(&self, address: &Address) -> Result<Option<AccountInfo>, Error> {
+        Ok(self.stored(address)?.map(StoredAccount::into_info))
     }
 
     /// Every account of the committed state with its code and storage, in order: for small states. O(state).

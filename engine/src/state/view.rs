@@ -106,13 +106,7 @@ impl StateSnapshot {
     /// [`SnapshotError`].
     pub fn account(&self, address: &Address) -> Result<Option<AccountInfo>, SnapshotError> {
         let stored = self.stored(&self.read()?, address)?.filter(|account| account.exists);
-        Ok(stored.map(|account| AccountInfo {
-            balance: account.balance,
-            nonce: account.nonce,
-            code_hash: account.code_hash.unwrap_or(KECCAK256_EMPTY),
-            code: None,
-            account_id: None,
-        }))
+        Ok(stored.map(StoredAccount::into_info))
     }
 
     /// Word of storage; zero if it is not stored.

@@ -8,6 +8,7 @@ use phalanx::{
         context::{BlockEnv, TxEnv},
         context_interface::result::InvalidTransaction,
         primitives::{Address, Bytes, TxKind, U256},
+        state::AccountInfo,
     },
 };
 use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
@@ -99,7 +100,7 @@ fn a_beneficiary_that_is_created_and_destroyed_keeps_no_reward() {
     let rewarding = |number| BlockEnv { beneficiary: doomed, ..env(number) };
     let (free, given) = prove(&genesis, &txs, LIMITS, rewarding);
     assert_eq!((free.succeeded(), given.succeeded()), (2, 2));
-    let (_, balance) = given.engine.state().account(&doomed).expect("readable").expect("paid by the second");
+    let balance = given.engine.state().account(&doomed).expect("readable").expect("paid by the second").balance;
     assert_eq!(balance, U256::from(21_000 * 3));
 }
 
@@ -219,7 +220,8 @@ fn contracts_are_created_called_and_kept() {
     txs.extend((1..=10).map(|from| call(from, 2, created(from), 0)));
     let (free, given) = prove(&genesis, &txs, LIMITS, env);
     for ran in [free, given] {
-        let (nonce, balance) = ran.engine.state().account(&created(3)).expect("readable").expect("created");
+        let AccountInfo { nonce, balance, .. } =
+            ran.engine.state().account(&created(3)).expect("readable").expect("created");
         assert_eq!((nonce, balance), (1, U256::from(7)));
         assert_eq!(ran.succeeded(), 30);
     }

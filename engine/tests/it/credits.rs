@@ -54,7 +54,7 @@ fn people(contract: GenesisAccount) -> Vec<GenesisAccount> {
 
 /// Balance of the contract.
 fn balance(ran: &Ran) -> U256 {
-    ran.engine.state().account(&AT).expect("a state").expect("it is there").1
+    ran.engine.state().account(&AT).expect("a state").expect("it is there").balance
 }
 
 /// A call whose data is a number.

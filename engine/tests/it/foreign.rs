@@ -224,7 +224,8 @@ fn snapshots_of_an_engine_are_foreign_states_of_another_and_of_itself() {
     _ = owner.commit(merkleized).expect("a commit");
     for (address, account) in &bundles[0].state {
         let info = account.info.as_ref().expect("nothing is destroyed");
-        assert_eq!(owner.state().account(address).expect("readable"), Some((info.nonce, info.balance)), "{address}");
+        let held = owner.state().account(address).expect("readable").expect("it is there");
+        assert_eq!((held.nonce, held.balance), (info.nonce, info.balance), "{address}");
     }
     // And the state after it can be the next foreign state.
     let next = owner.snapshot(SnapshotAt::Committed).expect("a state");

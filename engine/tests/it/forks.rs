@@ -35,7 +35,8 @@ fn transactions(rng: &mut ChaCha8Rng, engine: &Engine) -> Vec<TxEnv> {
     let mut txs = Vec::new();
     for _ in 0..rng.random_range(0..12) {
         let from = rng.random_range(1..=6u8);
-        let stored = engine.state().account(&Address::repeat_byte(from)).expect("readable").map_or(0, |a| a.0);
+        let stored =
+            engine.state().account(&Address::repeat_byte(from)).expect("readable").map_or(0, |account| account.nonce);
         let nonce = nonces.entry(from).or_insert(stored);
         let mut tx = match rng.random_range(0..6) {
             0 => call(from, *nonce, Address::repeat_byte(COUNTER), rng.random_range(0..3)),

@@ -23,7 +23,7 @@ fn open(backend: &Backend, durability: Durability) -> Result<Engine, Error> {
 /// Commits one transfer per block, from the state's present nonce on.
 fn commit_blocks(engine: &mut Engine, blocks: u64) -> B256 {
     for _ in 0..blocks {
-        let (nonce, _) = engine.state().account(&Address::repeat_byte(1)).expect("readable").expect("funded");
+        let nonce = engine.state().account(&Address::repeat_byte(1)).expect("readable").expect("funded").nonce;
         let txs = [call(1, nonce, Address::repeat_byte(2), 1), call(3, nonce, Address::repeat_byte(0xee), 0)];
         let env = env(engine.state().height().expect("genesis") + 1);
         let block = engine

@@ -118,7 +118,7 @@ fn withdrawals_come_after_the_transactions() {
     assert_eq!(ranks(&built.txs), [0]);
     assert_eq!(built.dropped.len(), 1);
     let made = check::commit(&mut engine, &template, built);
-    let (_, balance) = engine.state().account(&Address::repeat_byte(0x77)).expect("readable").expect("paid");
+    let balance = engine.state().account(&Address::repeat_byte(0x77)).expect("readable").expect("paid").balance;
     assert_eq!(balance, U256::from(5_000_000_000u64) * U256::from(1_000_000_000u64));
     check::replays(&case, &[made]);
 }

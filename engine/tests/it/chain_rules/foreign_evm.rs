@@ -160,7 +160,8 @@ fn equals(ran: &Ran, (outcomes, db): &(Vec<Outcome>, CacheDB<EmptyDB>), what: &s
     }
     for (address, account) in &db.cache.accounts {
         let info = account.info().unwrap_or_default();
-        let (nonce, balance) = ran.engine.state().account(address).expect("readable").unwrap_or_default();
+        let AccountInfo { nonce, balance, .. } =
+            ran.engine.state().account(address).expect("readable").unwrap_or_default();
         assert_eq!((balance, nonce), (info.balance, info.nonce), "{address}, {what}");
         for slot in account.storage.keys() {
             let held = ran.engine.state().storage(address, slot).expect("readable");
@@ -197,7 +198,7 @@ fn deferred_payments_of_another_evm_are_shared() {
     for way in ways() {
         let ran = ran(builder().with_rules(rules.clone()), &genesis(), way, &txs);
         let gas: u64 = ran.outcomes.iter().map(Outcome::gas_used).sum();
-        let (_, vault) = ran.engine.state().account(&VAULT).expect("readable").expect("the vault");
+        let vault = ran.engine.state().account(&VAULT).expect("readable").expect("the vault").balance;
         assert_eq!(vault, U256::from(3 * gas), "{way:?}");
         assert_eq!(ran.engine.state().account(&COINBASE).expect("readable"), None, "{way:?}");
         assert_eq!(ran.stats.reexecutions * usize::from(way.2.is_none()), 0, "{way:?}");

@@ -162,7 +162,8 @@ fn ran(
 /// Asserts that the engine's state is that of the loop.
 fn compare(engine: &Engine, truth: &Truth, what: &str) {
     for (address, (balance, nonce, slots)) in &truth.accounts {
-        let (held_nonce, held) = engine.state().account(address).expect("readable").unwrap_or_default();
+        let account = engine.state().account(address).expect("readable").unwrap_or_default();
+        let (held_nonce, held) = (account.nonce, account.balance);
         assert_eq!((held, held_nonce), (*balance, *nonce), "{address}, {what}");
         for (slot, value) in slots {
             let held = engine.state().storage(address, slot).expect("readable");

@@ -150,6 +150,49 @@ fn hard_forks_come_with_their_time_and_not_with_a_restart() {
 }
 
 #[test]
+fn the_pool_judges_by_the_fees_of_the_next_block() {
+    const LIMIT: u64 = 30_000_000;
+    let file = forking();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store");
+    let mut service = open(&file, &path, ServiceConfig::default());
+    let base = |service: &Service| service.with_pool(|pool| pool.fees().base);
+    let request = |parent, height, base_fee| {
+        let env = BlockEnv { base_fee, gas_limit: LIMIT, ..env(height) };
+        BuildRequest { parent, env, budget: BlockBudget::UNLIMITED, forced: Vec::new(), attributes: Bytes::new() }
+    };
+    let mut parent = ExecId::GENESIS;
+    let mut fee = 1_000_000_000;
+    for height in 1..=3 {
+        for nonce in 2 * (height - 1)..2 * height {
+            let sent = service.send(&signed(2, &Call::to(0, nonce, address(1), 7), vec![]));
+            assert!(matches!(sent, Ok(Admission::Admitted { .. })), "{sent:?}");
+        }
+        let job = service.build(request(parent, height, fee)).expect("accepted");
+        service.settle();
+        let built = job.finish().expect("a block");
+        let used = built.outcome.as_ref().expect("executed").gas_used;
+        assert_eq!(used, 42_000);
+        submit(&service, &built.candidate);
+        commit(&service, &built.candidate);
+        parent = built.candidate.id();
+        let next =
+            alloy_eips::calc_next_block_base_fee(used, LIMIT, fee, alloy_eips::eip1559::BaseFeeParams::ethereum());
+        assert!(next < fee, "the block is below its target");
+        assert_eq!(base(&service), next.into(), "after block {height}");
+        // A build at another price, which is not decided, changes nothing.
+        let job = service.build(request(parent, height + 1, 3 * next)).expect("accepted");
+        service.settle();
+        job.finish().expect("a block");
+        assert_eq!(base(&service), next.into(), "after a build that is not decided");
+        drop(service);
+        service = open(&file, &path, ServiceConfig::default());
+        assert_eq!(base(&service), next.into(), "after a restart");
+        fee = next;
+    }
+}
+
+#[test]
 fn a_child_sees_its_parents_through_blockhash_and_the_history_contract() {
     let file = forking();
     let folder = tempfile::tempdir().expect("a folder");
