@@ -31,6 +31,8 @@ pub mod sbft;
 
 mod core;
 
+#[cfg(feature = "mutations")]
+pub use core::Impatience;
 pub use core::{
     Base, Batch, Budgets, Checked, Claim, ConfigError, Crypto, Domain, Group, Index, Input, Lean, MAX_REPLICAS,
     Message, Micros, NULL, Out, Outs, Protocol, QuorumError, Quorums, ReplicaSet, Signed, Slot, StateVotes, Statement,

@@ -7,7 +7,7 @@ use crate::{
     world::{Conditions, Net, Setup, Subject, World},
 };
 use phalanx_bft::{
-    Domain, Index, Input, Micros, Protocol as _, Quorums,
+    Domain, Impatience, Index, Input, Micros, Protocol as _, Quorums,
     pbft::{Config, Msg, Mutation, Pbft, Timer},
     sbft::{self, Sbft},
 };
@@ -40,7 +40,7 @@ fn away_and_back(mutation: Option<Mutation>) -> (u64, u64) {
 #[test]
 fn a_replica_that_was_cut_off_votes_again_without_a_view_change() {
     assert_eq!(away_and_back(None), (0, 100));
-    let (view, _) = away_and_back(Some(Mutation::LeaveAlone));
+    let (view, _) = away_and_back(Some(Mutation::Patience(Impatience::LeaveAlone)));
     assert!(view > 0, "the test notices a replica that leaves alone");
 }
 
