@@ -27,6 +27,7 @@ pub mod autobahn;
 pub mod baseline;
 pub mod lanes;
 pub mod pbft;
+pub mod rounds;
 pub mod sbft;
 
 mod core;
