@@ -68,7 +68,7 @@ pub enum CertKind {
     Order,
 }
 
-/// A certificate: collected votes. Whoever hands one in has verified them.
+/// A certificate: collected votes, verified by the caller that hands it in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cert {
     /// Statement that the signers make.
