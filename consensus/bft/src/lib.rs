@@ -27,10 +27,13 @@ pub mod autobahn;
 pub mod baseline;
 pub mod lanes;
 pub mod pbft;
+pub mod rounds;
 pub mod sbft;
 
 mod core;
 
+#[cfg(feature = "mutations")]
+pub use core::Impatience;
 pub use core::{
     Base, Batch, Budgets, Checked, Claim, ConfigError, Crypto, Domain, Group, Index, Input, Lean, MAX_REPLICAS,
     Message, Micros, NULL, Out, Outs, Protocol, QuorumError, Quorums, ReplicaSet, Signed, Slot, StateVotes, Statement,

@@ -1,7 +1,7 @@
 //! State that all nodes of a world share (time, links, random numbers, the ledger), and the events in its queue.
 
 use crate::{
-    bft::Slot,
+    bft::Due,
     ledger::Ledger,
     queue::Queue,
     rng::{Rng, mix},
@@ -39,7 +39,7 @@ pub(crate) enum Local {
     View(u64),
     Retry,
     Work(Work),
-    Build(Slot),
+    Build(Due),
     Tick,
 }
 

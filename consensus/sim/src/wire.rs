@@ -46,10 +46,10 @@ pub(crate) enum Wire {
 impl Wire {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Self::Bft(Msg::Proposal(block)) => VOTE_BYTES + block.payload.bytes(),
+            Self::Bft(Msg::Proposal(block)) => VOTE_BYTES + block.content.payload.bytes(),
             Self::Batch(batch, _) => VOTE_BYTES + u64::from(batch.txs) * TX_BYTES,
             Self::Chain { blocks, .. } => {
-                VOTE_BYTES + blocks.iter().map(|b| VOTE_BYTES + b.payload.bytes()).sum::<u64>()
+                VOTE_BYTES + blocks.iter().map(|b| VOTE_BYTES + b.content.payload.bytes()).sum::<u64>()
             }
             _ => VOTE_BYTES,
         }
@@ -59,17 +59,17 @@ impl Wire {
     pub(crate) fn label(&self) -> u64 {
         let first = |hash: &B256| hash.as_slice().iter().take(8).fold(0, |n, byte| n << 8 | u64::from(*byte));
         match self {
-            Self::Bft(Msg::Proposal(block)) => 1 ^ first(&block.id.0),
-            Self::Bft(Msg::Vote(view, id)) => 2 ^ view ^ first(&id.0),
-            Self::Bft(Msg::OrderVote(view, id)) => 3 ^ view ^ first(&id.0),
+            Self::Bft(Msg::Proposal(block)) => 1 ^ first(&block.id),
+            Self::Bft(Msg::Vote(view, id)) => 2 ^ view ^ first(id),
+            Self::Bft(Msg::OrderVote(view, id)) => 3 ^ view ^ first(id),
             Self::Bft(Msg::Nullify(view)) => 4 ^ (view << 8),
-            Self::Bft(Msg::Cert(cert)) => 5 ^ (cert.view << 8) ^ first(&cert.id.0),
-            Self::Bft(Msg::WantBlock(id)) => 6 ^ first(&id.0),
+            Self::Bft(Msg::Cert(cert)) => 5 ^ (cert.view << 8) ^ first(&cert.id),
+            Self::Bft(Msg::WantBlock(id)) => 6 ^ first(id),
             Self::StateVote { digest, .. } => 7 ^ first(digest),
             Self::Certificate(certified) => 8 ^ first(&certified.digest),
             Self::Batch(batch, _) => 9 ^ (batch.number << 16) ^ (u64::from(batch.author) << 8),
             Self::WantChain(from) => 10 ^ (from << 8),
-            Self::Chain { blocks, .. } => 11 ^ blocks.last().map_or(0, |block| first(&block.id.0)),
+            Self::Chain { blocks, .. } => 11 ^ blocks.last().map_or(0, |block| first(&block.id)),
             Self::Down(Downstream::Proposed { meta, .. }, _) => 12 ^ first(&meta.id.0),
             Self::Down(Downstream::Committed { meta, .. }, _) => 13 ^ first(&meta.id.0),
         }

@@ -182,7 +182,7 @@ impl<M: Machine> World<M> {
                     Local::View(view) => 21 ^ (view << 8),
                     Local::Retry => 22,
                     Local::Work(work) => 23 ^ (work.cost_us << 8),
-                    Local::Build(slot) => 24 ^ (slot.view << 8),
+                    Local::Build(due) => 24 ^ (due.place.view << 8),
                     Local::Tick => 25,
                 };
                 shared.note(node, label);

@@ -5,6 +5,7 @@ mod budget;
 mod complaints;
 mod group;
 mod message;
+mod patience;
 mod protocol;
 mod replica;
 mod state_vote;
@@ -17,6 +18,9 @@ pub(crate) use complaints::Complaints;
 pub use group::Group;
 pub(crate) use message::short;
 pub use message::{Checked, Claim, Domain, Message, Signed, Statement};
+#[cfg(feature = "mutations")]
+pub use patience::Impatience;
+pub(crate) use patience::Patient;
 pub use protocol::{Base, ConfigError, Crypto, Input, Micros, Out, Outs, Protocol, Slot, To, View, Want};
 pub use replica::{Index, MAX_REPLICAS, QuorumError, Quorums, ReplicaSet};
 pub use state_vote::{Lean, StateVotes};

@@ -6,7 +6,7 @@ use super::{
     replica::{Job, Pbft, Phase, Timer},
     slots::SlotState,
 };
-use crate::core::{Base, Batch, Index, Out, Outs, Signed, Slot, Statement as _, To, View};
+use crate::core::{Base, Batch, Index, Out, Outs, Patient as _, Signed, Slot, Statement as _, To, View};
 use alloy_primitives::B256;
 use std::collections::BTreeMap;
 

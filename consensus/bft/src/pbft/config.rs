@@ -1,5 +1,7 @@
 //! Constants of a run.
 
+#[cfg(feature = "mutations")]
+use crate::core::Impatience;
 use crate::core::{ConfigError, Domain, Index, Micros, Quorums, Slot, View};
 
 /// Constants of a PBFT instance, equal at all replicas but for the clock.
@@ -45,8 +47,8 @@ pub enum Mutation {
     ForgetChoices,
     /// A batch that an older view chose is accepted in a newer one when it comes late.
     LateChoice,
-    /// A replica leaves its view without complaints of others.
-    LeaveAlone,
+    /// A rule of patience is broken.
+    Patience(Impatience),
 }
 
 impl Config {

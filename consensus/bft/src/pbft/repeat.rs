@@ -4,7 +4,7 @@ use super::{
     message::{Decision, Fetch, Msg, PrePrepare, Status, Vote},
     replica::{Pbft, Phase},
 };
-use crate::core::{Index, Micros, Out, Outs, SMALL, Slot, To, Want};
+use crate::core::{Index, Micros, Out, Outs, Patient as _, SMALL, Slot, To, Want};
 use alloy_rlp::Encodable as _;
 
 /// Slots whose messages are repeated for one STATUS.

@@ -7,8 +7,8 @@ use super::{
     slots::SlotState,
 };
 use crate::core::{
-    Base, Batch, Budgets, Checked, Complaints, ConfigError, Index, Input, Micros, NULL, Out, Outs, Protocol,
-    ReplicaSet, Signed, Slot, View,
+    Base, Batch, Budgets, Checked, Complaints, ConfigError, Index, Input, Micros, NULL, Out, Outs, Patient as _,
+    Protocol, ReplicaSet, Signed, Slot, View,
 };
 use alloy_primitives::B256;
 use std::{collections::BTreeMap, sync::Arc};
@@ -149,7 +149,10 @@ impl Protocol for Pbft {
     fn on_timer(&mut self, _now: Micros, timer: Timer, out: &mut Outs<Self>) {
         match timer {
             Timer::Complain => self.complaint_is_due(out),
-            Timer::Progress => self.patience_is_over(out),
+            Timer::Progress => {
+                self.progress_runs = false;
+                self.patience_is_over(out);
+            }
             Timer::NewView => {
                 self.new_view_runs = false;
                 if self.phase == Phase::Changing {

@@ -6,7 +6,7 @@ use super::{
     replica::{Job, Phase, Sbft, Timer},
     slots::{Progress, SlotState, Step},
 };
-use crate::core::{Crypto, Out, Outs, Signed, Slot, Statement as _, To, View};
+use crate::core::{Crypto, Out, Outs, Patient as _, Signed, Slot, Statement as _, To, View};
 use alloy_primitives::B256;
 
 /// Maximum number of view changes of a replica that are verified between two repetitions. Each may have two certificates per slot,

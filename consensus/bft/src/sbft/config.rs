@@ -1,5 +1,7 @@
 //! Constants of a run: thresholds, collectors, windows and waiting times.
 
+#[cfg(feature = "mutations")]
+use crate::core::Impatience;
 use crate::core::{ConfigError, Domain, Index, Micros, Quorums, Slot, View};
 
 /// Ways to a decision.
@@ -95,8 +97,8 @@ pub enum Mutation {
     LateSharesIgnored,
     /// A later collector takes its own turn for a delay of the network.
     TurnIsDelay,
-    /// A replica leaves its view without complaints of others.
-    LeaveAlone,
+    /// A rule of patience is broken.
+    Patience(Impatience),
 }
 
 impl Config {

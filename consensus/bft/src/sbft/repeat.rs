@@ -5,7 +5,7 @@ use super::{
     replica::{Phase, Sbft},
     slots::SlotState,
 };
-use crate::core::{Index, Micros, Out, Outs, SMALL, Signed, Slot, To};
+use crate::core::{Index, Micros, Out, Outs, Patient as _, SMALL, Signed, Slot, To};
 use alloy_primitives::B256;
 use alloy_rlp::Encodable as _;
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::core::{
     Base, Batch, Budgets, Checked, Complaints, ConfigError, Crypto, Group, Index, Input, Micros, NULL, Out, Outs,
-    Protocol, ReplicaSet, Signed, Slot, View,
+    Patient as _, Protocol, ReplicaSet, Signed, Slot, View,
 };
 use alloy_primitives::{B256, Bytes};
 use std::{collections::BTreeMap, sync::Arc};
@@ -184,7 +184,10 @@ impl Protocol for Sbft {
     fn on_timer(&mut self, now: Micros, timer: Timer, out: &mut Outs<Self>) {
         match timer {
             Timer::Complain => self.complaint_is_due(out),
-            Timer::Progress => self.patience_is_over(out),
+            Timer::Progress => {
+                self.progress_runs = false;
+                self.patience_is_over(out);
+            }
             Timer::NewView => {
                 self.new_view_runs = false;
                 if self.phase == Phase::Changing {

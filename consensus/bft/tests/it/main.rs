@@ -4,6 +4,7 @@ mod autobahn;
 mod exhaustive;
 mod fuzz;
 mod golden;
+mod rounds;
 mod safety;
 mod attacks;
 mod bounds;

@@ -10,6 +10,8 @@
 
 mod figures;
 mod world;
+mod clients;
+mod processes;
 mod certify;
 mod driven;
 mod setting;

@@ -2,7 +2,9 @@
 
 use super::{
     certify::Votes,
+    clients::{Part, parts_of},
     driven::Driven,
+    processes::{Next, Outbox, Waiting},
     setting::{Answers, Blip, LINKS, Order, Outcome, Setting},
 };
 use crate::{
@@ -10,7 +12,7 @@ use crate::{
     queue::Queue,
     rng::mix,
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{B256, Bytes, U256};
 use phalanx_bft::{
     Base, Batch, Checked, Crypto, Domain, Index, Input, Message as _, Out, Quorums, Slot, To, Want, autobahn::Autobahn,
     baseline::HotStuff, pbft::Pbft, sbft::Sbft,
@@ -20,18 +22,8 @@ use std::{
     sync::Arc,
 };
 
-/// Requests of a replica that arrived together.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    origin: u16,
-    txs: u64,
-    /// Mean time of arrival, in ns.
-    sent: u64,
-    ready: bool,
-}
-
 #[derive(Debug)]
-enum Event<P: Driven> {
+pub(super) enum Event<P: Driven> {
     /// The batch of a replica is full, or old enough; first moment of its arrivals.
     Seal(u16, u64),
     /// Transactions are taken in.
@@ -52,54 +44,44 @@ enum Event<P: Driven> {
     Install(u16, Base),
 }
 
-struct Node<P: Driven> {
-    protocol: P,
-    ingest: Line,
+pub(super) struct Node<P: Driven> {
+    pub(super) protocol: P,
+    pub(super) ingest: Line,
     core: Line,
     egress: Line,
     timers: BTreeMap<P::Timer, u64>,
-    pool: VecDeque<u32>,
+    pub(super) pool: VecDeque<u32>,
     /// Parts that came to this replica in its view: clients send again.
-    taken: BTreeSet<u32>,
+    pub(super) taken: BTreeSet<u32>,
     /// Own parts without a place in the order, with the time at which they were last sent to a leader.
-    mine: BTreeMap<u32, u64>,
+    pub(super) mine: BTreeMap<u32, u64>,
     /// Digests of batches that it has taken in, or takes in.
-    seen: HashSet<B256>,
+    pub(super) seen: HashSet<B256>,
     decided: BTreeMap<Slot, Option<Batch>>,
     next: Slot,
     view: u64,
     /// Transactions that are due and find no client free.
-    waiting: u64,
-    /// Effects behind records that are being written: they leave when those are durable.
-    outbox: VecDeque<Out<P>>,
-    writing: Option<Vec<Out<P>>>,
+    pub(super) waiting: Waiting,
+    outbox: Outbox<P>,
 }
 
-impl<P: Driven> Node<P> {
-    /// Takes parts to propose, each once in a view.
-    fn take(&mut self, parts: Vec<u32>) {
-        let Self { pool, taken, .. } = self;
-        pool.extend(parts.into_iter().filter(|part| P::OWN || taken.insert(*part)));
-    }
-}
-
-struct World<P: Driven> {
-    setting: Setting,
+pub(super) struct World<P: Driven> {
+    pub(super) setting: Setting,
     quorums: Quorums,
-    queue: Queue<Event<P>>,
-    nodes: Vec<Node<P>>,
-    parts: Vec<Part>,
+    pub(super) queue: Queue<Event<P>>,
+    pub(super) nodes: Vec<Node<P>>,
+    pub(super) parts: Vec<Part>,
     /// Content of decided slots.
     history: BTreeMap<Slot, Option<Batch>>,
-    number: u64,
+    pub(super) number: u64,
     given_up: Vec<u64>,
     /// Messages that a leader which leads no longer would have sent.
     held: Vec<(To, P::Msg)>,
-    series: Series,
-    answers: Vec<(u64, u64)>,
+    pub(super) series: Series,
+    pub(super) answers: Vec<(u64, u64)>,
     votes: Votes,
-    in_flight: u64,
-    ready_txs: u64,
+    pub(super) in_flight: u64,
+    pub(super) ready_txs: u64,
     messages: u64,
     bytes: u64,
     made: u64,
@@ -177,9 +159,8 @@ impl<P: Driven> World<P> {
                 decided: BTreeMap::new(),
                 next: 1,
                 view: 0,
-                waiting: 0,
-                outbox: VecDeque::new(),
-                writing: None,
+                waiting: Waiting::default(),
+                outbox: Outbox::default(),
             });
             outs.push(out);
             // Replicas do not begin in step.
@@ -188,12 +169,6 @@ impl<P: Driven> World<P> {
         }
         (0..).zip(outs).for_each(|(node, out)| world.absorb(node, out));
         world
-    }
-
-    /// Time between two batches of a replica, in ns.
-    fn period(&self) -> u64 {
-        let Setting { tps, n, batch_txs, batch_ms, .. } = self.setting;
-        (batch_txs * n as u64 * 1_000_000_000 / tps).min(batch_ms * 1_000_000)
     }
 
     const fn note(&mut self, what: u64) {
@@ -264,7 +239,10 @@ impl<P: Driven> World<P> {
                     parts.into_iter().for_each(|part| self.answer(part));
                 }
             }
-            Event::Durable(node) => self.durable(node),
+            Event::Durable(node) => {
+                self.nodes[usize::from(node)].outbox.written();
+                self.flush(node);
+            }
             Event::Executed(node, slot) => {
                 let digest = B256::from(U256::from(slot));
                 self.call(node, |protocol, now, out| protocol.on_input(now, Input::Committed { slot, digest }, out));
@@ -272,109 +250,7 @@ impl<P: Driven> World<P> {
         }
     }
 
-    /// Closes the batch of a replica: what its clients have sent since the last one.
-    fn seal(&mut self, node: u16, since: u64) {
-        let now = self.queue.now();
-        let rate =
-            |at: u64| (u128::from(at) * u128::from(self.setting.tps) / self.setting.n as u128 / 1_000_000_000) as u64;
-        let (due, mut sent) = (rate(now) - rate(since), (since + now) / 2);
-        self.queue.after(self.period(), Event::Seal(node, now));
-        let txs = match self.setting.clients {
-            None => due,
-            Some(clients) => {
-                let state = &mut self.nodes[usize::from(node)];
-                state.waiting += due;
-                let txs = state.waiting.min(clients - self.in_flight.min(clients)).min(self.setting.batch_txs);
-                // Those that wait the longest are sent first.
-                let behind = state.waiting - txs / 2;
-                let since = u128::from(behind) * self.setting.n as u128 * 1_000_000_000 / u128::from(self.setting.tps);
-                sent = now.saturating_sub(u64::try_from(since).unwrap_or(u64::MAX));
-                state.waiting -= txs;
-                txs
-            }
-        };
-        if txs > 0 {
-            self.in_flight += txs;
-            let part = self.parts.len() as u32;
-            self.parts.push(Part { origin: node, txs, sent, ready: false });
-            let taken = self.nodes[usize::from(node)].ingest.serve(now, txs * self.setting.costs.ingest_ns);
-            let ahead = matches!(self.setting.order, Order::Autobahn | Order::BatchedHotStuff);
-            let hand_over = if ahead { self.setting.costs.mempool_ns } else { 0 };
-            self.queue.after(taken - now + hand_over, Event::Pool(node, part));
-        }
-        if !P::OWN {
-            // Clients lose patience as replicas do, and send again.
-            let late = self.setting.timeout_ms * 1_000_000;
-            let mine = self.nodes[usize::from(node)].mine.iter();
-            let again: Vec<u32> = mine.filter(|(_, sent)| *sent + late < now).map(|(part, _)| *part).collect();
-            if !again.is_empty() {
-                self.serve(node, again);
-            }
-        }
-    }
-
-    /// Gives transactions to their own replica, or to the leader.
-    fn serve(&mut self, node: u16, parts: Vec<u32>) {
-        let now = self.queue.now();
-        let leader = self.nodes[usize::from(node)].protocol.leader().0;
-        self.nodes[usize::from(node)].mine.extend(parts.iter().map(|part| (*part, now)));
-        if P::OWN || leader == node {
-            self.nodes[usize::from(node)].take(parts);
-            self.fill(node);
-        } else {
-            let txs: u64 = parts.iter().map(|part| self.parts[*part as usize].txs).sum();
-            let after = self.travel(node, leader, txs * self.setting.costs.tx_bytes);
-            if !self.is_apart(node, leader) {
-                self.queue.after(after, Event::Forward(leader, parts));
-            }
-        }
-        self.tell_pending(node);
-    }
-
-    /// Proposes what waits, as far as the protocol takes it.
-    fn fill(&mut self, node: u16) {
-        loop {
-            let state = &mut self.nodes[usize::from(node)];
-            if state.pool.is_empty() || state.protocol.room() == 0 {
-                return;
-            }
-            // Blocks of HotStuff are filled by the protocol, from single batches.
-            let chained = matches!(self.setting.order, Order::VanillaHotStuff | Order::BatchedHotStuff);
-            let most = if chained { 1 } else { self.setting.car_batches as u64 * self.setting.batch_txs };
-            let (mut parts, mut txs) = (Vec::new(), 0);
-            while txs < most
-                && let Some(part) = state.pool.pop_front()
-            {
-                txs += self.parts[part as usize].txs;
-                parts.push(part);
-            }
-            let parts: Vec<u32> = parts.into_iter().filter(|part| !self.parts[*part as usize].ready).collect();
-            if parts.is_empty() {
-                continue;
-            }
-            let batch = self.batch(&parts);
-            self.nodes[usize::from(node)].seen.insert(batch.digest());
-            self.call(node, |protocol, now, out| protocol.on_input(now, Input::Batch(batch), out));
-        }
-    }
-
-    /// A batch that names its parts, with an entry for every ten transactions.
-    fn batch(&mut self, parts: &[u32]) -> Batch {
-        self.number += 1;
-        let mut entries = vec![Bytes::copy_from_slice(&self.number.to_be_bytes())];
-        for part in parts {
-            entries.push(Bytes::copy_from_slice(&part.to_be_bytes()));
-            let fill = (self.parts[*part as usize].txs / 10).saturating_sub(1);
-            entries.extend((0..fill).map(|_| Bytes::from_static(&[1])));
-        }
-        Batch::new(0, Address::ZERO, entries)
-    }
-
-    fn txs(&self, batches: &[&Batch]) -> u64 {
-        batches.iter().flat_map(|batch| parts_of(batch)).map(|part| self.parts[part as usize].txs).sum()
-    }
-
-    fn call(&mut self, node: u16, act: impl FnOnce(&mut P, u64, &mut Vec<Out<P>>)) {
+    pub(super) fn call(&mut self, node: u16, act: impl FnOnce(&mut P, u64, &mut Vec<Out<P>>)) {
         let (now, mut out) = (self.queue.now() / 1_000, Vec::new());
         act(&mut self.nodes[usize::from(node)].protocol, now, &mut out);
         self.absorb(node, out);
@@ -392,17 +268,8 @@ impl<P: Driven> World<P> {
         self.fill(node);
     }
 
-    fn tell_pending(&mut self, node: u16) {
-        if !P::OWN {
-            let oldest = self.nodes[usize::from(node)].mine.keys().next().map(|part| u64::from(*part));
-            let (now, mut out) = (self.queue.now() / 1_000, Vec::new());
-            self.nodes[usize::from(node)].protocol.on_input(now, Input::Pending(oldest), &mut out);
-            self.absorb(node, out);
-        }
-    }
-
     /// Performs effects in order; those behind a record wait until it is durable.
-    fn absorb(&mut self, node: u16, out: Vec<Out<P>>) {
+    pub(super) fn absorb(&mut self, node: u16, out: Vec<Out<P>>) {
         if self.setting.costs.persist_ns == 0 {
             return self.perform(node, out);
         }
@@ -410,33 +277,15 @@ impl<P: Driven> World<P> {
         self.flush(node);
     }
 
-    /// Performs what waits for no record, and writes the next records, all that are there, at once.
+    /// Performs what waits for no record, and writes the next records.
     fn flush(&mut self, node: u16) {
         loop {
-            let state = &mut self.nodes[usize::from(node)];
-            if state.writing.is_some() {
-                return;
-            }
-            match state.outbox.pop_front() {
-                None => return,
-                Some(Out::Persist(_)) => {
-                    state.writing = Some(state.outbox.drain(..).collect());
-                    self.queue.after(self.setting.costs.persist_ns, Event::Durable(node));
-                }
-                Some(effect) => self.perform(node, vec![effect]),
+            match self.nodes[usize::from(node)].outbox.next() {
+                Next::Nothing => return,
+                Next::Write => self.queue.after(self.setting.costs.persist_ns, Event::Durable(node)),
+                Next::Perform(effect) => self.perform(node, vec![effect]),
             }
         }
-    }
-
-    /// What stood behind the records that were written comes first, and its own records are among them.
-    fn durable(&mut self, node: u16) {
-        let state = &mut self.nodes[usize::from(node)];
-        for effect in state.writing.take().unwrap_or_default().into_iter().rev() {
-            if !matches!(effect, Out::Persist(_)) {
-                state.outbox.push_front(effect);
-            }
-        }
-        self.flush(node);
     }
 
     fn perform(&mut self, node: u16, out: Vec<Out<P>>) {
@@ -482,21 +331,6 @@ impl<P: Driven> World<P> {
         }
     }
 
-    /// A transaction's client has its answer.
-    fn answer(&mut self, part: u32) {
-        let now = self.queue.now();
-        let known = &mut self.parts[part as usize];
-        if !known.ready {
-            known.ready = true;
-            self.in_flight -= known.txs;
-            self.series.note(known.sent, now, known.txs);
-            self.answers.push((known.sent / 1_000, (now - known.sent) / 1_000));
-            if now >= self.setting.warm_up_ms * 1_000_000 {
-                self.ready_txs += known.txs;
-            }
-        }
-    }
-
     /// Sends a vote on the state behind a slot to all. One that a partition stops is repeated when that ends.
     fn vote_on_state(&mut self, node: u16, slot: Slot) {
         for to in 0..self.setting.n as u16 {
@@ -538,7 +372,7 @@ impl<P: Driven> World<P> {
         node == 0 && begun && (self.given_up.len() as u64) < views && P::leads(message)
     }
 
-    fn is_apart(&self, a: u16, b: u16) -> bool {
+    pub(super) fn is_apart(&self, a: u16, b: u16) -> bool {
         let Some(Blip::Halves { from_ms, until_ms }) = self.setting.blip else { return false };
         let apart = (from_ms * 1_000_000..until_ms * 1_000_000).contains(&self.queue.now());
         // Halves of the country: each has both replicas that are close to each other.
@@ -546,7 +380,7 @@ impl<P: Driven> World<P> {
     }
 
     /// Time for a message to leave and to arrive, in ns.
-    fn travel(&mut self, from: u16, to: u16, bytes: u64) -> u64 {
+    pub(super) fn travel(&mut self, from: u16, to: u16, bytes: u64) -> u64 {
         let (now, costs) = (self.queue.now(), self.setting.costs);
         let left = self.nodes[usize::from(from)].egress.serve(now, bytes * 1_000_000_000 / costs.bandwidth);
         let latency = LINKS[usize::from(from) % 4][usize::from(to) % 4] * 500;
@@ -626,9 +460,4 @@ impl<P: Driven> World<P> {
             answers: self.answers,
         }
     }
-}
-
-/// Parts that a batch names.
-fn parts_of(batch: &Batch) -> impl Iterator<Item = u32> + '_ {
-    batch.transactions().iter().filter_map(|entry| <[u8; 4]>::try_from(&entry[..]).ok()).map(u32::from_be_bytes)
 }

@@ -2,12 +2,13 @@
 
 use super::{Node, Todo};
 use crate::{
-    bft::Msg,
+    bft::{Msg, Named as _},
     machine::Machine,
     shared::Shared,
     wire::{Certified, Wire},
 };
 use alloy_primitives::B256;
+use phalanx_bft::Index;
 use phalanx_engine_api::{BlockId, Payload};
 use phalanx_pipeline::{ConsensusEvent, Downstream, PayloadRef};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ impl<M: Machine> Node<M> {
                 self.todo.extend(out.into_iter().map(Todo::Out));
                 if self.upstream.is_some() {
                     for block in blocks {
-                        self.carried.insert(block.id, block.payload.clone());
+                        self.carried.insert(block.name(), block.content.payload.clone());
                         self.replay(block, false);
                     }
                 }
@@ -52,14 +53,14 @@ impl<M: Machine> Node<M> {
 
     pub(super) fn protocol(&mut self, from: u32, msg: &Msg, shared: &mut Shared) {
         if let Msg::WantBlock(id) = msg
-            && let Some(block) = self.known.get(id).cloned()
+            && let Some(block) = self.known.get(&BlockId(*id)).cloned()
         {
             shared.send(self.index, from, &Arc::new(Wire::Bft(Msg::Proposal(block))));
             return;
         }
         let mut out = Vec::new();
         if let Some(replica) = &mut self.replica {
-            replica.on_message(from, msg, &mut out);
+            replica.on_message(Index(from as u16), msg, &mut out);
         }
         self.todo.extend(out.into_iter().map(Todo::Out));
     }

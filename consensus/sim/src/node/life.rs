@@ -2,13 +2,14 @@
 
 use super::{Line, Node, Todo};
 use crate::{
-    bft::{Block, Replica},
+    bft::{Block, Named as _, Replica},
     machine::{Batch, EngineOf, Machine, Sent, Workshop as _},
     setup::{Behaviour, Crash, Load, Setup},
     shared::{Event, Local, Shared},
     wire::Wire,
 };
-use phalanx_engine_api::{BlockId, ExecutionEngine as _, desk::JobKind};
+use phalanx_bft::Index;
+use phalanx_engine_api::{ExecutionEngine as _, desk::JobKind};
 use phalanx_pipeline::{Committee, Config, ConsensusEvent, PayloadRef, Pipeline};
 use std::sync::Arc;
 
@@ -25,14 +26,15 @@ impl<M: Machine> Node<M> {
     /// Begins a life: the first, or the next after a power cut.
     pub(crate) fn start(&mut self, shared: &mut Shared) {
         if self.upstream.is_none() {
-            let ordered = self.history.last_key_value().map(|(height, (block, _))| (block.view, *height, block.id));
+            let ordered =
+                self.history.last_key_value().map(|(height, (block, _))| (block.place.view, *height, block.id));
             let records: Vec<_> = self
                 .log
                 .iter()
                 .filter_map(|line| if let Line::Bft(record) = line { Some(record.clone()) } else { None })
                 .collect();
             let mut replica =
-                Replica::new(self.index, shared.setup.bft, ordered.unwrap_or((0, 0, BlockId::default())), &records);
+                Replica::new(Index(self.index as u16), shared.setup.bft, ordered.unwrap_or_default(), &records);
             let mut out = Vec::new();
             replica.start(&mut out);
             self.replica = Some(replica);
@@ -73,7 +75,7 @@ impl<M: Machine> Node<M> {
         self.history.clear();
         for line in &self.log {
             if let Line::Ordered(block, cert) = line {
-                self.history.insert(block.env.height, (block.clone(), *cert));
+                self.history.insert(block.content.env.height, (block.clone(), *cert));
             }
         }
         self.certificates.clear();
@@ -96,11 +98,15 @@ impl<M: Machine> Node<M> {
 
     /// Hands the pipeline a block that it may have missed.
     pub(super) fn replay(&mut self, block: &Arc<Block>, ordered: bool) {
-        self.known.insert(block.id, block.clone());
-        let payload = PayloadRef::Here(block.payload.clone());
-        self.todo.push_back(Todo::Consensus(ConsensusEvent::Proposed { meta: block.meta(), env: block.env, payload }));
+        self.known.insert(block.name(), block.clone());
+        let payload = PayloadRef::Here(block.content.payload.clone());
+        self.todo.push_back(Todo::Consensus(ConsensusEvent::Proposed {
+            meta: block.meta(),
+            env: block.content.env,
+            payload,
+        }));
         if ordered {
-            let (tip, height) = (block.id, block.env.height);
+            let (tip, height) = (block.name(), block.content.env.height);
             self.todo.push_back(Todo::Consensus(ConsensusEvent::Ordered { tip, height, proof: Default::default() }));
         }
     }
@@ -169,7 +175,7 @@ impl<M: Machine> Node<M> {
                 }
                 self.poll();
             }
-            Local::Build(slot) => self.build(&slot, &mut out, shared),
+            Local::Build(due) => self.build(&due, &mut out, shared),
             Local::Tick => {
                 self.tick(shared);
                 let node = self.index;

@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::{
-    bft::{Block, Msg, Out, Slot},
+    bft::{Block, Due, Filled, Msg, Named as _, Out},
     machine::{Machine, Sent, Workshop as _},
     pool::BatchName,
     setup::{Behaviour, Load},
@@ -15,35 +15,35 @@ use std::{collections::BTreeSet, sync::Arc};
 
 impl<M: Machine> Node<M> {
     /// Schedules the next block, due `interval` after its parent.
-    pub(super) fn schedule(&self, slot: Slot, shared: &mut Shared) {
-        let parent = self.known.get(&slot.parent).map(|block| block.env.timestamp_ms * 1000);
-        let parent = parent.or_else(|| self.history.get(&(slot.height - 1)).map(|(b, _)| b.env.timestamp_ms * 1000));
-        let due = parent.map_or(0, |made| made + shared.setup.interval_us);
+    pub(super) fn schedule(&self, due: Due, shared: &mut Shared) {
+        let parent = self.known.get(&BlockId(due.place.parent)).map(|block| block.content.env.timestamp_ms * 1000);
+        let parent = parent
+            .or_else(|| self.history.get(&(due.place.height - 1)).map(|(b, _)| b.content.env.timestamp_ms * 1000));
+        let at = parent.map_or(0, |made| made + shared.setup.interval_us);
         let (node, epoch) = (self.index, self.epoch);
-        let wait = due.saturating_sub(shared.now());
-        shared.queue.after(wait, Event::Local { node, epoch, local: Box::new(Local::Build(slot)) });
+        let wait = at.saturating_sub(shared.now());
+        shared.queue.after(wait, Event::Local { node, epoch, local: Box::new(Local::Build(due)) });
     }
 
     /// Builds the block, unless the replica is past its view.
-    pub(super) fn build(&mut self, slot: &Slot, out: &mut Vec<Out>, shared: &mut Shared) {
-        if self.replica.as_ref().is_none_or(|replica| slot.view < replica.view()) {
+    pub(super) fn build(&mut self, due: &Due, out: &mut Vec<Out>, shared: &mut Shared) {
+        if self.replica.as_ref().is_none_or(|replica| due.place.view < replica.view()) {
             return;
         }
-        let (env, payload) = match &slot.again {
-            Some(block) => (block.env, block.payload.clone()),
+        let (env, payload) = match &due.again {
+            Some(block) => (block.content.env, block.content.payload.clone()),
             None => {
                 let env = BlockEnv {
-                    height: slot.height,
+                    height: due.place.height,
                     timestamp_ms: shared.now() / 1000,
                     beneficiary: Address::with_last_byte(self.index as u8),
                     gas_limit: u64::MAX,
                     ..BlockEnv::default()
                 };
-                (env, Arc::new(Payload::new(self.transactions(slot, shared))))
+                (env, Arc::new(Payload::new(self.transactions(due, shared))))
             }
         };
-        let parent = (slot.parent, slot.parent_view);
-        let make = |env| Arc::new(Block::new(slot.view, parent, self.index, env, payload.clone()));
+        let make = |env| Arc::new(Block::new(due.place, Filled { env, payload: payload.clone() }));
         match shared.setup.behaviour(self.index) {
             Behaviour::Equivocate(variants) => self.equivocate(variants, env, make, shared),
             Behaviour::Traitor => self.equivocate(2, env, make, shared),
@@ -67,17 +67,23 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    fn transactions(&mut self, slot: &Slot, shared: &Shared) -> Vec<Bytes> {
+    fn transactions(&mut self, due: &Due, shared: &Shared) -> Vec<Bytes> {
         if self.hold {
             return Vec::new();
         }
         match shared.setup.load {
             Load::Invented(count) => {
                 let (author, life) = (self.index, self.epoch);
-                self.sent(&Sent::Invented { author, view: slot.view, parent: slot.parent, life, count })
+                self.sent(&Sent::Invented {
+                    author,
+                    view: due.place.view,
+                    parent: BlockId(due.place.parent),
+                    life,
+                    count,
+                })
             }
-            Load::Instant(weight) => self.sent(&Sent::Instant { view: slot.view, weight }),
-            Load::Batches { block_txs, .. } => self.pool.take(&self.taken(slot.parent), block_txs),
+            Load::Instant(weight) => self.sent(&Sent::Instant { view: due.place.view, weight }),
+            Load::Batches { block_txs, .. } => self.pool.take(&self.taken(BlockId(due.place.parent)), block_txs),
         }
     }
 
@@ -102,8 +108,8 @@ impl<M: Machine> Node<M> {
         let mut taken = BTreeSet::new();
         let mut at = parent;
         while let Some(block) = self.known.get(&at) {
-            taken.extend(self.batches(block.payload.txs()));
-            at = block.parent;
+            taken.extend(self.batches(block.content.payload.txs()));
+            at = block.meta().parent;
         }
         taken
     }

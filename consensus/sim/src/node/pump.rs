@@ -2,14 +2,16 @@
 
 use super::{Done, Line, Node, Todo};
 use crate::{
-    bft::{Block, Cert, CertKind, Msg, Out, Record},
+    bft::{Block, Cert, CertKind, Msg, Named as _, Out, Record},
     machine::{Machine, Workshop as _},
     setup::{Behaviour, Load},
     shared::{Event, Local, Shared},
     wire::{Certified, Wire},
 };
 use alloy_primitives::{B256, keccak256};
-use phalanx_engine_api::{EngineEvent, ExecOutcome, ExecutionEngine as _, ReadState as _, ViewAt, desk::JobKind};
+use phalanx_engine_api::{
+    BlockId, EngineEvent, ExecOutcome, ExecutionEngine as _, ReadState as _, ViewAt, desk::JobKind,
+};
 use phalanx_pipeline::{BlockMeta, Called, ConsensusEvent, Downstream, Effect, PayloadRef, call};
 use std::sync::Arc;
 
@@ -92,6 +94,7 @@ impl<M: Machine> Node<M> {
                 }
             }
             Out::Send(to, msg) => {
+                let to = u32::from(to.0);
                 if shared.setup.behaviour(self.index) != Behaviour::Silent && to != self.index {
                     shared.send(self.index, to, &Arc::new(Wire::Bft(msg)));
                 }
@@ -100,9 +103,9 @@ impl<M: Machine> Node<M> {
                 let (node, epoch) = (self.index, self.epoch);
                 shared.queue.after(us, Event::Local { node, epoch, local: Box::new(Local::View(view)) });
             }
-            Out::Build(slot) => self.schedule(slot, shared),
+            Out::Build(due) => self.schedule(due, shared),
             Out::Seen(block) => self.seen(&block, shared),
-            Out::OrderVoted(id) => self.todo.push_back(Todo::Consensus(ConsensusEvent::OrderVoteDurable(id))),
+            Out::OrderVoted(id) => self.todo.push_back(Todo::Consensus(ConsensusEvent::OrderVoteDurable(BlockId(id)))),
             Out::Ordered(path, cert) => self.ordered(path, cert, shared),
         }
     }
@@ -127,27 +130,27 @@ impl<M: Machine> Node<M> {
 
     fn seen(&mut self, block: &Arc<Block>, shared: &mut Shared) {
         let now = shared.now();
-        if let Some(known) = self.known.insert(block.id, block.clone()) {
+        if let Some(known) = self.known.insert(block.name(), block.clone()) {
             debug_assert_eq!(known.id, block.id);
         }
-        let whole = !matches!(shared.setup.load, Load::Batches { .. }) || self.is_whole(block.payload.txs());
-        let marks = self.marks.entry(block.id).or_default();
+        let whole = !matches!(shared.setup.load, Load::Batches { .. }) || self.is_whole(block.content.payload.txs());
+        let marks = self.marks.entry(block.name()).or_default();
         if marks.seen == 0 {
-            marks.made = block.env.timestamp_ms * 1000;
+            marks.made = block.content.env.timestamp_ms * 1000;
             marks.seen = now;
-            marks.distance = shared.setup.topology.between(self.index, block.author);
+            marks.distance = shared.setup.topology.between(self.index, u32::from(block.place.author.0));
         }
         let payload = if whole {
             marks.payload = now;
-            PayloadRef::Here(block.payload.clone())
+            PayloadRef::Here(block.content.payload.clone())
         } else {
             self.incomplete.push(block.clone());
-            PayloadRef::Named(block.payload.digest())
+            PayloadRef::Named(block.content.payload.digest())
         };
         let meta = block.meta();
-        self.todo.push_back(Todo::Consensus(ConsensusEvent::Proposed { meta, env: block.env, payload }));
-        if self.replica.as_ref().is_some_and(|replica| replica.has_order_voted(block.view, block.id)) {
-            self.todo.push_back(Todo::Consensus(ConsensusEvent::OrderVoteDurable(block.id)));
+        self.todo.push_back(Todo::Consensus(ConsensusEvent::Proposed { meta, env: block.content.env, payload }));
+        if self.replica.as_ref().is_some_and(|replica| replica.has_order_voted(block.place.view, block.id)) {
+            self.todo.push_back(Todo::Consensus(ConsensusEvent::OrderVoteDurable(block.name())));
         }
         if shared.setup.behaviour(self.index) == Behaviour::Traitor {
             self.betray(block, shared);
@@ -156,13 +159,13 @@ impl<M: Machine> Node<M> {
 
     /// Votes for everything, at every stage, and certifies wrong states.
     fn betray(&self, block: &Block, shared: &mut Shared) {
-        let (view, id, height) = (block.view, block.id, block.env.height);
-        let digest = keccak256(id.0);
+        let (view, id, height) = (block.place.view, block.id, block.content.env.height);
+        let digest = keccak256(id);
         for wire in [
             Wire::Bft(Msg::Vote(view, id)),
             Wire::Bft(Msg::OrderVote(view, id)),
             Wire::Bft(Msg::Nullify(view)),
-            Wire::StateVote { height, id, digest },
+            Wire::StateVote { height, id: block.name(), digest },
         ] {
             self.broadcast(&Arc::new(wire), shared);
         }
@@ -171,10 +174,11 @@ impl<M: Machine> Node<M> {
     /// Completes the blocks whose batches have all arrived.
     pub(super) fn complete(&mut self) {
         let waiting = core::mem::take(&mut self.incomplete);
-        let (whole, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|block| self.is_whole(block.payload.txs()));
+        let (whole, rest): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|block| self.is_whole(block.content.payload.txs()));
         self.incomplete = rest;
         for block in whole {
-            self.todo.push_back(Todo::Consensus(ConsensusEvent::Payload(block.payload.clone())));
+            self.todo.push_back(Todo::Consensus(ConsensusEvent::Payload(block.content.payload.clone())));
         }
     }
 
@@ -182,11 +186,11 @@ impl<M: Machine> Node<M> {
         debug_assert_eq!(cert.kind, CertKind::Order);
         let honest = shared.setup.behaviour(self.index) == Behaviour::Honest;
         for block in path {
-            let height = block.env.height;
+            let height = block.content.env.height;
             if honest {
-                shared.ledger.order(height, block.id);
+                shared.ledger.order(height, block.name());
             }
-            let marks = self.marks.entry(block.id).or_default();
+            let marks = self.marks.entry(block.name()).or_default();
             if marks.ordered == 0 {
                 marks.ordered = shared.now();
             }
@@ -197,7 +201,7 @@ impl<M: Machine> Node<M> {
                 // With batches, payloads may still be missing; without, they are complete.
                 if matches!(shared.setup.load, Load::Batches { .. }) {
                     if own.is_some() {
-                        let (tip, proof) = (block.id, Default::default());
+                        let (tip, proof) = (block.name(), Default::default());
                         self.todo.push_back(Todo::Consensus(ConsensusEvent::Ordered { tip, height, proof }));
                     }
                 } else {
@@ -256,16 +260,19 @@ impl<M: Machine> Node<M> {
         let (meta, digest) = match downstream {
             Downstream::Proposed { meta, payload, .. } | Downstream::Committed { meta, payload, .. } => (meta, payload),
         };
-        let Some(block) = self.known.get(&meta.id).filter(|block| block.payload.digest() == *digest) else { return };
+        let Some(block) = self.known.get(&meta.id).filter(|block| block.content.payload.digest() == *digest) else {
+            return;
+        };
         for to in &self.followers {
-            shared.send_down(self.index, *to, Wire::Down(downstream.clone(), block.payload.clone()));
+            shared.send_down(self.index, *to, Wire::Down(downstream.clone(), block.content.payload.clone()));
         }
     }
 
     fn acknowledged(&mut self, meta: BlockMeta, outcome: &ExecOutcome, shared: &mut Shared) {
         let now = shared.now();
         let carried = self.carried.remove(&meta.id);
-        let payload = self.known.get(&meta.id).map(|block| block.payload.clone()).or(carried).unwrap_or_default();
+        let payload =
+            self.known.get(&meta.id).map(|block| block.content.payload.clone()).or(carried).unwrap_or_default();
         let txs = payload.txs();
         if shared.setup.behaviour(self.index) == Behaviour::Honest {
             shared.ledger.commit(self.index, meta, outcome, txs);
@@ -285,8 +292,8 @@ impl<M: Machine> Node<M> {
             let marks = crate::marks::BlockMarks { execute, root, stage, flip, committed: now, ..marks };
             self.done.push(Done { meta, payload, statuses: outcome.txs.clone(), marks });
         }
-        self.known.retain(|_, block| block.env.height > meta.height);
-        self.incomplete.retain(|block| block.env.height > meta.height);
+        self.known.retain(|_, block| block.content.env.height > meta.height);
+        self.incomplete.retain(|block| block.content.env.height > meta.height);
         self.voted.retain(|height, _| *height > meta.height);
         // Drops the marks of blocks that lost.
         if meta.height.is_multiple_of(64) && self.upstream.is_none() {

@@ -1,7 +1,6 @@
 //! Simulated worlds test the protocol, the pipeline and the model engine.
 
 mod autobahn;
-mod exhaustive;
 mod load;
 mod sbft;
 mod model;

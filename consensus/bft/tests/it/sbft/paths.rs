@@ -2,7 +2,7 @@
 
 use crate::world::{Conditions, Net};
 use phalanx_bft::{
-    Domain, Group, Index, Micros, Quorums,
+    Domain, Group, Impatience, Index, Micros, Quorums,
     sbft::{Config, FastWait, Mutation, Sbft},
 };
 
@@ -69,7 +69,7 @@ fn the_fast_path_comes_back_with_a_replica_whose_shares_follow_the_slow_decision
 #[test]
 fn a_replica_that_was_cut_off_has_not_left_the_view() {
     assert_eq!(away_and_back(STEP, None), [1.0, 0.0, 1.0]);
-    let left = away_and_back(STEP, Some(Mutation::LeaveAlone));
+    let left = away_and_back(STEP, Some(Mutation::Patience(Impatience::LeaveAlone)));
     assert_eq!(left, [1.0, 0.0, 0.0], "the test notices a replica that leaves alone");
 }
 

@@ -1,14 +1,17 @@
-//! Rules by which a validator moves, votes and proposes.
+//! Rules by which a replica moves, votes and proposes.
 
-use super::{Msg, Out, Record, Replica, Slot, replica::AHEAD};
-use phalanx_engine_api::BlockId;
+use super::{
+    block::{Content, Kept, Note, Place},
+    replica::{AHEAD, Act, Due, Replica},
+};
+use alloy_primitives::B256;
 
 /// Number of views ahead of the current one that a leader proposes for.
 const OPTIMISM: u64 = 4;
 
-impl Replica {
+impl<C: Content> Replica<C> {
     /// Does everything that can be done now.
-    pub(super) fn advance(&mut self, out: &mut Vec<Out>) {
+    pub(super) fn advance(&mut self, out: &mut Vec<Act<C>>) {
         loop {
             self.vote(out);
             let done = self.notarised.contains_key(&self.view) || self.nullified.contains(&self.view);
@@ -22,7 +25,7 @@ impl Replica {
     }
 
     /// Votes once per view, for the first block that follows a notarised one.
-    fn vote(&mut self, out: &mut Vec<Out>) {
+    fn vote(&mut self, out: &mut Vec<Act<C>>) {
         let view = self.view;
         if self.voted.contains_key(&view) || self.gave_up.contains(&view) {
             return;
@@ -32,30 +35,30 @@ impl Replica {
         if let Some(block) = id.and_then(|id| self.blocks.get(&id)).cloned() {
             let id = block.id;
             self.voted.insert(view, id);
-            out.push(Out::Persist(Record::Voted(block)));
-            out.push(Out::Broadcast(Msg::Vote(view, id)));
+            out.push(Act::Persist(Kept::Voted(block)));
+            out.push(Act::Broadcast(Note::Vote(view, id)));
         }
     }
 
     /// True if the block builds on a notarised one and all views between are nullified.
-    fn follows(&self, id: BlockId) -> bool {
+    fn follows(&self, id: B256) -> bool {
         let Some(block) = self.blocks.get(&id) else { return false };
-        let between = (block.parent_view + 1..block.view).all(|view| self.nullified.contains(&view));
-        self.notarised.get(&block.parent_view) == Some(&block.parent)
+        let between = (block.place.parent_view + 1..block.place.view).all(|view| self.nullified.contains(&view));
+        self.notarised.get(&block.place.parent_view) == Some(&block.place.parent)
             && between
-            && self.height(block.parent).is_some_and(|height| block.env.height == height + 1)
+            && self.height(block.place.parent).is_some_and(|height| block.place.height == height + 1)
     }
 
-    fn height(&self, id: BlockId) -> Option<u64> {
+    fn height(&self, id: B256) -> Option<u64> {
         if id == self.ordered.2 {
             return Some(self.ordered.1);
         }
-        self.blocks.get(&id).map(|block| block.env.height)
+        self.blocks.get(&id).map(|block| block.place.height)
     }
 
-    /// Sends an order vote for every notarised view that this validator has not given up.
-    fn order_vote(&mut self, out: &mut Vec<Out>) {
-        let due: Vec<(u64, BlockId)> = self
+    /// Sends an order vote for every notarised view that this replica has not given up.
+    fn order_vote(&mut self, out: &mut Vec<Act<C>>) {
+        let due: Vec<(u64, B256)> = self
             .notarised
             .range(self.ordered.0 + 1..)
             .filter(|(view, _)| !self.order_voted.contains_key(view) && !self.gave_up.contains(view))
@@ -63,15 +66,15 @@ impl Replica {
             .collect();
         for (view, id) in due {
             self.order_voted.insert(view, id);
-            out.push(Out::Persist(Record::OrderVoted(view, id)));
-            out.push(Out::OrderVoted(id));
-            out.push(Out::Broadcast(Msg::OrderVote(view, id)));
+            out.push(Act::Persist(Kept::OrderVoted(view, id)));
+            out.push(Act::OrderVoted(id));
+            out.push(Act::Broadcast(Note::OrderVote(view, id)));
         }
     }
 
-    /// Requests a block for every view that this validator leads: the current one on a notarised block, later ones on a
+    /// Requests a block for every view that this replica leads: the current one on a notarised block, later ones on a
     /// seen block.
-    fn lead(&mut self, out: &mut Vec<Out>) {
+    fn lead(&mut self, out: &mut Vec<Act<C>>) {
         let settings = self.settings;
         if settings.leader(self.view) == self.me
             && !self.voted.contains_key(&self.view)
@@ -83,7 +86,7 @@ impl Replica {
         if !settings.optimistic_proposals {
             return;
         }
-        let seen: Vec<(u64, BlockId)> = self
+        let seen: Vec<(u64, B256)> = self
             .proposals
             .range(self.view..=self.view + OPTIMISM.min(AHEAD))
             .filter(|(view, _)| settings.leader(**view + 1) == self.me)
@@ -98,7 +101,7 @@ impl Replica {
     }
 
     /// Notarised block behind nothing but nullified views.
-    fn notarised_parent(&self) -> Option<(u64, BlockId)> {
+    fn notarised_parent(&self) -> Option<(u64, B256)> {
         let mut view = self.view;
         while view > 0 {
             view -= 1;
@@ -112,14 +115,18 @@ impl Replica {
         None
     }
 
-    fn ask(&mut self, view: u64, parent_view: u64, parent: BlockId, out: &mut Vec<Out>) {
+    fn ask(&mut self, view: u64, parent_view: u64, parent: B256, out: &mut Vec<Act<C>>) {
         let Some(height) = self.height(parent).map(|height| height + 1) else { return };
         let parents = self.proposed.entry(view).or_default();
         if !parents.insert(parent) {
             return;
         }
-        let failed = self.blocks.values().filter(|b| b.parent == parent && b.view < view && b.env.height == height);
-        let again = failed.max_by_key(|block| block.view).cloned();
-        out.push(Out::Build(Slot { view, parent, parent_view, height, again }));
+        let failed = self
+            .blocks
+            .values()
+            .filter(|b| b.place.parent == parent && b.place.view < view && b.place.height == height);
+        let again = failed.max_by_key(|block| block.place.view).cloned();
+        let place = Place { view, parent, parent_view, author: self.me, height };
+        out.push(Act::Build(Due { place, again }));
     }
 }

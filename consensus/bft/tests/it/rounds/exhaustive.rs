@@ -10,14 +10,21 @@
 //! counted where they are sent: receiving them changes no vote. Certificates are not relayed: they repeat what votes
 //! say.
 
-use alloy_primitives::B256;
-use phalanx_engine_api::{BlockEnv, BlockId, Payload};
-use phalanx_sim::bft::{Block, Msg, Out, Replica, Settings};
+use alloy_primitives::{Address, B256};
+use phalanx_bft::{
+    Batch, Index,
+    rounds::{Act, Note, Place, Settings},
+};
 use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
+
+type Block = phalanx_bft::rounds::Block<Batch>;
+type Msg = Note<Batch>;
+type Out = Act<Batch>;
+type Replica = phalanx_bft::rounds::Replica<Batch>;
 
 const SETTINGS: Settings = Settings { n: 4, term: 3, timeout_us: 1, optimistic_proposals: false };
 const HONEST: usize = 3;
@@ -34,10 +41,10 @@ enum Rule {
 
 /// A, B, C, D on A, E on B.
 fn proposals() -> Vec<Arc<Block>> {
-    let genesis = (BlockId::default(), 0);
-    let make = |view, parent: (BlockId, u64), height, variant: u8| {
-        let env = BlockEnv { height, prevrandao: B256::with_last_byte(variant), ..BlockEnv::default() };
-        Arc::new(Block::new(view, parent, 0, env, Arc::new(Payload::default())))
+    let genesis = (B256::ZERO, 0);
+    let make = |view, (parent, parent_view): (B256, u64), height, variant: u64| {
+        let place = Place { view, parent, parent_view, author: Index(0), height };
+        Arc::new(Block::new(place, Batch::new(variant, Address::ZERO, Vec::new())))
     };
     let (a, b, c) = (make(1, genesis, 1, 1), make(1, genesis, 1, 2), make(2, genesis, 1, 3));
     let (d, e) = (make(2, (a.id, 1), 2, 4), make(2, (b.id, 1), 2, 5));
@@ -63,8 +70,8 @@ struct State {
 impl State {
     fn initial(proposals: &[Arc<Block>]) -> Self {
         let mut state = Self {
-            replicas: (1..=HONEST as u32)
-                .map(|me| Replica::new(me, SETTINGS, (0, 0, BlockId::default()), &[]))
+            replicas: (1..=HONEST as u16)
+                .map(|me| Replica::new(Index(me), SETTINGS, (0, 0, B256::ZERO), &[]))
                 .collect(),
             sent: vec![Vec::new(); HONEST],
             got: vec![[0; HONEST]; HONEST],
@@ -74,10 +81,10 @@ impl State {
             let mut out = Vec::new();
             state.replicas[at].start(&mut out);
             for block in proposals {
-                state.replicas[at].on_message(0, &Msg::Vote(block.view, block.id), &mut out);
+                state.replicas[at].on_message(Index(0), &Msg::Vote(block.place.view, block.id), &mut out);
             }
             for view in 1..=VIEWS {
-                state.replicas[at].on_message(0, &Msg::Nullify(view), &mut out);
+                state.replicas[at].on_message(Index(0), &Msg::Nullify(view), &mut out);
             }
             state.note(at, out);
         }
@@ -92,7 +99,7 @@ impl State {
             for out in todo {
                 let Out::Broadcast(msg @ (Msg::Vote(..) | Msg::Nullify(_))) = out else { continue };
                 if !self.sent[at].contains(&msg) {
-                    self.replicas[at].on_message(at as u32 + 1, &msg, &mut next);
+                    self.replicas[at].on_message(Index(at as u16 + 1), &msg, &mut next);
                     self.sent[at].push(msg);
                 }
             }
@@ -116,7 +123,7 @@ impl State {
                     if self.got[to][from] >> number & 1 == 0 && !self.completes(to, &self.sent[from][number]) {
                         let msg = self.sent[from][number].clone();
                         let mut out = Vec::new();
-                        self.replicas[to].on_message(from as u32 + 1, &msg, &mut out);
+                        self.replicas[to].on_message(Index(from as u16 + 1), &msg, &mut out);
                         assert!(out.is_empty(), "nothing follows from {msg:?}");
                         self.got[to][from] |= 1 << number;
                     }
@@ -137,9 +144,9 @@ impl State {
     fn successors(&self, proposals: &[Arc<Block>], next: &mut Vec<Self>) {
         for to in 0..HONEST {
             for (number, block) in proposals.iter().enumerate() {
-                if self.replicas[to].view() == block.view && self.seen[to] >> number & 1 == 0 {
+                if self.replicas[to].view() == block.place.view && self.seen[to] >> number & 1 == 0 {
                     let mut state =
-                        self.with(to, |replica, out| replica.on_message(0, &Msg::Proposal(block.clone()), out));
+                        self.with(to, |replica, out| replica.on_message(Index(0), &Msg::Proposal(block.clone()), out));
                     state.seen[to] |= 1 << number;
                     if state.sent[to].len() > self.sent[to].len() {
                         state.settle();
@@ -150,7 +157,8 @@ impl State {
             for from in (0..HONEST).filter(|from| *from != to) {
                 for (number, msg) in self.sent[from].iter().enumerate() {
                     if self.got[to][from] >> number & 1 == 0 {
-                        let mut state = self.with(to, |replica, out| replica.on_message(from as u32 + 1, msg, out));
+                        let mut state =
+                            self.with(to, |replica, out| replica.on_message(Index(from as u16 + 1), msg, out));
                         state.got[to][from] |= 1 << number;
                         state.settle();
                         next.push(state);
@@ -191,17 +199,17 @@ impl State {
     /// True if enough order votes are out, validator 0's among them.
     fn orderable(&self, block: &Block, rule: Rule) -> bool {
         let votes = (0..HONEST).filter(|at| {
-            let against = rule == Rule::Broken && self.sent[*at].contains(&Msg::Vote(block.view, block.id));
-            self.replicas[*at].has_order_voted(block.view, block.id) || against
+            let against = rule == Rule::Broken && self.sent[*at].contains(&Msg::Vote(block.place.view, block.id));
+            self.replicas[*at].has_order_voted(block.place.view, block.id) || against
         });
-        votes.count() as u32 + 1 >= SETTINGS.quorum()
+        votes.count() + 1 >= SETTINGS.quorum()
     }
 }
 
-fn label(msg: &Msg) -> (u8, u64, BlockId) {
+fn label(msg: &Msg) -> (u8, u64, B256) {
     match msg {
         Msg::Vote(view, id) => (0, *view, *id),
-        Msg::Nullify(view) => (1, *view, BlockId::default()),
+        Msg::Nullify(view) => (1, *view, B256::ZERO),
         other => panic!("not kept: {other:?}"),
     }
 }

@@ -1,7 +1,8 @@
-//! State of a validator, and the messages that change it.
+//! State of a replica, and the notes that change it.
 
-use super::{Block, Cert, CertKind, Msg, Record, Signers};
-use phalanx_engine_api::BlockId;
+use super::block::{Block, Cert, CertKind, Content, Kept, Note, Place};
+use crate::core::{Index, ReplicaSet, View};
+use alloy_primitives::B256;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -9,13 +10,13 @@ use std::{
 
 /// Maximum number of proposals kept per view: an honest leader makes at most two.
 const PROPOSALS: usize = 4;
-/// Maximum number of views ahead of its own that a validator accepts messages for, and a leader proposes in.
+/// Maximum number of views ahead of its own that a replica accepts messages for, and a leader proposes in.
 pub(super) const AHEAD: u64 = 16;
 
 /// Constants of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Number of validators.
+    /// Number of replicas.
     pub n: u32,
     /// Number of consecutive views of a leader; 1 rotates every view.
     pub term: u64,
@@ -28,79 +29,73 @@ pub struct Settings {
 impl Settings {
     /// Number of votes of a quorum.
     #[must_use]
-    pub const fn quorum(&self) -> u32 {
-        self.n - (self.n - 1) / 3
+    pub const fn quorum(&self) -> usize {
+        (self.n - (self.n - 1) / 3) as usize
     }
 
     /// Leader of a view.
     #[must_use]
-    pub const fn leader(&self, view: u64) -> u32 {
-        ((view / self.term) % self.n as u64) as u32
+    pub const fn leader(&self, view: View) -> Index {
+        Index(((view / self.term) % self.n as u64) as u16)
     }
 }
 
-/// Place of a block that the leader has to make.
+/// A block that the leader has to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
-    /// View of the block.
-    pub view: u64,
-    /// Parent of the block.
-    pub parent: BlockId,
-    /// View of the parent.
-    pub parent_view: u64,
-    /// Height of the block.
-    pub height: u64,
-    /// Block that failed at this place: its payload and environment are reused.
-    pub again: Option<Arc<Block>>,
+pub struct Due<C> {
+    /// Place of the block.
+    pub place: Place,
+    /// Block that failed at this place: its content is reused.
+    pub again: Option<Arc<Block<C>>>,
 }
 
 /// Action that the protocol requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Out {
+pub enum Act<C> {
     /// Write to the log, before anything that follows.
-    Persist(Record),
-    /// Send to all validators, itself included.
-    Broadcast(Msg),
-    /// Send to one validator.
-    Send(u32, Msg),
+    Persist(Kept<C>),
+    /// Send to all replicas, itself included.
+    Broadcast(Note<C>),
+    /// Send to one replica.
+    Send(Index, Note<C>),
     /// Call [`Replica::on_timeout`] with this view after this time, in µs.
-    Timer(u64, u64),
+    Timer(View, u64),
     /// Make a block and hand it to [`Replica::propose`].
-    Build(Slot),
+    Build(Due<C>),
     /// A block that may be ordered.
-    Seen(Arc<Block>),
+    Seen(Arc<Block<C>>),
     /// The own order vote is in the log.
-    OrderVoted(BlockId),
+    OrderVoted(B256),
     /// These blocks are ordered, oldest first; the certificate names the last.
-    Ordered(Vec<Arc<Block>>, Cert),
+    Ordered(Vec<Arc<Block<C>>>, Cert),
 }
 
-/// A validator.
+/// A replica.
 #[derive(Clone, Debug)]
-pub struct Replica {
-    pub(super) me: u32,
+pub struct Replica<C> {
+    pub(super) me: Index,
     pub(super) settings: Settings,
     pub(super) view: u64,
-    pub(super) blocks: BTreeMap<BlockId, Arc<Block>>,
-    pub(super) proposals: BTreeMap<u64, Vec<BlockId>>,
-    pub(super) votes: BTreeMap<(CertKind, u64, BlockId), Signers>,
-    pub(super) notarised: BTreeMap<u64, BlockId>,
+    pub(super) blocks: BTreeMap<B256, Arc<Block<C>>>,
+    pub(super) proposals: BTreeMap<u64, Vec<B256>>,
+    pub(super) votes: BTreeMap<(CertKind, u64, B256), ReplicaSet>,
+    pub(super) notarised: BTreeMap<u64, B256>,
     pub(super) nullified: BTreeSet<u64>,
-    pub(super) voted: BTreeMap<u64, BlockId>,
-    pub(super) order_voted: BTreeMap<u64, BlockId>,
+    pub(super) voted: BTreeMap<u64, B256>,
+    pub(super) order_voted: BTreeMap<u64, B256>,
     pub(super) gave_up: BTreeSet<u64>,
-    /// Parents that this validator has proposed on, per view.
-    pub(super) proposed: BTreeMap<u64, BTreeSet<BlockId>>,
+    /// Parents that this replica has proposed on, per view.
+    pub(super) proposed: BTreeMap<u64, BTreeSet<B256>>,
     /// Newest ordered block.
-    pub(super) ordered: (u64, u64, BlockId),
+    pub(super) ordered: (u64, u64, B256),
     /// Newest order certificate, even if its block is unknown.
     pub(super) last_cert: Option<Cert>,
 }
 
-impl Replica {
-    /// Restores a validator from its log, on top of an ordered block (view, height, name).
+impl<C: Content> Replica<C> {
+    /// Restores a replica from its log, on top of an ordered block (view, height, name).
     #[must_use]
-    pub fn new(me: u32, settings: Settings, ordered: (u64, u64, BlockId), log: &[Record]) -> Self {
+    pub fn new(me: Index, settings: Settings, ordered: (u64, u64, B256), log: &[Kept<C>]) -> Self {
         let mut replica = Self {
             me,
             settings,
@@ -119,17 +114,17 @@ impl Replica {
         };
         for record in log {
             match record {
-                Record::Voted(block) => {
-                    replica.voted.insert(block.view, block.id);
-                    if block.view > ordered.0 {
-                        replica.proposals.entry(block.view).or_default().push(block.id);
+                Kept::Voted(block) => {
+                    replica.voted.insert(block.place.view, block.id);
+                    if block.place.view > ordered.0 {
+                        replica.proposals.entry(block.place.view).or_default().push(block.id);
                         replica.blocks.insert(block.id, block.clone());
                     }
                 }
-                Record::OrderVoted(view, id) => drop(replica.order_voted.insert(*view, *id)),
-                Record::Nullified(view) => drop(replica.gave_up.insert(*view)),
-                Record::Proposed(view, parent) => {
-                    replica.proposed.entry(*view).or_default().insert(BlockId(*parent));
+                Kept::OrderVoted(view, id) => drop(replica.order_voted.insert(*view, *id)),
+                Kept::Nullified(view) => drop(replica.gave_up.insert(*view)),
+                Kept::Proposed(view, parent) => {
+                    replica.proposed.entry(*view).or_default().insert(*parent);
                 }
             }
         }
@@ -144,44 +139,44 @@ impl Replica {
 
     /// View, height and name of the newest ordered block.
     #[must_use]
-    pub const fn ordered(&self) -> (u64, u64, BlockId) {
+    pub const fn ordered(&self) -> (u64, u64, B256) {
         self.ordered
     }
 
-    /// True if the validator has sent an order vote for this block.
+    /// True if the replica has sent an order vote for this block.
     #[must_use]
-    pub fn has_order_voted(&self, view: u64, id: BlockId) -> bool {
+    pub fn has_order_voted(&self, view: u64, id: B256) -> bool {
         self.order_voted.get(&view) == Some(&id)
     }
 
     /// Enters the first view.
-    pub fn start(&mut self, out: &mut Vec<Out>) {
-        out.push(Out::Timer(self.view, self.patience()));
-        out.extend(self.blocks.values().cloned().map(Out::Seen));
+    pub fn start(&mut self, out: &mut Vec<Act<C>>) {
+        out.push(Act::Timer(self.view, self.patience()));
+        out.extend(self.blocks.values().cloned().map(Act::Seen));
         self.advance(out);
     }
 
-    /// Processes a message.
-    pub fn on_message(&mut self, from: u32, msg: &Msg, out: &mut Vec<Out>) {
-        if from >= self.settings.n {
+    /// Processes a note.
+    pub fn on_message(&mut self, from: Index, msg: &Note<C>, out: &mut Vec<Act<C>>) {
+        if u32::from(from.0) >= self.settings.n {
             return;
         }
         // Most votes are one of many and change nothing yet.
         let news = match msg {
-            Msg::Vote(view, id) => self.count(CertKind::Notarise, *view, *id, from, out),
-            Msg::OrderVote(view, id) => self.count(CertKind::Order, *view, *id, from, out),
-            Msg::Nullify(view) => self.count(CertKind::Nullify, *view, BlockId::default(), from, out),
-            Msg::Proposal(block) => {
+            Note::Vote(view, id) => self.count(CertKind::Notarise, *view, *id, from, out),
+            Note::OrderVote(view, id) => self.count(CertKind::Order, *view, *id, from, out),
+            Note::Nullify(view) => self.count(CertKind::Nullify, *view, B256::ZERO, from, out),
+            Note::Proposal(block) => {
                 self.learn(block, out);
                 true
             }
-            Msg::Cert(cert) => {
+            Note::Cert(cert) => {
                 self.accept(*cert, out);
                 true
             }
-            Msg::WantBlock(id) => {
+            Note::WantBlock(id) => {
                 if let Some(block) = self.blocks.get(id) {
-                    out.push(Out::Send(from, Msg::Proposal(block.clone())));
+                    out.push(Act::Send(from, Note::Proposal(block.clone())));
                 }
                 false
             }
@@ -192,15 +187,15 @@ impl Replica {
     }
 
     /// Gives a view up after its timeout.
-    pub fn on_timeout(&mut self, view: u64, out: &mut Vec<Out>) {
+    pub fn on_timeout(&mut self, view: u64, out: &mut Vec<Act<C>>) {
         if view != self.view {
             return;
         }
         if !self.order_voted.contains_key(&view) && self.gave_up.insert(view) {
-            out.push(Out::Persist(Record::Nullified(view)));
+            out.push(Act::Persist(Kept::Nullified(view)));
         }
         self.resend(out);
-        out.push(Out::Timer(view, self.patience()));
+        out.push(Act::Timer(view, self.patience()));
     }
 
     /// True if a block is ordered and some of its ancestors are unknown.
@@ -210,87 +205,87 @@ impl Replica {
     }
 
     /// Applies ordered blocks, oldest first, and the certificate of the last.
-    pub fn sync(&mut self, blocks: &[Arc<Block>], cert: Cert, out: &mut Vec<Out>) {
-        for block in blocks.iter().filter(|block| block.view > self.ordered.0) {
+    pub fn sync(&mut self, blocks: &[Arc<Block<C>>], cert: Cert, out: &mut Vec<Act<C>>) {
+        for block in blocks.iter().filter(|block| block.place.view > self.ordered.0) {
             if self.blocks.insert(block.id, block.clone()).is_none() {
-                self.proposals.entry(block.view).or_default().push(block.id);
+                self.proposals.entry(block.place.view).or_default().push(block.id);
             }
         }
         self.accept(cert, out);
         self.advance(out);
     }
 
-    /// Proposes a block that was made for a [`Slot`].
-    pub fn propose(&mut self, block: Arc<Block>, out: &mut Vec<Out>) {
-        out.push(Out::Persist(Record::Proposed(block.view, block.parent.0)));
-        out.push(Out::Broadcast(Msg::Proposal(block)));
+    /// Proposes a block that was made because it was [`Due`].
+    pub fn propose(&mut self, block: Arc<Block<C>>, out: &mut Vec<Act<C>>) {
+        out.push(Act::Persist(Kept::Proposed(block.place.view, block.place.parent)));
+        out.push(Act::Broadcast(Note::Proposal(block)));
     }
 
     /// Repeats all messages since the newest ordered block that peers may have missed, and requests missing blocks.
-    pub fn resend(&self, out: &mut Vec<Out>) {
+    pub fn resend(&self, out: &mut Vec<Act<C>>) {
         let after = self.ordered.0;
         if let Some(cert) = self.last_cert {
-            out.push(Out::Broadcast(Msg::Cert(cert)));
+            out.push(Act::Broadcast(Note::Cert(cert)));
         }
         for ((kind, view, id), signers) in &self.votes {
-            if *view > after && signers.count() >= self.settings.quorum() {
-                out.push(Out::Broadcast(Msg::Cert(Cert { kind: *kind, view: *view, id: *id, signers: *signers })));
+            if *view > after && signers.len() >= self.settings.quorum() {
+                out.push(Act::Broadcast(Note::Cert(Cert { kind: *kind, view: *view, id: *id, signers: *signers })));
             }
         }
         for (view, id) in self.voted.range(after + 1..) {
             if let Some(block) = self.blocks.get(id) {
-                out.push(Out::Broadcast(Msg::Proposal(block.clone())));
+                out.push(Act::Broadcast(Note::Proposal(block.clone())));
             }
-            out.push(Out::Broadcast(Msg::Vote(*view, *id)));
+            out.push(Act::Broadcast(Note::Vote(*view, *id)));
         }
         for (view, id) in self.order_voted.range(after + 1..) {
-            out.push(Out::Broadcast(Msg::OrderVote(*view, *id)));
+            out.push(Act::Broadcast(Note::OrderVote(*view, *id)));
         }
         for view in self.gave_up.range(after + 1..) {
-            out.push(Out::Broadcast(Msg::Nullify(*view)));
+            out.push(Act::Broadcast(Note::Nullify(*view)));
         }
         for (view, ids) in self.proposals.range(after + 1..) {
             if self.settings.leader(*view) == self.me {
                 for block in ids.iter().filter_map(|id| self.blocks.get(id)) {
-                    out.push(Out::Broadcast(Msg::Proposal(block.clone())));
+                    out.push(Act::Broadcast(Note::Proposal(block.clone())));
                 }
             }
         }
-        for id in self.notarised.values().filter(|id| !self.blocks.contains_key(id) && **id != self.ordered.2) {
-            out.push(Out::Broadcast(Msg::WantBlock(*id)));
+        for id in self.notarised.values().filter(|id| !self.blocks.contains_key(*id) && **id != self.ordered.2) {
+            out.push(Act::Broadcast(Note::WantBlock(*id)));
         }
     }
 
     /// Keeps a block if it may matter.
-    fn learn(&mut self, block: &Arc<Block>, out: &mut Vec<Out>) {
-        let proper = block.author == self.settings.leader(block.view)
-            && block.parent_view < block.view
-            && block.view > self.ordered.0;
+    fn learn(&mut self, block: &Arc<Block<C>>, out: &mut Vec<Act<C>>) {
+        let proper = block.place.author == self.settings.leader(block.place.view)
+            && block.place.parent_view < block.place.view
+            && block.place.view > self.ordered.0;
         if !proper || self.blocks.contains_key(&block.id) {
             return;
         }
-        let wanted = self.notarised.get(&block.view) == Some(&block.id)
+        let wanted = self.notarised.get(&block.place.view) == Some(&block.id)
             || self.last_cert.is_some_and(|cert| cert.id == block.id)
-            || self.blocks.values().any(|child| child.parent == block.id);
-        let known = self.proposals.entry(block.view).or_default();
-        if !wanted && (known.len() == PROPOSALS || block.view > self.view + AHEAD) {
+            || self.blocks.values().any(|child| child.place.parent == block.id);
+        let known = self.proposals.entry(block.place.view).or_default();
+        if !wanted && (known.len() == PROPOSALS || block.place.view > self.view + AHEAD) {
             return;
         }
         known.push(block.id);
         self.blocks.insert(block.id, block.clone());
-        out.push(Out::Seen(block.clone()));
+        out.push(Act::Seen(block.clone()));
         if let Some(cert) = self.last_cert {
             self.try_order(cert, out);
         }
     }
 
     /// Counts a vote. Returns true if it completes a quorum.
-    fn count(&mut self, kind: CertKind, view: u64, id: BlockId, from: u32, out: &mut Vec<Out>) -> bool {
+    fn count(&mut self, kind: CertKind, view: u64, id: B256, from: Index, out: &mut Vec<Act<C>>) -> bool {
         if view <= self.ordered.0 || view > self.view + AHEAD * 4 {
             return false;
         }
         let signers = self.votes.entry((kind, view, id)).or_default();
-        let complete = signers.add(from) && signers.count() == self.settings.quorum();
+        let complete = signers.insert(from) && signers.len() == self.settings.quorum();
         if complete {
             let cert = Cert { kind, view, id, signers: *signers };
             self.believe(cert, out);
@@ -299,15 +294,18 @@ impl Replica {
     }
 
     /// Accepts a certificate of a peer.
-    fn accept(&mut self, cert: Cert, out: &mut Vec<Out>) {
-        if cert.view <= self.ordered.0 || cert.signers.count() < self.settings.quorum() {
+    fn accept(&mut self, cert: Cert, out: &mut Vec<Act<C>>) {
+        if cert.view <= self.ordered.0 || cert.signers.len() < self.settings.quorum() {
             return;
         }
-        self.votes.entry((cert.kind, cert.view, cert.id)).or_default().join(cert.signers);
+        let signers = self.votes.entry((cert.kind, cert.view, cert.id)).or_default();
+        for signer in cert.signers.iter() {
+            signers.insert(signer);
+        }
         self.believe(cert, out);
     }
 
-    fn believe(&mut self, cert: Cert, out: &mut Vec<Out>) {
+    fn believe(&mut self, cert: Cert, out: &mut Vec<Act<C>>) {
         match cert.kind {
             CertKind::Notarise => drop(self.notarised.entry(cert.view).or_insert(cert.id)),
             CertKind::Nullify => drop(self.nullified.insert(cert.view)),
@@ -322,28 +320,28 @@ impl Replica {
     }
 
     /// Orders a block once all of its ancestors are known.
-    fn try_order(&mut self, cert: Cert, out: &mut Vec<Out>) {
+    fn try_order(&mut self, cert: Cert, out: &mut Vec<Act<C>>) {
         let Some(block) = self.blocks.get(&cert.id).cloned() else { return };
-        if block.view <= self.ordered.0 {
+        if block.place.view <= self.ordered.0 {
             return;
         }
         let mut path = vec![block.clone()];
-        let mut at = block.parent;
+        let mut at = block.place.parent;
         while at != self.ordered.2 {
             let Some(parent) = self.blocks.get(&at).cloned() else { return };
-            at = parent.parent;
+            at = parent.place.parent;
             path.push(parent);
         }
         path.reverse();
-        self.ordered = (block.view, block.env.height, block.id);
-        out.push(Out::Ordered(path, cert));
+        self.ordered = (block.place.view, block.place.height, block.id);
+        out.push(Act::Ordered(path, cert));
         self.forget_old(out);
     }
 
-    fn forget_old(&mut self, out: &mut Vec<Out>) {
+    fn forget_old(&mut self, out: &mut Vec<Act<C>>) {
         let after = self.ordered.0;
         let keep = self.ordered.2;
-        self.blocks.retain(|id, block| block.view > after || *id == keep);
+        self.blocks.retain(|id, block| block.place.view > after || *id == keep);
         self.proposals.retain(|view, _| *view > after);
         self.votes.retain(|(_, view, _), _| *view > after);
         self.notarised.retain(|view, _| *view >= after);
@@ -358,9 +356,9 @@ impl Replica {
         }
     }
 
-    pub(super) fn enter(&mut self, view: u64, out: &mut Vec<Out>) {
+    pub(super) fn enter(&mut self, view: u64, out: &mut Vec<Act<C>>) {
         self.view = view;
-        out.push(Out::Timer(view, self.patience()));
+        out.push(Act::Timer(view, self.patience()));
     }
 
     /// Timeout of the current view: doubles with the views that failed since the last order, up to eightfold.

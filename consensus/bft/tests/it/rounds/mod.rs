@@ -1,0 +1,3 @@
+//! The three-round protocol.
+
+mod exhaustive;
