@@ -12,7 +12,7 @@ use phalanx_engine_api::{BlockId, CommitMeta, CommittedTip, ExecId, ExecOutcome,
 use std::sync::Arc;
 
 const NOTE: u8 = 3;
-const TAG: u8 = 5;
+const TAG: u8 = 6;
 
 /// Bytes of a transaction in a tag: its hash and its status.
 const FATE: usize = 32 + 1;
