@@ -162,7 +162,7 @@ pub struct NodeConfig {
     pub comet: Option<CometConfig>,
     /// Host and port of the JSON-RPC of a node that this one follows; `None` to follow none. It needs the namespace `phalanx`.
     pub follow: Option<String>,
-    /// Gas limit of made blocks; `None` for the genesis's.
+    /// Gas limit of made blocks; `None` for the genesis's. A chain with another one gets there by less than 1/1024 per block.
     pub gas_limit: Option<u64>,
     /// Account that gets the fees of made blocks.
     pub beneficiary: Address,
