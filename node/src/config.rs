@@ -168,6 +168,8 @@ pub struct NodeConfig {
     pub beneficiary: Address,
     /// Minimum tip of a transaction, in wei per gas.
     pub min_tip: u128,
+    /// Maximum memory of recovered transactions, in bytes: a block's were recovered for the pool before.
+    pub recovered_bytes: usize,
     /// JSON-RPC.
     pub rpc: RpcConfig,
     /// Address of the metrics and the health page; `None` for none.
@@ -191,6 +193,7 @@ impl NodeConfig {
             gas_limit: None,
             beneficiary: Address::ZERO,
             min_tip: 0,
+            recovered_bytes: 256 << 20,
             rpc: RpcConfig::default(),
             metrics: None,
         }
