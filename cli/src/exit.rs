@@ -105,7 +105,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
             return of_node(error);
         }
         let store = match cause.downcast_ref::<phalanx::Error>() {
-            Some(phalanx::Error::Corrupt { .. }) => return STORE,
+            Some(phalanx::Error::Corrupt { .. } | phalanx::Error::Outdated { .. }) => return STORE,
             Some(phalanx::Error::UnsupportedSpec { .. } | phalanx::Error::Genesis { .. }) => return USAGE,
             Some(phalanx::Error::Store(error)) => Some(error),
             _ => cause.downcast_ref::<merkle::Error>(),
@@ -159,9 +159,10 @@ const fn of_node(error: &phalanx_node::NodeError) -> u8 {
         NodeError::Differ { .. } => STORE,
         NodeError::Halted(phalanx_node::abci::Halt::Divergence(_)) | NodeError::Divergent { .. } => DIVERGENCE,
         NodeError::Store(StoreError::Io { .. } | StoreError::TooLong { .. } | StoreError::Order { .. }) => INTERNAL,
-        NodeError::Store(_) | NodeError::Engine(phalanx::Error::OtherChain { .. } | phalanx::Error::Corrupt { .. }) => {
-            STORE
-        }
+        NodeError::Store(_)
+        | NodeError::Engine(
+            phalanx::Error::OtherChain { .. } | phalanx::Error::Outdated { .. } | phalanx::Error::Corrupt { .. },
+        ) => STORE,
         NodeError::Engine(phalanx::Error::Store(
             merkle::Error::Locked { .. }
             | merkle::Error::Format { .. }

@@ -162,12 +162,14 @@ pub struct NodeConfig {
     pub comet: Option<CometConfig>,
     /// Host and port of the JSON-RPC of a node that this one follows; `None` to follow none. It needs the namespace `phalanx`.
     pub follow: Option<String>,
-    /// Gas limit of made blocks; `None` for the genesis's.
+    /// Gas limit of made blocks; `None` for the genesis's. A chain with another one gets there by less than 1/1024 per block.
     pub gas_limit: Option<u64>,
     /// Account that gets the fees of made blocks.
     pub beneficiary: Address,
     /// Minimum tip of a transaction, in wei per gas.
     pub min_tip: u128,
+    /// Maximum memory of recovered transactions, in bytes: a block's were recovered for the pool before.
+    pub recovered_bytes: usize,
     /// JSON-RPC.
     pub rpc: RpcConfig,
     /// Address of the metrics and the health page; `None` for none.
@@ -191,6 +193,7 @@ impl NodeConfig {
             gas_limit: None,
             beneficiary: Address::ZERO,
             min_tip: 0,
+            recovered_bytes: 256 << 20,
             rpc: RpcConfig::default(),
             metrics: None,
         }

@@ -1,26 +1,27 @@
 //! A node that follows another one: it takes each block, executes it, and compares every result with what the other says.
 //!
-//! The upstream node is trusted with the order of blocks and their environment alone: a block of another content than its hash names,
-//! or with another result than this node finds, ends the node for good. What the upstream node says before it is cut off is
-//! never shown.
+//! The upstream node is trusted with the order of blocks, and with what neither their parents nor their execution show: beneficiaries,
+//! and times near this node's clock. A block beyond that, of another content than its hash names, or with another result than
+//! this node finds, ends the node for good. What the upstream node says before it is cut off is never shown.
 
 use crate::{
     chain::Chain,
+    environment,
     error::NodeError,
     metrics::Metrics,
-    raw::RawBlock,
+    raw::{MOST_BLOCKS, RawBlock, RawBlocks},
     steps::{Missed, Steps},
-    upstream::{Upstream, UpstreamError},
+    upstream::{Answer, Upstream, UpstreamError},
 };
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
 use phalanx::{
     api::{ExecOutcome, Priority},
     chain::Attributes,
 };
-use serde_json::json;
+use serde_json::{json, value::RawValue};
 use std::{
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// Interval at which the next block is asked for.
@@ -29,8 +30,11 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// Time after which an upstream node that does not answer, or a block that could not be kept, is tried again.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Maximum number of blocks that are asked for at once.
-const BLOCKS: u64 = 64;
+/// Size of an answer that is always taken, in bytes: twice that of a block of CometBFT's default size, 22 MB, for its digits.
+const LEAST_ANSWER: usize = 48 << 20;
+
+/// Maximum size of an answer, in bytes, whatever gas a block may have.
+const MOST_ANSWER: usize = 256 << 20;
 
 /// Code of a method or of blocks that the upstream node does not have.
 const LACKING: [i32; 2] = [-32601, 4444];
@@ -44,13 +48,15 @@ pub(crate) struct Follower {
     /// Closed when the node stops.
     stop: Receiver<()>,
     steps: Steps,
+    /// Number of blocks that are asked for at once: fewer while their answers are too long.
+    count: u64,
 }
 
 impl Follower {
     /// Creates a follower that ends when the other side of `stop` is dropped.
     pub(crate) fn new(chain: Arc<Chain>, metrics: Arc<Metrics>, upstream: Upstream, stop: Receiver<()>) -> Self {
         let steps = Steps::new(Arc::clone(&chain));
-        Self { chain, metrics, upstream, stop, steps }
+        Self { chain, metrics, upstream, stop, steps, count: MOST_BLOCKS }
     }
 
     /// Follows until the node stops.
@@ -66,7 +72,7 @@ impl Follower {
                 Err(Missed::Final(error)) => return Err(error),
                 Err(Missed::Invalid(failure)) => return Err(self.differs(format!("it is invalid: {failure}"))),
                 Err(Missed::Passing(why)) => {
-                    if !is_away {
+                    if !is_away && !self.is_stopped() {
                         tracing::warn!(why, "the next block does not come; trying again");
                     }
                     is_away = true;
@@ -83,6 +89,10 @@ impl Follower {
         }
     }
 
+    fn is_stopped(&self) -> bool {
+        self.stop.try_recv() == Err(TryRecvError::Disconnected)
+    }
+
     fn differs(&self, what: String) -> NodeError {
         NodeError::Upstream { height: self.chain.height() + 1, what }
     }
@@ -92,11 +102,15 @@ impl Follower {
         let head = self.chain.head();
         // The newest own block comes first: it must be the upstream node's as well.
         let from = if *is_compared || head.header.number == 0 { head.header.number + 1 } else { head.header.number };
-        let mut blocks = self.ask(from)?.into_iter();
+        let answer = self.ask(from)?;
+        let RawBlocks(blocks) = answer.read().map_err(|error| self.unanswered(from, &error))?;
+        self.count = (self.count * 2).min(MOST_BLOCKS);
+        let mut blocks = blocks.into_iter();
         if from == head.header.number {
             let Some(same) = blocks.next() else {
                 return Err(Missed::Passing(format!("the upstream node has no block {from} yet")));
             };
+            let same = parse(same)?;
             if same.hash != head.hash || same.state_root != head.header.state_root {
                 let what = format!("block {from} is {} there and {} here: another chain", same.hash, head.hash);
                 return Err(Missed::Final(self.differs(what)));
@@ -105,19 +119,31 @@ impl Follower {
         *is_compared = true;
         let mut count = 0;
         for block in blocks {
-            self.take(&block)?;
+            self.take(&parse(block)?)?;
             count += 1;
-            if self.stop.try_recv() == Err(crossbeam_channel::TryRecvError::Disconnected) {
+            if self.is_stopped() {
                 break;
             }
         }
         Ok(count)
     }
 
-    fn ask(&self, from: u64) -> Result<Vec<RawBlock>, Missed> {
-        let params = json!([format!("{from:#x}"), format!("{BLOCKS:#x}")]);
-        self.upstream.call("phalanx_getRawBlocks", &params).map_err(|error| match error {
-            UpstreamError::Refused { code, ref message, .. } if LACKING.contains(&code) => {
+    /// Asks for blocks. They are parsed one by one: each is short, all together need not be.
+    fn ask(&mut self, from: u64) -> Result<Answer, Missed> {
+        let limit = self.chain.head().header.gas_limit;
+        loop {
+            let params = json!([format!("{from:#x}"), format!("{:#x}", self.count)]);
+            match self.upstream.call("phalanx_getRawBlocks", &params, plausible(limit)) {
+                Err(UpstreamError::TooLong { .. }) if self.count > 1 => self.count /= 2,
+                answer => return answer.map_err(|error| self.unanswered(from, &error)),
+            }
+        }
+    }
+
+    /// Meaning of an answer without blocks.
+    fn unanswered(&self, from: u64, error: &UpstreamError) -> Missed {
+        match error {
+            UpstreamError::Refused { code, message, .. } if LACKING.contains(code) => {
                 let what = format!(
                     "the upstream node does not have block {from} ({message}): it needs the namespace phalanx and all blocks \
                      from there on; begin with a copy of a newer state"
@@ -125,7 +151,7 @@ impl Follower {
                 Missed::Final(self.differs(what))
             }
             other => Missed::Passing(other.to_string()),
-        })
+        }
     }
 
     /// Executes a block, compares its result, and commits it.
@@ -142,17 +168,10 @@ impl Follower {
         let candidate = block
             .candidate(id)
             .ok_or_else(|| differs(format!("no block of chain {id} with this content has the hash {}", block.hash)))?;
-        let fees =
-            self.chain.child(&head, &Attributes::default()).map_err(differs)?.base_fee_per_gas.unwrap_or_default();
-        if fees != block.base_fee_per_gas.to::<u64>() {
-            return Err(differs(format!(
-                "its base fee is {}, and {fees} follows from its parent",
-                block.base_fee_per_gas
-            )));
-        }
-        if block.timestamp_ms.to::<u64>() < head.timestamp_ms {
-            return Err(differs("its time is before its parent's".into()));
-        }
+        let child = self.chain.child(&head, &Attributes::default()).map_err(differs)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let now = u64::try_from(now).unwrap_or(u64::MAX);
+        environment::check(&candidate, (&head, &child), now).map_err(differs)?;
         self.steps.clear()?;
         let name = candidate.id();
         let txs = candidate.payload().txs().len();
@@ -165,6 +184,16 @@ impl Follower {
         tracing::info!(height, txs, ms = begun.elapsed().as_millis() as u64, "block");
         Ok(())
     }
+}
+
+fn parse(block: &RawValue) -> Result<RawBlock, Missed> {
+    serde_json::from_str(block.get()).map_err(|error| Missed::Passing(format!("the upstream node's block: {error}")))
+}
+
+/// Maximum size of an answer with one block, in bytes: a byte of a transaction costs 4 gas or more (EIP-2028) and has two digits.
+/// Skipped transactions of CometBFT's blocks cost none, so its default size is always taken.
+fn plausible(gas_limit: u64) -> usize {
+    usize::try_from(gas_limit / 2).unwrap_or(usize::MAX).clamp(LEAST_ANSWER, MOST_ANSWER)
 }
 
 /// Compares the result of a block with what is said of it.

@@ -25,8 +25,9 @@
 //! - `producer`: blocks of a chain with one producer.
 //! - `follower`: blocks of another node, executed again.
 //! - `steps`: a block through the service.
-//! - `upstream`: JSON-RPC of the node that this one follows.
-//! - `raw`: a block as another node executes it again.
+//! - `environment`: rules of a block's environment that the block and its parent show.
+//! - `upstream`: JSON-RPC of the node that this one follows, and `gate`, whether a call of it is worth the wait.
+//! - `raw`: blocks and transactions as other nodes send them.
 //! - `chain`: one view of committed blocks and their states, and the sink that feeds the store.
 //! - `metrics`: counters, in the text format of Prometheus.
 //! - `config`, `genesis`, `error`: what a node is told, and what it answers.
@@ -45,7 +46,9 @@ mod report;
 mod producer;
 mod follower;
 mod steps;
+mod environment;
 mod upstream;
+mod gate;
 mod raw;
 mod chain;
 mod metrics;

@@ -67,7 +67,7 @@ impl Opening {
             runtime.block_on(start_pages(address, Arc::new(pages), stops.clone()))
         });
         let pages = pages.transpose()?;
-        let (ready, exit) = Ready::new(config, &chain, &metrics, runtime);
+        let (ready, exit) = Ready::new(config, &chain, &metrics, (runtime, stops));
         let api = Arc::new(Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, exit));
         let server = runtime.block_on(Server::start(api))?;
         *slot.lock() = Some(Serving { chain, server, metrics: pages, cuts });

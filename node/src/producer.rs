@@ -5,13 +5,14 @@
 use crate::{
     chain::Chain,
     config::Production,
+    environment,
     error::NodeError,
     metrics::Metrics,
     steps::{Missed, Steps},
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use phalanx::{
-    alloy::primitives::{Address, Bytes, keccak256},
+    alloy::primitives::{Address, Bytes},
     api::{BlockBudget, BlockEnv, Build as _, BuildRequest, BuiltCandidate, ExecId, ExecutionEngine as _, Priority},
     chain::Attributes,
 };
@@ -164,8 +165,8 @@ impl Producer {
         let attributes = Attributes {
             timestamp: now,
             beneficiary: self.beneficiary,
-            prevrandao: keccak256([head.hash.as_slice(), &height.to_be_bytes()].concat()),
-            gas_limit: self.gas_limit,
+            prevrandao: environment::randao(head.hash, height),
+            gas_limit: self.gas_limit.map(|wanted| environment::gas_limit(head.header.gas_limit, wanted)),
             ..Attributes::default()
         };
         let header = self.chain.child(&head, &attributes).map_err(Missed::Passing)?;

@@ -1,12 +1,37 @@
-//! A block as another node executes it again: its content, and the result that it must have.
+//! Blocks and transactions as other nodes send them: a block has its content, and the result that it must have.
 
 use crate::store::Block;
+use alloy_consensus::transaction::PooledTransaction;
+use alloy_eips::Decodable2718 as _;
+use core::{fmt, marker::PhantomData};
 use phalanx::{
-    alloy::primitives::{Address, B256, Bytes, U64},
+    alloy::primitives::{Address, B256, Bytes, U64, keccak256},
     api::{BlockEnv, Candidate, ExecId, Payload, TxPolicy},
 };
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error as _, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
 use std::sync::Arc;
+
+/// Maximum number of blocks in an answer.
+pub(crate) const MOST_BLOCKS: u64 = 64;
+
+/// Maximum number of transactions that are read of a block, of 22 billion gas: empty ones take more memory than text.
+const MOST_TXS: usize = 1 << 20;
+
+/// First byte of a blob transaction.
+const BLOB: u8 = 3;
+
+/// Hash of a transaction as its sender has encoded it: a blob transaction comes with its blobs, and its hash is without them. `None`
+/// for bytes with the type of a blob transaction that are none.
+pub(crate) fn hash_of(tx: &[u8]) -> Option<B256> {
+    match tx.first() {
+        Some(&BLOB) => PooledTransaction::decode_2718_exact(tx).ok().map(|tx| *tx.hash()),
+        _ => Some(keccak256(tx)),
+    }
+}
 
 /// A block with everything that its execution depends on. Its hash binds all of that, the chain id included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,10 +48,47 @@ pub(crate) struct RawBlock {
     /// Attributes beside the environment, such as withdrawals, in the engine's encoding.
     pub(crate) attributes: Bytes,
     /// Transactions of the payload, those that were skipped included.
+    #[serde(deserialize_with = "few_txs")]
     pub(crate) transactions: Vec<Bytes>,
     pub(crate) state_root: B256,
     pub(crate) receipts_root: B256,
     pub(crate) gas_used: U64,
+}
+
+fn few_txs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Bytes>, D::Error> {
+    deserializer.deserialize_seq(Few(MOST_TXS, PhantomData))
+}
+
+/// Blocks of an answer, not parsed yet; at most [`MOST_BLOCKS`].
+#[derive(Debug)]
+pub(crate) struct RawBlocks<'a>(pub(crate) Vec<&'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for RawBlocks<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Few(MOST_BLOCKS as usize, PhantomData)).map(Self)
+    }
+}
+
+/// A list of at most so many items: the first one beyond ends the parsing.
+struct Few<T>(usize, PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of at most {} items", self.0)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            if list.len() == self.0 {
+                return Err(A::Error::custom(format!("a list has more than {} items", self.0)));
+            }
+            list.push(item);
+        }
+        Ok(list)
+    }
 }
 
 impl RawBlock {
@@ -65,5 +127,24 @@ impl RawBlock {
         // The hash binds the policy as well.
         let by = |policy| Candidate::new(chain, parent, env, policy, Arc::clone(&payload));
         [TxPolicy::Strict, TxPolicy::SkipInvalid].into_iter().map(by).find(|found| found.id().0 == self.hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_end_at_their_maximum() {
+        let blocks = |count: u64| format!("[{}]", vec!["{}"; count as usize].join(","));
+        let (most, more) = (blocks(MOST_BLOCKS), blocks(MOST_BLOCKS + 1));
+        assert_eq!(serde_json::from_str::<RawBlocks<'_>>(&most).expect("a list").0.len() as u64, MOST_BLOCKS);
+        let why = serde_json::from_str::<RawBlocks<'_>>(&more).expect_err("too many").to_string();
+        assert!(why.contains("more than 64"), "{why}");
+        // The text behind the last item that is taken is not read.
+        let open = format!("{},{{}},\"", &most[..most.len() - 1]);
+        assert!(
+            serde_json::from_str::<RawBlocks<'_>>(&open).expect_err("too many").to_string().contains("more than 64")
+        );
     }
 }

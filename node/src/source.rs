@@ -24,7 +24,7 @@ use std::{
     },
     thread::JoinHandle,
 };
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::watch};
 
 /// A source that is not running yet.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Ready {
         config: &NodeConfig,
         chain: &Arc<Chain>,
         metrics: &Arc<Metrics>,
-        runtime: &Handle,
+        (runtime, stops): (&Handle, &watch::Receiver<bool>),
     ) -> (Self, Exit) {
         let (chain, metrics) = (Arc::clone(chain), Arc::clone(metrics));
         if let Some(comet) = config.comet {
@@ -74,10 +74,9 @@ impl Ready {
         }
         let (stop, stopped) = bounded(0);
         if let Some(address) = &config.follow {
-            // Transactions do not wait for blocks: each has a connection.
-            let [blocks, txs] = [(); 2].map(|()| Upstream::new(runtime.clone(), address));
-            let follower = Follower::new(chain, metrics, blocks, stopped);
-            return (Self::Follower(Box::new(follower), stop), Exit::Upstream(txs));
+            let upstream = Upstream::new(runtime.clone(), address, stops.clone());
+            let follower = Follower::new(chain, metrics, upstream.clone(), stopped);
+            return (Self::Follower(Box::new(follower), stop), Exit::Upstream(upstream));
         }
         let (producer, bell) =
             Producer::new(chain, metrics, config.production, config.gas_limit, config.beneficiary, stopped);

@@ -1,21 +1,43 @@
 //! JSON-RPC of the node that a follower follows, over plain HTTP.
+//!
+//! Nothing that the other node does, or leaves undone, holds this node up: every call has a time limit and ends when this node
+//! stops, every answer has a size limit, and calls for clients are few at once. While the other node is known to be away, they are
+//! refused without a wait, but for one that finds out whether it is back.
 
-use http_body_util::{BodyExt as _, Full, Limited};
+use crate::gate::Gate;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::{Request, client::conn::http1, header};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use phalanx::alloy::primitives::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
-use std::{error::Error, sync::Arc, time::Duration};
-use tokio::{net::TcpStream, runtime::Handle, sync::Mutex, time};
+use std::{
+    error::Error,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    net::TcpStream,
+    runtime::Handle,
+    sync::{Semaphore, watch},
+    time,
+};
 
-/// Maximum size of an answer, in bytes: a few blocks.
-const ANSWER: usize = 256 << 20;
-
-/// Time that an answer may take.
+/// Time that an answer with blocks may take: they may be long, and the way narrow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Time that an answer for a client may take.
+const BRIEF: Duration = Duration::from_secs(5);
+
+/// Maximum number of calls for clients at once: each holds a thread that other methods need.
+const PLACES: usize = 16;
+
+/// Maximum size of an answer for a client, in bytes: a hash, a number, or an error with its data.
+const SHORT: usize = 64 << 10;
+
 type Sending = http1::SendRequest<Full<hyper::body::Bytes>>;
+type Failed = Box<dyn Error + Send + Sync>;
 
 /// Reason for which there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,24 +45,39 @@ pub(crate) enum UpstreamError {
     /// It is not there, or what it says is no answer: another try may succeed.
     #[error("the upstream node does not answer: {0}")]
     Away(String),
+    /// Its answer is longer than one may be.
+    #[error("the upstream node's answer has more than {most} bytes")]
+    TooLong { most: usize },
+    /// As many calls for clients as may wait for it do so.
+    #[error("the upstream node is busy: {PLACES} requests wait for it; send this one again")]
+    Busy,
     /// It answers with an error.
     #[error("the upstream node says: {message}")]
     Refused { code: i32, message: String, data: Option<Bytes> },
 }
 
-/// The node that is followed. Clones share one connection; calls wait for each other.
+/// The node that is followed. Clones share what they know of it, and its idle connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Upstream {
     runtime: Handle,
     /// Host and port.
     address: Arc<str>,
-    connection: Arc<Mutex<Option<Sending>>>,
+    /// At most one for every call that was open at once.
+    idle: Arc<Mutex<Vec<Sending>>>,
+    places: Arc<Semaphore>,
+    gate: Arc<Mutex<Gate>>,
+    /// True once this node stops: no call waits any longer.
+    stops: watch::Receiver<bool>,
 }
 
+/// An answer that is no error, as it came.
+#[derive(Debug)]
+pub(crate) struct Answer(hyper::body::Bytes);
+
 #[derive(Deserialize)]
-struct Answer {
-    #[serde(default)]
-    result: Option<Box<RawValue>>,
+struct Message<'a> {
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
     #[serde(default)]
     error: Option<Refusal>,
 }
@@ -53,47 +90,93 @@ struct Refusal {
     data: Option<Value>,
 }
 
-impl Upstream {
-    /// Names the node by host and port.
-    pub(crate) fn new(runtime: Handle, address: &str) -> Self {
-        Self { runtime, address: address.into(), connection: Arc::default() }
-    }
-
-    /// Calls a method and waits for the answer. Not for a thread of the runtime.
-    pub(crate) fn call<T: serde::de::DeserializeOwned>(
-        &self,
-        method: &str,
-        params: &Value,
-    ) -> Result<T, UpstreamError> {
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-        let away = |error: &dyn core::fmt::Display| UpstreamError::Away(error.to_string());
-        let answer = self.runtime.block_on(async {
-            let mut connection = self.connection.lock().await;
-            let sent = time::timeout(PATIENCE, send(&mut connection, &self.address, body)).await;
-            let sent = sent.unwrap_or_else(|_| Err("no answer in time".into()));
-            if sent.is_err() {
-                *connection = None;
-            }
-            sent.map_err(|error| away(&error))
-        })?;
-        let answer: Answer = serde_json::from_slice(&answer).map_err(|error| away(&error))?;
-        if let Some(Refusal { code, message, data }) = answer.error {
+impl Answer {
+    /// Reads the result, which may borrow from the answer.
+    pub(crate) fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, UpstreamError> {
+        let message: Message<'a> = serde_json::from_slice(&self.0).map_err(|error| away(&error))?;
+        if let Some(Refusal { code, message, data }) = message.error {
             let data = data.and_then(|data| serde_json::from_value(data).ok());
             return Err(UpstreamError::Refused { code, message, data });
         }
-        let result = answer.result.as_deref().map_or("null", RawValue::get);
-        serde_json::from_str(result).map_err(|error| away(&error))
+        serde_json::from_str(message.result.map_or("null", RawValue::get)).map_err(|error| away(&error))
     }
 }
 
-async fn send(
-    connection: &mut Option<Sending>,
+fn away(why: &dyn core::fmt::Display) -> UpstreamError {
+    UpstreamError::Away(why.to_string())
+}
+
+impl Upstream {
+    /// Names the node by host and port. `stops` turns true when this node stops.
+    pub(crate) fn new(runtime: Handle, address: &str, stops: watch::Receiver<bool>) -> Self {
+        Self {
+            runtime,
+            address: address.into(),
+            idle: Arc::default(),
+            places: Arc::new(Semaphore::new(PLACES)),
+            gate: Arc::default(),
+            stops,
+        }
+    }
+
+    /// Passes a client's request on, and waits briefly for the answer. Not for a thread of the runtime.
+    pub(crate) fn pass<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, UpstreamError> {
+        self.pass_within(BRIEF, method, params)
+    }
+
+    fn pass_within<T: DeserializeOwned>(
+        &self,
+        patience: Duration,
+        method: &str,
+        params: &Value,
+    ) -> Result<T, UpstreamError> {
+        let _place = self.places.try_acquire().map_err(|_| UpstreamError::Busy)?;
+        self.gate.lock().enter(Instant::now(), patience).map_err(UpstreamError::Away)?;
+        self.ask(method, params, patience, SHORT)?.read()
+    }
+
+    /// Calls a method, and waits long for an answer of at most so many bytes. Not for a thread of the runtime.
+    pub(crate) fn call(&self, method: &str, params: &Value, most: usize) -> Result<Answer, UpstreamError> {
+        self.ask(method, params, PATIENCE, most)
+    }
+
+    fn ask(&self, method: &str, params: &Value, patience: Duration, most: usize) -> Result<Answer, UpstreamError> {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let asked = self.runtime.block_on(async {
+            let mut stops = self.stops.clone();
+            let exchange = async {
+                let idle = self.idle.lock().pop().filter(|sending| !sending.is_closed());
+                // A call that is given up takes its connection along: the answer to it is no answer to the next one.
+                let (sending, answer) = exchange(idle, &self.address, body, most).await?;
+                self.idle.lock().push(sending);
+                Ok(answer)
+            };
+            tokio::select! {
+                asked = time::timeout(patience, exchange) => asked.unwrap_or_else(|_| Err("no answer in time".into())),
+                // An error means that the node is gone.
+                _ = stops.wait_for(|stops| *stops) => Err("this node stops".into()),
+            }
+        });
+        let answer = asked.map_err(|error: Failed| match error.downcast_ref::<LengthLimitError>() {
+            Some(_) => UpstreamError::TooLong { most },
+            None => away(&error),
+        });
+        let known = answer.as_ref().err().filter(|error| matches!(error, UpstreamError::Away(_)));
+        self.gate.lock().note(Instant::now(), known.map(ToString::to_string));
+        answer.map(Answer)
+    }
+}
+
+/// Sends a request and reads the answer, on an idle connection or a new one.
+async fn exchange(
+    idle: Option<Sending>,
     address: &str,
     body: String,
-) -> Result<hyper::body::Bytes, Box<dyn Error + Send + Sync>> {
-    let sending = match connection {
-        Some(sending) if !sending.is_closed() => sending,
-        _ => connection.insert(connect(address).await?),
+    most: usize,
+) -> Result<(Sending, hyper::body::Bytes), Failed> {
+    let mut sending = match idle {
+        Some(sending) => sending,
+        None => connect(address).await?,
     };
     let request = Request::post("/")
         .header(header::HOST, address)
@@ -102,11 +185,11 @@ async fn send(
     sending.ready().await?;
     let response = sending.send_request(request).await?;
     let status = response.status();
-    let body = Limited::new(response.into_body(), ANSWER).collect().await?.to_bytes();
-    if status.is_success() { Ok(body) } else { Err(format!("status {status}").into()) }
+    let body = Limited::new(response.into_body(), most).collect().await?.to_bytes();
+    if status.is_success() { Ok((sending, body)) } else { Err(format!("status {status}").into()) }
 }
 
-async fn connect(address: &str) -> Result<Sending, Box<dyn Error + Send + Sync>> {
+async fn connect(address: &str) -> Result<Sending, Failed> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (sending, connection) = http1::handshake(TokioIo::new(stream)).await?;
@@ -116,4 +199,80 @@ async fn connect(address: &str) -> Result<Sending, Box<dyn Error + Send + Sync>>
         }
     });
     Ok(sending)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        io::Read as _,
+        net::TcpListener,
+        sync::mpsc::{Receiver, channel},
+    };
+
+    /// A node that reads requests and answers none. It tells of the first byte of each connection, which stays open.
+    fn silent() -> (String, Receiver<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let tell = tell.clone();
+                std::thread::spawn(move || {
+                    let begun = stream.read_exact(&mut [0]).map(|()| tell.send(()));
+                    begun.and_then(|_| std::io::copy(&mut stream, &mut std::io::sink()))
+                });
+            }
+        });
+        (address, told)
+    }
+
+    fn world() -> (tokio::runtime::Runtime, watch::Sender<bool>, Upstream, Receiver<()>) {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads");
+        let (stop, stops) = watch::channel(false);
+        let (address, told) = silent();
+        let upstream = Upstream::new(runtime.handle().clone(), &address, stops);
+        (runtime, stop, upstream, told)
+    }
+
+    #[test]
+    fn calls_without_any_time_limit_end_when_the_node_stops() {
+        let (_runtime, stop, upstream, asked) = world();
+        let waiting = std::thread::spawn(move || upstream.ask("eth_blockNumber", &json!([]), Duration::MAX, SHORT));
+        asked.recv().expect("the request has come");
+        stop.send_replace(true);
+        // The other node never answers, and no time is up: the stop alone ends the call.
+        let why = waiting.join().expect("no panic").expect_err("no answer");
+        assert!(why.to_string().contains("this node stops"), "{why}");
+    }
+
+    #[test]
+    fn calls_for_clients_are_few_at_once_and_refused_while_the_node_is_away() {
+        let (_runtime, stop, upstream, asked) = world();
+        let pass = |upstream: &Upstream| upstream.pass_within::<Value>(Duration::MAX, "eth_chainId", &json!([]));
+        let waiting: Vec<_> = (0..PLACES)
+            .map(|_| {
+                let upstream = upstream.clone();
+                std::thread::spawn(move || pass(&upstream))
+            })
+            .collect();
+        (0..PLACES).for_each(|_| asked.recv().expect("the request has come"));
+        assert_eq!(pass(&upstream), Err(UpstreamError::Busy), "at once: none of the others can end");
+        stop.send_replace(true);
+        for waiting in waiting {
+            assert!(matches!(waiting.join().expect("no panic"), Err(UpstreamError::Away(_))));
+        }
+        let (_runtime, _stop, upstream, asked) = world();
+        let given_up = upstream.ask("eth_blockNumber", &json!([]), Duration::from_millis(1), SHORT);
+        assert!(matches!(given_up, Err(UpstreamError::Away(_))));
+        upstream.gate.lock().note(Instant::now() + Duration::from_secs(3600), Some("it was away".into()));
+        while asked.try_recv().is_ok() {}
+        assert_eq!(
+            pass(&upstream),
+            Err(UpstreamError::Away("it was away".into())),
+            "at once, though it has no time limit"
+        );
+        assert!(asked.try_recv().is_err(), "nothing was sent");
+    }
 }

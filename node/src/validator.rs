@@ -1,11 +1,9 @@
 //! Blocks of a chain that CometBFT orders: what the ABCI application needs of the node.
 
-use crate::{chain::Chain, error::NodeError, metrics::Metrics, report, taken::Taken};
-use alloy_consensus::transaction::PooledTransaction;
-use alloy_eips::Decodable2718 as _;
+use crate::{chain::Chain, error::NodeError, metrics::Metrics, raw, report, taken::Taken};
 use crossbeam_channel::Sender;
 use phalanx::{
-    alloy::primitives::{Address, B256, Bytes, keccak256},
+    alloy::primitives::{Address, B256, Bytes},
     api::{BlockEnv, Build as _, BuildRequest, BuiltCandidate, ExecutionEngine, Failure},
     chain::Attributes,
     pool::{Admission, Refusal},
@@ -25,9 +23,6 @@ const BUILDING: Duration = Duration::from_secs(2);
 
 /// Minimum number of blocks that CometBFT keeps if the node prunes: a node that was down replays them.
 const REPLAYED: u64 = 1024;
-
-/// First byte of a blob transaction.
-const BLOB: u8 = 3;
 
 /// The node as the ABCI application sees it.
 #[derive(Debug)]
@@ -96,12 +91,7 @@ impl Host for Validator {
     }
 
     fn is_waiting(&self, tx: &Bytes) -> bool {
-        // A blob transaction comes with its blobs, and its hash is without them.
-        let hash = match tx.first() {
-            Some(&BLOB) => PooledTransaction::decode_2718_exact(tx).map_or(B256::ZERO, |tx| *tx.hash()),
-            _ => keccak256(tx),
-        };
-        self.chain.service.with_pool(|pool| pool.get(&hash).is_some())
+        raw::hash_of(tx).is_some_and(|hash| self.chain.service.with_pool(|pool| pool.get(&hash).is_some()))
     }
 
     fn committed(&self, height: u64) -> Result<u64, String> {

@@ -36,6 +36,16 @@ pub enum Error {
         /// Chain that was asked for.
         expected: String,
     },
+    /// The state is that of an earlier version's service: its next block would have another root than elsewhere. Nothing was
+    /// changed.
+    #[error(
+        "the state at block {height} is of an earlier version, whose roots differ from this version's: begin the chain anew, \
+         or join it by a snapshot of a node of this version"
+    )]
+    Outdated {
+        /// Height of the committed block.
+        height: u64,
+    },
     /// The header's number does not follow that of the last whole block that was committed.
     #[error("the header has number {got}, and the state is after a block that {expected} follows")]
     Number {

@@ -176,8 +176,9 @@ impl Service {
     /// The store's durability must be `Block` for commits to survive power loss, as the API promises.
     ///
     /// # Errors
-    /// If there is no genesis, the store's note is not a service's, the chain is not on proof of stake or lacks a contract
-    /// that its blocks call, the last block of a chain with whole blocks is not a service's, or the system starts no thread.
+    /// [`Error::Outdated`] for the state of an earlier version's service. Other errors if there is no genesis, the store's note
+    /// is not a service's, the chain is not on proof of stake or lacks a contract that its blocks call, the last block of a chain
+    /// with whole blocks is not a service's, or the system starts no thread.
     pub fn open(engine: Engine, config: ServiceConfig) -> Result<Self, Error> {
         let (mut service, driver, inbox) = Self::assemble(engine, config)?;
         let thread = std::thread::Builder::new()
@@ -205,8 +206,9 @@ impl Service {
         let chain = engine.rules.chain.chain_id();
         let tip = &rows.tip().value;
         let fees = tip.fees;
+        check_used(&engine, height)?;
         if height > 0 && tip.outcome.is_none() && engine.rules.follow_chain() {
-            let what = "the last block was not committed by a service: its time and its blob gas, from which the fees of the \
+            let what = "the last block was not committed by a service of this version: its time and its blob gas, from which the fees of the \
                         next one follow, are unknown. Let a service commit every block after the genesis";
             return Err(Error::Configuration { what: what.into() });
         }
@@ -308,6 +310,15 @@ impl Drop for Service {
 fn message(panic: &(dyn core::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
+}
+
+/// Checks that the state of a service's block holds what the fees of its child follow from. States of earlier versions do
+/// not: their chains have other roots than those of this one.
+fn check_used(engine: &Engine, height: u64) -> Result<(), Error> {
+    if !engine.state.names()?.contains_key(&height) || engine.state.used_at()? == Some(height) {
+        return Ok(());
+    }
+    Err(Error::Outdated { height })
 }
 
 /// Checks that whole blocks can be executed on the committed one.

@@ -42,8 +42,8 @@ pub use writer::{Done, WriteHandle};
 use crate::model::Error;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::AddressMap};
 use encoding::{
-    Encoded, MAX_KEY, StoredAccount, account_key, decode_account, decode_name, decode_slot, decode_slot_key, name_key,
-    read_account, slot_key,
+    Encoded, MAX_KEY, StoredAccount, account_key, decode_account, decode_name, decode_slot, decode_slot_key,
+    decode_used, name_key, read_account, slot_key,
 };
 use phalanx_memory::prefetch;
 use phalanx_merkle::{BlockId, Reader, Snapshot, Store};
@@ -469,6 +469,15 @@ impl State {
         }
         readable(&reader, false)?;
         Ok(names)
+    }
+
+    /// Height of the service's block whose gas the state holds, for the fees of its child. `None` if it holds none.
+    pub(crate) fn used_at(&self) -> Result<Option<u64>, Error> {
+        let reader = self.reader()?;
+        let used = reader.get(USED).map(|value| decode_used(value).ok_or_else(|| StateError("gas used".into())));
+        let used = used.transpose()?;
+        readable(&reader, false)?;
+        Ok(used.map(|[height, ..]| height))
     }
 
     /// Applies the account changes of a block that is committed on top of the committed state.

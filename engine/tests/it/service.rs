@@ -9,7 +9,7 @@ use phalanx::{
         ExecId, ExecOutcome, ExecutionEngine as _, Failure, FatalCause, InvalidCause, Limits, Operation, Payload,
         Priority, ProofQuery, Prove as _, ReadState as _, RetryCause, Ticket, TxPolicy, TxStatus, ViewAt,
     },
-    merkle::{Backend, Durability, Params, StoreConfig},
+    merkle::{Backend, Delta, Durability, Params, Store, StoreConfig},
     pool::Admission,
     revm::{
         context::TxEnv,
@@ -347,6 +347,42 @@ fn a_store_without_a_chain_or_with_another_note_is_refused() {
     engine.genesis([]).expect("a sound genesis");
     engine.annotate(b"another chain's".to_vec()).expect("written");
     assert!(matches!(Service::open(engine, ServiceConfig::default()), Err(Error::Corrupt { .. })));
+}
+
+/// Commits a block as services did before their states held the gas of the last block: its name alone.
+fn commit_as_before(path: &Path, height: u64, used: Option<()>) {
+    let mut store = Store::open(StoreConfig::new(Backend::File(path.into()))).expect("a store");
+    let mut delta = Delta::new();
+    let name = [&height.to_be_bytes()[..], B256::repeat_byte(9).as_slice()].concat();
+    delta.put(&[&b"name"[..], &[height as u8]].concat(), &name);
+    if used.is_none() {
+        delta.delete(b"used");
+    }
+    let prepared = store.prepare(delta, height).expect("the next block");
+    store.commit(prepared).expect("written");
+}
+
+#[test]
+fn a_state_of_an_earlier_version_is_refused_and_left_alone() {
+    let world = World::new();
+    // The one was never opened by this version; the other was, and by the earlier version again.
+    for used in [None, Some(())] {
+        let path = world.folder.path().join(format!("{used:?}"));
+        let service = world.open_as(&path, 1, ServiceConfig::default()).expect("a service");
+        let block = candidate(ExecId::GENESIS, 1, transfers(&world, 1, 1), TxPolicy::Strict);
+        submit(&service, &block);
+        commit(&service, &block);
+        drop(service);
+        drop(world.open_as(&path, 1, ServiceConfig::default()).expect("a state of this version"));
+        commit_as_before(&path, 2, used);
+        for _ in 0..2 {
+            let refused = world.open_as(&path, 1, ServiceConfig::default()).expect_err("an earlier version's state");
+            assert!(matches!(refused, Error::Outdated { height: 2 }), "{refused}");
+            assert!(refused.to_string().contains("begin the chain anew"), "{refused}");
+        }
+        let store = Store::open(StoreConfig::new(Backend::File(path))).expect("a store");
+        assert_eq!(store.height(), Some(2));
+    }
 }
 
 /// Sends transactions to the pool of a service, all of them admitted.

@@ -128,11 +128,12 @@ fn service(config: &NodeConfig, engine: Engine, store: Arc<BlockStore>) -> Resul
         move || rustix::fs::statvfs(&folder).map_or(UNKNOWN_ROOM, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
     // A proposal of another validator may hold what cannot run: it is ordered first.
     let policy = if config.comet.is_some() { TxPolicy::SkipInvalid } else { TxPolicy::Strict };
-    let settings = ServiceConfig::default()
+    let mut settings = ServiceConfig::default()
         .with_policy(policy)
         .with_pool(pool)
         .with_sink(Arc::new(Sink { store }))
         .with_disk_room(room);
+    settings.recovered_bytes = config.recovered_bytes;
     Ok(Service::open(engine, settings)?)
 }
 

@@ -6,6 +6,7 @@ use super::{
     error::{RpcError, refused, unsent},
     registry::Registry,
 };
+use crate::raw;
 use ::phalanx::pool::Admission;
 use alloy_primitives::{B256, Bytes, U64, U256};
 use serde_json::json;
@@ -34,7 +35,7 @@ fn nonce(api: &Api, args: &Args) -> Result<U64, RpcError> {
     let (address, block) = (args.required(0, args::address)?, args.block(1)?);
     if block == BlockRef::Pending {
         if let Some(upstream) = api.exit.upstream() {
-            return Ok(upstream.call("eth_getTransactionCount", &json!([address, "pending"]))?);
+            return Ok(upstream.pass("eth_getTransactionCount", &json!([address, "pending"]))?);
         }
         let next = api.chain.service.next_nonce(&address).map_err(|failure| RpcError::server(failure.to_string()))?;
         return Ok(U64::from(next));
@@ -59,7 +60,11 @@ pub(super) fn send(api: &Api, bytes: &Bytes) -> Result<B256, RpcError> {
         Some(_) => {}
     }
     if let Some(upstream) = api.exit.upstream() {
-        return Ok(upstream.call("eth_sendRawTransaction", &json!([bytes]))?);
+        let said = upstream.pass::<B256>("eth_sendRawTransaction", &json!([bytes]))?;
+        let hash = raw::hash_of(bytes).filter(|hash| *hash == said);
+        return hash.ok_or_else(|| {
+            RpcError::server(format!("the upstream node names the transaction {said}, not by its hash"))
+        });
     }
     match api.chain.service.send(bytes).map_err(|error| unsent(&error))? {
         Admission::Admitted { tx, .. } => {

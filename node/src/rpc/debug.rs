@@ -157,7 +157,20 @@ fn trace(
     let (mut inspector, _) = tracer;
     let result = ResultAndState { result: called.result, state: called.state };
     let mut state = simulator.state();
-    inspector.get_result(place, tx, env, &result, &mut state).map_err(|error| RpcError::internal(error.to_string()))
+    let trace = inspector.get_result(place, tx, env, &result, &mut state);
+    trace.map(slim).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+/// Leaves out what is zero or empty in struct logs, as geth does.
+fn slim(mut trace: GethTrace) -> GethTrace {
+    if let GethTrace::Default(frame) = &mut trace {
+        for log in &mut frame.struct_logs {
+            log.refund_counter = log.refund_counter.filter(|refund| *refund > 0);
+            log.return_data = log.return_data.take().filter(|data| !data.is_empty());
+            log.memory = log.memory.take().filter(|memory| !memory.is_empty());
+        }
+    }
+    trace
 }
 
 fn options(args: &Args) -> Result<GethDebugTracingOptions, RpcError> {

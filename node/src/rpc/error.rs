@@ -100,7 +100,9 @@ impl From<UpstreamError> for RpcError {
         match error {
             // Libraries match its code and text.
             UpstreamError::Refused { code, message, data } => Self { code, message, data },
-            UpstreamError::Away(_) => Self::server(error.to_string()),
+            UpstreamError::Away(_) | UpstreamError::TooLong { .. } | UpstreamError::Busy => {
+                Self::server(error.to_string())
+            }
         }
     }
 }

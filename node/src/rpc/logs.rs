@@ -87,6 +87,9 @@ pub(super) fn query(api: &Api, filter: &Filter) -> Result<Vec<Log>, RpcError> {
     {
         return Err(RpcError::invalid("invalid block range params"));
     }
+    if matches!(to_block, Some(BlockNumberOrTag::Number(to)) if to > api.chain.height()) {
+        return Err(RpcError::invalid("block range extends beyond current head block"));
+    }
     range(api, filter, from, to)
 }
 

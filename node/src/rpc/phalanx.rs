@@ -6,16 +6,13 @@ use super::{
     error::RpcError,
     registry::Registry,
 };
-use crate::raw::RawBlock;
+use crate::raw::{MOST_BLOCKS, RawBlock};
 use alloy_primitives::{Address, B256, Bytes, U64, keccak256};
 use serde::Serialize;
 use serde_json::json;
 
 /// Maximum number of slots in one request for proofs.
 const MAX_SLOTS: usize = 1_024;
-
-/// Maximum number of blocks in one answer to a node that follows.
-const MAX_BLOCKS: u64 = 64;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.heavy("phalanx_getProof", 3, proof);
@@ -37,7 +34,7 @@ pub(super) fn register(registry: &mut Registry) {
 /// Blocks from a height on for nodes that follow this one, as many as there are, as asked for, and as fit into an answer.
 fn raw_blocks(api: &Api, args: &Args) -> Result<Vec<RawBlock>, RpcError> {
     let from = args.required(0, args::quantity)?;
-    let count = args.optional(1, args::quantity)?.unwrap_or(1).min(MAX_BLOCKS);
+    let count = args.optional(1, args::quantity)?.unwrap_or(1).min(MOST_BLOCKS);
     let newest = api.chain.height();
     let (mut blocks, mut bytes) = (Vec::new(), 0);
     // The block behind the newest is no error: it may come.

@@ -12,7 +12,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -148,6 +148,8 @@ fn serve(mut stream: TcpStream, upstream: SocketAddr, lie: Lie, is_lying: &Atomi
             let mut value: Value = serde_json::from_str(&answer).expect("JSON");
             if let Some(blocks) = value["result"].as_array_mut() {
                 lie(blocks);
+            } else if value["result"].is_string() {
+                value["result"] = other_hash();
             }
             answer = value.to_string();
         }
@@ -288,4 +290,144 @@ fn settings_that_contradict_following_are_refused() {
         change(&mut settings);
         assert!(matches!(Node::start(&settings), Err(NodeError::Setting(why)) if why.contains("follows")));
     }
+}
+
+#[test]
+fn an_upstream_node_that_is_silent_stops_nothing_but_transactions() {
+    // Connections are accepted by the system, and nothing is ever read.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = follower(folder.path(), silent.local_addr().expect("an address"));
+    let senders = settings.rpc.max_calls + 64;
+    let node = Node::start(&settings).expect("a node");
+    let address_of = node.address();
+    let senders: Vec<_> = (0..senders)
+        .map(|nonce| {
+            let tx = json!([signed(2, &Call::to(1, nonce as u64, address(2), 1), vec![])]);
+            std::thread::spawn(move || Client::new(address_of).error("eth_sendRawTransaction", tx).1)
+        })
+        .collect();
+    // More requests than the node has threads for: some wait, the others are refused at once.
+    wait("requests are refused", || senders.iter().filter(|sender| sender.is_finished()).count() >= senders.len() - 16);
+    assert_eq!(Client::new(address_of).quantity("eth_blockNumber", json!([])), 0);
+    let why: Vec<String> = senders.into_iter().map(|sender| sender.join().expect("an answer")).collect();
+    assert!(why.iter().all(|why| why.contains("is busy") || why.contains("does not answer")), "{why:?}");
+    // The follower itself waits for blocks meanwhile. The other node never answers: the stop alone ends that.
+    node.stop();
+    drop(silent);
+}
+
+/// A node between a follower and its upstream, which answers without end while it floods.
+struct Flood {
+    address: SocketAddr,
+    is_flooding: Arc<AtomicBool>,
+    /// Number of blocks that were asked for, and bytes that the follower took of the answer.
+    taken: Arc<Mutex<Vec<(u64, usize)>>>,
+}
+
+impl Flood {
+    fn start(upstream: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let (is_flooding, taken) = (Arc::new(AtomicBool::new(true)), Arc::<Mutex<Vec<_>>>::default());
+        let (flag, log) = (Arc::clone(&is_flooding), Arc::clone(&taken));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (flag, log) = (Arc::clone(&flag), Arc::clone(&log));
+                std::thread::spawn(move || flood(stream, upstream, &flag, &log));
+            }
+        });
+        Self { address, is_flooding, taken }
+    }
+}
+
+fn flood(mut stream: TcpStream, upstream: SocketAddr, is_flooding: &AtomicBool, taken: &Mutex<Vec<(u64, usize)>>) {
+    while let Some(body) = request(&mut stream) {
+        if !is_flooding.load(Ordering::SeqCst) {
+            let Ok((status, answer)) = Client::new(upstream).post(&body) else { return };
+            let head = format!("HTTP/1.1 {status} OK\r\nContent-Length: {}\r\n\r\n", answer.len());
+            if stream.write_all((head + &answer).as_bytes()).is_err() {
+                return;
+            }
+            continue;
+        }
+        let asked: Value = serde_json::from_slice(&body).expect("JSON");
+        let count = asked["params"][1].as_str().and_then(|count| u64::from_str_radix(&count[2..], 16).ok());
+        let piece = [&b"10000\r\n"[..], &vec![b'['; 0x10000], b"\r\n"].concat();
+        let mut bytes = 0;
+        let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let mut sent = stream.write_all(head);
+        while sent.is_ok() {
+            sent = stream.write_all(&piece);
+            bytes += 0x10000;
+        }
+        taken.lock().expect("no panic").push((count.expect("a number"), bytes));
+        return;
+    }
+}
+
+#[test]
+fn answers_without_end_are_cut_off_and_fewer_blocks_are_asked_for() {
+    let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (sequencer, theirs) = instant(folder.path());
+    theirs.include(&signed(2, &Call::to(1, 0, address(2), 1), vec![]));
+    let flood = Flood::start(sequencer.address());
+    let node = Node::start(&follower(other.path(), flood.address)).expect("a node");
+    wait("it asks for one block", || flood.taken.lock().expect("no panic").len() >= 7);
+    let taken = flood.taken.lock().expect("no panic").clone();
+    // The kernel's buffers are the rest.
+    let most = (48 << 20) + (16 << 20);
+    assert!(taken.iter().all(|(_, bytes)| *bytes < most), "{taken:?}");
+    assert_eq!(taken[..7].iter().map(|(count, _)| *count).collect::<Vec<_>>(), [64, 32, 16, 8, 4, 2, 1]);
+    assert_eq!(Client::new(node.address()).quantity("eth_blockNumber", json!([])), 0);
+    flood.is_flooding.store(false, Ordering::SeqCst);
+    wait("it catches up", || node.height() == sequencer.height());
+    node.stop();
+    sequencer.stop();
+}
+
+#[test]
+fn a_gas_limit_that_moves_by_steps_is_followed() {
+    let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let mut settings = config(folder.path(), Production::Instant);
+    settings.gas_limit = Some(settings.genesis.gas_limit * 2);
+    let sequencer = Node::start(&settings).expect("a node");
+    let client = Client::new(sequencer.address());
+    let node = Node::start(&follower(other.path(), sequencer.address())).expect("a node");
+    let limit = |at: u64| client.get("eth_getBlockByNumber", json!([format!("{at:#x}"), false]))["gasLimit"].clone();
+    for nonce in 0..3 {
+        client.include(&signed(2, &Call::to(1, nonce, address(2), 1), vec![]));
+    }
+    let step = |limit: u64| limit + limit / 1024 - 1;
+    let mut expected = settings.genesis.gas_limit;
+    for at in 1..=3 {
+        expected = step(expected);
+        assert_eq!(limit(at), json!(format!("{expected:#x}")));
+    }
+    wait("it catches up", || node.height() == sequencer.height());
+    compare(&Client::new(node.address()), &client, node.height());
+    for node in [node, sequencer] {
+        node.stop();
+    }
+}
+
+#[test]
+fn a_hash_or_blocks_that_were_not_asked_for_are_not_taken() {
+    let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (sequencer, theirs) = instant(folder.path());
+    theirs.include(&signed(2, &Call::to(1, 0, address(2), 1), vec![]));
+    let many: Lie = |blocks| {
+        let block = blocks[0].clone();
+        blocks.resize(65, block);
+    };
+    let liar = Liar::start(sequencer.address(), many);
+    liar.is_lying.store(true, Ordering::SeqCst);
+    let node = Node::start(&follower(other.path(), liar.address)).expect("a node");
+    node.wait(Duration::from_millis(300)).expect("it goes on");
+    assert_eq!(node.height(), 0);
+    let tx = signed(2, &Call::to(1, 1, address(2), 1), vec![]);
+    let (_, why) = Client::new(node.address()).error("eth_sendRawTransaction", json!([tx]));
+    assert!(why.contains("names the transaction"), "{why}");
+    node.stop();
+    sequencer.stop();
 }

@@ -12,3 +12,4 @@ mod ordered;
 mod joining;
 mod follow;
 mod long;
+mod vectors;

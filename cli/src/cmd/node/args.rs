@@ -103,7 +103,7 @@ pub(crate) struct NodeArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true)]
     state_sync: bool,
-    /// Gas limit of made blocks [default: the genesis's]
+    /// Gas limit of made blocks, reached by steps of less than 1/1024 per block [default: the genesis's]
     #[arg(long, value_name = "GAS")]
     gas_limit: Option<u64>,
     /// Account that gets the fees of made blocks
@@ -173,7 +173,8 @@ fn upstream(text: &str) -> Result<String, String> {
     found.ok_or_else(|| "http://HOST:PORT is expected; a proxy in front has TLS".into())
 }
 
-fn production(text: &str) -> Result<Production, String> {
+/// When blocks are made, in words.
+pub(crate) fn production(text: &str) -> Result<Production, String> {
     match text {
         "instant" => return Ok(Production::Instant),
         "off" => return Ok(Production::Off),

@@ -1,0 +1,188 @@
+//! Rules of a block's environment on the chains of these nodes, as far as the block and its parent show them.
+//!
+//! A producer of its own gives whole seconds and a `prevRandao` of parent and height; CometBFT gives milliseconds and a
+//! `prevRandao` that binds time and proposer as well. The policy, which a block's name binds, tells the two apart. Order,
+//! beneficiaries and times within these rules are the choice of the block's maker.
+
+use crate::store::Head;
+use phalanx::{
+    alloy::{
+        consensus::Header,
+        primitives::{B256, keccak256},
+    },
+    api::{Candidate, ExecId, TxPolicy},
+};
+
+/// Maximum time of a block ahead of this node's clock, in milliseconds.
+const AHEAD_MS: u64 = 15_000;
+
+/// Minimum gas of a transaction.
+const TX_GAS: u64 = 21_000;
+
+/// Minimum gas limit of a block that differs from its parent's: execution-specs, `check_gas_limit`.
+const LEAST_GAS: u64 = 5_000;
+
+/// Part of the parent's gas limit that a block's must differ by less than, as a divisor: the same.
+const GAS_PART: u64 = 1_024;
+
+/// Gas limit of a producer's block, as close to the wanted one as its parent's allows.
+pub(crate) fn gas_limit(parent: u64, wanted: u64) -> u64 {
+    let step = (parent / GAS_PART).saturating_sub(1);
+    wanted.max(LEAST_GAS.min(parent)).clamp(parent.saturating_sub(step), parent.saturating_add(step))
+}
+
+/// `prevRandao` of a block of a producer.
+pub(crate) fn randao(parent: B256, height: u64) -> B256 {
+    keccak256([parent.as_slice(), &height.to_be_bytes()].concat())
+}
+
+/// Checks a block by its parent, and by the header that its parent's child has by default; `now_ms` is this node's clock.
+///
+/// # Errors
+/// The rule that the block breaks.
+pub(crate) fn check(candidate: &Candidate, (parent, child): (&Head, &Header), now_ms: u64) -> Result<(), String> {
+    let (env, payload) = (candidate.env(), candidate.payload());
+    let fee = child.base_fee_per_gas.unwrap_or_default();
+    if env.base_fee != fee {
+        return Err(format!("its base fee is {}, and {fee} follows from its parent", env.base_fee));
+    }
+    let (limit, usual) = (env.gas_limit, child.gas_limit);
+    // CometBFT's blocks have the genesis's; a producer may be told another one.
+    if limit != usual && (candidate.policy() == TxPolicy::SkipInvalid || gas_limit(usual, limit) != limit) {
+        return Err(format!("its gas limit is {limit}, and its parent's is {usual}"));
+    }
+    let (count, most) = (payload.txs().len() as u64, limit / TX_GAS);
+    if count > most {
+        return Err(format!("it has {count} transactions, and gas for {most}"));
+    }
+    if !payload.attributes().is_empty() {
+        return Err("it has withdrawals or a beacon root, and no node of this chain gives a block any".into());
+    }
+    let (time, next) = (env.timestamp_ms, parent.header.timestamp.saturating_add(1).saturating_mul(1000));
+    let (least, randao) = match candidate.policy() {
+        TxPolicy::Strict => (next, randao(parent.hash, env.height)),
+        TxPolicy::SkipInvalid => {
+            let of = phalanx_abci::Header::of(env.height, time, env.beneficiary, ExecId(parent.hash));
+            (parent.timestamp_ms, of.prevrandao)
+        }
+    };
+    if time < least || candidate.policy() == TxPolicy::Strict && !time.is_multiple_of(1000) {
+        return Err(format!("its time is {time} ms, and its parent's is {} ms", parent.timestamp_ms));
+    }
+    // A producer gives a block at least a second more than its parent, so a busy chain's times run ahead of clocks.
+    if time > now_ms.saturating_add(AHEAD_MS).max(next) {
+        return Err(format!("its time, {time} ms, is more than {AHEAD_MS} ms ahead of this node's clock"));
+    }
+    if env.prevrandao != randao {
+        return Err(format!("its prevRandao is {}, and {randao} follows from its parent", env.prevrandao));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx::{
+        alloy::primitives::{Address, Bytes},
+        api::{BlockEnv, Payload},
+    };
+
+    const NOW: u64 = 50_000;
+
+    type Change = fn(&mut BlockEnv);
+
+    fn parent() -> Head {
+        Head {
+            hash: B256::repeat_byte(5),
+            header: Header { number: 6, timestamp: 40, gas_limit: 50_000, ..Header::default() },
+            timestamp_ms: 40_500,
+            attributes: Bytes::new(),
+            access_list: Bytes::new(),
+            skipped: Vec::new(),
+        }
+    }
+
+    fn judge(policy: TxPolicy, change: Change, txs: usize, attributes: &'static [u8]) -> Result<(), String> {
+        let (parent, child) = (parent(), Header { gas_limit: 50_000, base_fee_per_gas: Some(7), ..Header::default() });
+        let mut env = BlockEnv {
+            height: 7,
+            timestamp_ms: 41_000,
+            beneficiary: Address::repeat_byte(1),
+            gas_limit: 50_000,
+            base_fee: 7,
+            prevrandao: B256::ZERO,
+        };
+        change(&mut env);
+        if env.prevrandao.is_zero() {
+            env.prevrandao = match policy {
+                TxPolicy::Strict => randao(parent.hash, 7),
+                TxPolicy::SkipInvalid => {
+                    phalanx_abci::Header::of(7, env.timestamp_ms, env.beneficiary, ExecId(parent.hash)).prevrandao
+                }
+            };
+        }
+        let payload = Payload::with_attributes(vec![Bytes::new(); txs], Bytes::from_static(attributes));
+        let candidate = Candidate::new(1, ExecId(parent.hash), env, policy, payload.into());
+        check(&candidate, (&parent, &child), NOW)
+    }
+
+    #[test]
+    fn gas_limits_move_towards_the_wanted_one() {
+        let (mut limit, mut blocks) = (30_000_000, 0);
+        while limit != 60_000_000 {
+            let next = gas_limit(limit, 60_000_000);
+            assert!(next > limit && next - limit < limit / GAS_PART, "{limit}, {next}");
+            (limit, blocks) = (next, blocks + 1);
+        }
+        assert!((700..720).contains(&blocks), "{blocks}: ln 2 of 1024");
+        assert_eq!(gas_limit(limit, limit), limit);
+        assert_eq!(gas_limit(6_000, 1), 5_996);
+        assert_eq!(gas_limit(5_001, 1), 5_000, "not below the least");
+        assert_eq!([gas_limit(5_000, 1), gas_limit(100, 1), gas_limit(100, 900)], [5_000, 100, 100]);
+        assert_eq!(gas_limit(u64::MAX, u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn every_rule_is_checked_and_nothing_sound_is_refused() {
+        let both = [TxPolicy::Strict, TxPolicy::SkipInvalid];
+        let sound: [Change; 3] =
+            [|_| (), |env| env.beneficiary = Address::ZERO, |env| env.timestamp_ms = NOW + AHEAD_MS];
+        for (policy, change) in both.into_iter().flat_map(|policy| sound.map(|change| (policy, change))) {
+            assert_eq!(judge(policy, change, 2, b""), Ok(()));
+        }
+        assert_eq!(judge(TxPolicy::SkipInvalid, |env| env.timestamp_ms = 40_500, 0, b""), Ok(()));
+        for change in [|env: &mut BlockEnv| env.gas_limit = 50_047, |env: &mut BlockEnv| env.gas_limit = 49_953] {
+            assert_eq!(judge(TxPolicy::Strict, change, 2, b""), Ok(()));
+            assert!(judge(TxPolicy::SkipInvalid, change, 2, b"").expect_err("a limit").contains("gas limit"));
+        }
+        let broken: [(&str, Change); 7] = [
+            ("base fee", |env| env.base_fee = 8),
+            ("gas limit", |env| env.gas_limit = 50_048),
+            ("gas limit", |env| env.gas_limit = 49_952),
+            ("its time", |env| env.timestamp_ms = 40_499),
+            ("ahead of", |env| env.timestamp_ms = NOW + AHEAD_MS + 1000),
+            ("prevRandao", |env| env.prevrandao = B256::repeat_byte(1)),
+            ("its time", |env| env.timestamp_ms = 0),
+        ];
+        for (policy, (what, change)) in both.into_iter().flat_map(|policy| broken.map(|broken| (policy, broken))) {
+            let why = judge(policy, change, 0, b"").expect_err(what);
+            assert!(why.contains(what), "{what}: {why}");
+        }
+        for change in [|env: &mut BlockEnv| env.timestamp_ms = 40_500, |env: &mut BlockEnv| env.timestamp_ms = 41_001] {
+            assert!(judge(TxPolicy::Strict, change, 0, b"").expect_err("a time").contains("its time"));
+        }
+        // The rule of the one maker is not that of the other.
+        for policy in both {
+            let other: Change = match policy {
+                TxPolicy::SkipInvalid => |env| env.prevrandao = randao(parent().hash, 7),
+                TxPolicy::Strict => |env| {
+                    let of = phalanx_abci::Header::of(7, env.timestamp_ms, env.beneficiary, ExecId(parent().hash));
+                    env.prevrandao = of.prevrandao;
+                },
+            };
+            assert!(judge(policy, other, 0, b"").expect_err("a randao").contains("prevRandao"));
+            assert!(judge(policy, |_| (), 3, b"").expect_err("too many").contains("gas for 2"));
+            assert!(judge(policy, |_| (), 0, b"\x01").expect_err("attributes").contains("beacon root"));
+        }
+    }
+}
