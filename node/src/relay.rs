@@ -3,15 +3,28 @@
 //! This node proposes from its own pool, so CometBFT's mempool is only the way to the other pools: it gossips what
 //! `broadcast_tx_async` gives it, and every validator's CheckTx puts it into that validator's pool. A transaction that finds
 //! no room here is not lost: it stays in this node's pool, and waits for this node's turn to propose.
+//!
+//! A CometBFT with the application's mempool (`mempool.type = "app"`) gossips nothing that it is given. It fetches the waiting transactions
+//! instead, and hands over those of the other validators. Its first question is the sign: from then on nothing is sent.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{Request, client::conn::http1, header};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use phalanx::alloy::primitives::Bytes;
 use serde_json::json;
-use std::{error::Error, net::SocketAddr, time::Duration};
-use tokio::{net::TcpStream, runtime::Handle, sync::mpsc, time};
+use std::{
+    collections::VecDeque,
+    error::Error,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{net::TcpStream, runtime::Handle, sync::Notify, time};
 
 /// Maximum number of transactions that wait for CometBFT.
 const WAITING: usize = 16_384;
@@ -33,45 +46,94 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 type Sending = http1::SendRequest<Full<hyper::body::Bytes>>;
 
-/// Queue of transactions for CometBFT. Cloning is cheap.
+/// Queue of transactions for CometBFT. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Relay(mpsc::Sender<Bytes>);
+pub(crate) struct Relay(Arc<Queue>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    txs: Mutex<VecDeque<Bytes>>,
+    bell: Notify,
+    /// True once CometBFT fetches transactions itself: then none are sent.
+    is_reaped: AtomicBool,
+}
 
 impl Relay {
-    /// Starts a task that ends with the runtime.
+    /// Starts a task that ends with the runtime, or once CometBFT fetches transactions.
     pub(crate) fn start(runtime: &Handle, address: SocketAddr) -> Self {
-        let (sender, waiting) = mpsc::channel(WAITING);
-        runtime.spawn(run(waiting, address));
-        Self(sender)
+        let queue = Arc::new(Queue::default());
+        runtime.spawn(run(Arc::clone(&queue), address));
+        Self(queue)
     }
 
     /// Passes a transaction on, unless too many wait.
     pub(crate) fn pass(&self, tx: Bytes) {
-        if self.0.try_send(tx).is_err() {
+        let mut txs = self.0.txs.lock();
+        if txs.len() < WAITING {
+            txs.push_back(tx);
+            drop(txs);
+            self.0.bell.notify_one();
+        } else {
             tracing::debug!("CometBFT is behind: a transaction waits for this node's proposal");
         }
     }
+
+    /// Passes on a transaction that has come from another validator: CometBFT does not do that itself if it fetches transactions.
+    pub(crate) fn forward(&self, tx: Bytes) {
+        if self.0.is_reaped.load(Ordering::Relaxed) {
+            self.pass(tx);
+        }
+    }
+
+    /// Takes transactions of at most so many bytes, for a CometBFT that fetches them. A longer one that is the first is dropped: it
+    /// would be in the way for good.
+    pub(crate) fn reap(&self, max_bytes: u64) -> Vec<Bytes> {
+        if !self.0.is_reaped.swap(true, Ordering::Relaxed) {
+            tracing::info!("CometBFT fetches transactions: it has the application's mempool");
+            self.0.bell.notify_one();
+        }
+        let mut txs = self.0.txs.lock();
+        while txs.pop_front_if(|tx| tx.len() as u64 > max_bytes).is_some() {}
+        let (mut taken, mut size) = (Vec::new(), 0);
+        while let Some(tx) = txs.pop_front_if(|tx| {
+            size += tx.len() as u64;
+            size <= max_bytes
+        }) {
+            taken.push(tx);
+        }
+        taken
+    }
 }
 
-async fn run(mut waiting: mpsc::Receiver<Bytes>, address: SocketAddr) {
-    let (mut txs, mut connection, mut is_away) = (Vec::new(), None, false);
-    while waiting.recv_many(&mut txs, BATCH).await > 0 {
-        while !txs.is_empty() {
-            let count = fitting(&txs);
-            let sent = time::timeout(PATIENCE, send(&mut connection, address, &txs[..count])).await;
-            match sent.unwrap_or_else(|_| Err("no answer".into())) {
-                Ok(()) => {
-                    txs.drain(..count);
-                    is_away = false;
+async fn run(queue: Arc<Queue>, address: SocketAddr) {
+    let (mut connection, mut is_away) = (None, false);
+    loop {
+        let txs: Vec<Bytes> = queue.txs.lock().iter().take(BATCH).cloned().collect();
+        if queue.is_reaped.load(Ordering::Relaxed) {
+            return;
+        }
+        if txs.is_empty() {
+            queue.bell.notified().await;
+            continue;
+        }
+        let count = fitting(&txs);
+        let sent = time::timeout(PATIENCE, send(&mut connection, address, &txs[..count])).await;
+        match sent.unwrap_or_else(|_| Err("no answer".into())) {
+            Ok(()) => {
+                is_away = false;
+                let mut waiting = queue.txs.lock();
+                // A CometBFT that fetches them meanwhile may have them twice.
+                if !queue.is_reaped.load(Ordering::Relaxed) {
+                    waiting.drain(..count);
                 }
-                Err(error) => {
-                    connection = None;
-                    if !is_away {
-                        tracing::warn!(%error, %address, "CometBFT takes no transactions; trying again");
-                    }
-                    is_away = true;
-                    time::sleep(PAUSE).await;
+            }
+            Err(error) => {
+                connection = None;
+                if !is_away {
+                    tracing::warn!(%error, %address, "CometBFT takes no transactions; trying again");
                 }
+                is_away = true;
+                time::sleep(PAUSE).await;
             }
         }
     }
@@ -134,5 +196,24 @@ mod tests {
         assert_eq!(fitting(&txs(&[1; 10])), 10);
         assert_eq!(fitting(&txs(&[300_000, 300_000, 1])), 2);
         assert_eq!(fitting(&txs(&[700_000, 1])), 1, "CometBFT decides about a large one");
+    }
+
+    #[test]
+    fn transactions_are_fetched_once_in_order_and_within_the_size() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        // Nothing runs on the runtime: nothing is sent.
+        let relay = Relay::start(runtime.handle(), SocketAddr::from(([127, 0, 0, 1], 1)));
+        let tx = |byte: u8, len: usize| Bytes::from(vec![byte; len]);
+        relay.forward(tx(9, 1));
+        assert!(relay.reap(u64::MAX).is_empty(), "until CometBFT fetches, it forwards transactions itself");
+        (1..=4).for_each(|byte| relay.pass(tx(byte, 10)));
+        relay.forward(tx(5, 10));
+        assert_eq!(relay.reap(25), [tx(1, 10), tx(2, 10)]);
+        assert_eq!(relay.reap(10), [tx(3, 10)]);
+        relay.pass(tx(6, 3));
+        assert_eq!(relay.reap(9), [tx(6, 3)], "those that never fit are not in the way");
+        assert!(relay.reap(u64::MAX).is_empty());
+        (0..WAITING + 1).for_each(|_| relay.pass(tx(7, 1)));
+        assert_eq!(relay.reap(u64::MAX).len(), WAITING);
     }
 }

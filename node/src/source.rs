@@ -34,7 +34,7 @@ pub(crate) enum Ready {
     /// Follower of another node, and the sender whose end stops it.
     Follower(Box<Follower>, Sender<()>),
     /// CometBFT at an address.
-    Comet { address: SocketAddr, chain: Arc<Chain>, metrics: Arc<Metrics>, settings: Box<Ordered> },
+    Comet { address: SocketAddr, chain: Arc<Chain>, metrics: Arc<Metrics>, relay: Relay, settings: Box<Ordered> },
 }
 
 /// Settings of a chain that CometBFT orders.
@@ -69,8 +69,9 @@ impl Ready {
         if let Some(comet) = config.comet {
             let (folder, keep, history) = (config.store.folder().to_owned(), config.keep_blocks, config.history);
             let settings = Box::new(Ordered { comet, folder, keep, history });
-            let ready = Self::Comet { address: comet.abci, chain, metrics, settings };
-            return (ready, Exit::Mempool(Relay::start(runtime, comet.rpc)));
+            let relay = Relay::start(runtime, comet.rpc);
+            let ready = Self::Comet { address: comet.abci, chain, metrics, relay: relay.clone(), settings };
+            return (ready, Exit::Mempool(relay));
         }
         let (stop, stopped) = bounded(0);
         if let Some(address) = &config.follow {
@@ -87,10 +88,10 @@ impl Ready {
 
     /// The node as the ABCI application sees it; `None` without CometBFT. `tell` gets the reason if it ends by itself.
     pub(crate) fn validator(self, healthy: Arc<AtomicBool>, tell: Sender<NodeError>) -> Option<Validator> {
-        let Self::Comet { chain, metrics, settings, .. } = self else { return None };
+        let Self::Comet { chain, metrics, relay, settings, .. } = self else { return None };
         let Ordered { comet, folder, keep, history } = *settings;
         let taken = Taken::new(&chain, comet.snapshot_every, comet.snapshots, history);
-        Some(Validator::new(chain, metrics, taken, folder, keep, healthy, tell))
+        Some(Validator::new((chain, metrics), (taken, relay), folder, keep, (healthy, tell)))
     }
 
     /// Starts the source; `tell` gets the reason if it ends by itself.

@@ -1,6 +1,6 @@
 //! Blocks of a chain that CometBFT orders: what the ABCI application needs of the node.
 
-use crate::{chain::Chain, error::NodeError, metrics::Metrics, raw, report, taken::Taken};
+use crate::{chain::Chain, error::NodeError, metrics::Metrics, raw, relay::Relay, report, taken::Taken};
 use crossbeam_channel::Sender;
 use phalanx::{
     alloy::primitives::{Address, B256, Bytes},
@@ -30,6 +30,7 @@ pub(crate) struct Validator {
     chain: Arc<Chain>,
     metrics: Arc<Metrics>,
     taken: Taken,
+    relay: Relay,
     folder: PathBuf,
     keep: Option<u64>,
     healthy: Arc<AtomicBool>,
@@ -37,16 +38,30 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    pub(crate) const fn new(
-        chain: Arc<Chain>,
-        metrics: Arc<Metrics>,
-        taken: Taken,
+    /// Creates it; `healthy` and `ended` tell of its end.
+    pub(crate) fn new(
+        (chain, metrics): (Arc<Chain>, Arc<Metrics>),
+        (taken, relay): (Taken, Relay),
         folder: PathBuf,
         keep: Option<u64>,
-        healthy: Arc<AtomicBool>,
-        ended: Sender<NodeError>,
+        (healthy, ended): (Arc<AtomicBool>, Sender<NodeError>),
     ) -> Self {
-        Self { chain, metrics, taken, folder, keep, healthy, ended }
+        Self { chain, metrics, taken, relay, folder, keep, healthy, ended }
+    }
+}
+
+impl Validator {
+    /// Offers a transaction to the pool. Returns true if it is new there.
+    fn take(&self, tx: &Bytes) -> Result<bool, String> {
+        match self.chain.service.send(tx) {
+            Ok(Admission::Admitted { tx, .. }) => {
+                self.chain.announce(tx);
+                Ok(true)
+            }
+            Ok(Admission::Refused(Refusal::Known)) => Ok(false),
+            Ok(Admission::Refused(refusal)) => Err(refusal.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 
@@ -79,15 +94,18 @@ impl Host for Validator {
     }
 
     fn admit(&self, tx: &Bytes) -> Result<(), String> {
-        match self.chain.service.send(tx) {
-            Ok(Admission::Admitted { tx, .. }) => {
-                self.chain.announce(tx);
-                Ok(())
-            }
-            Ok(Admission::Refused(Refusal::Known)) => Ok(()),
-            Ok(Admission::Refused(refusal)) => Err(refusal.to_string()),
-            Err(error) => Err(error.to_string()),
+        self.take(tx).map(drop)
+    }
+
+    fn insert(&self, tx: &Bytes) -> Result<(), String> {
+        if self.take(tx)? {
+            self.relay.forward(tx.clone());
         }
+        Ok(())
+    }
+
+    fn reap(&self, max_bytes: u64) -> Vec<Bytes> {
+        self.relay.reap(max_bytes)
     }
 
     fn is_waiting(&self, tx: &Bytes) -> bool {
@@ -222,8 +240,11 @@ mod tests {
         let (ended, _ends) = crossbeam_channel::bounded(1);
         let healthy = Arc::new(AtomicBool::new(true));
         let taken = Taken::new(&chain, 0, 0, 0);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let relay = Relay::start(runtime.handle(), CometConfig::default().rpc);
+        let folder_of = folder.path().to_owned();
         let validator =
-            Validator::new(Arc::clone(&chain), metrics, taken, folder.path().to_owned(), None, healthy, ended);
+            Validator::new((Arc::clone(&chain), metrics), (taken, relay), folder_of, None, (healthy, ended));
         let app = App::new(validator);
         let mut link = Watched(app, &count, Vec::new());
         let mut comet = Comet::new("phalanx-77", 1_790_000_000_000);

@@ -68,7 +68,9 @@ struct Net {
 impl Net {
     fn start(folder: &Path, program: &Path, words: &str) -> Self {
         let mut command = phalanx(["localnet", "--rpc-port", "0", "--period", "100", "--folder"]);
-        command.arg(folder).arg("--cometbft").arg(program).args(words.split_whitespace());
+        // Another version of CometBFT may need flags of its own.
+        let more = std::env::var("PHALANX_LOCALNET_FLAGS").unwrap_or_default();
+        command.arg(folder).arg("--cometbft").arg(program).args(words.split_whitespace()).args(more.split_whitespace());
         let mut child = command.spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
         let (mut rpc, mut comet) = (Vec::new(), Vec::new());
@@ -336,6 +338,37 @@ fn four_validators_survive_kills_of_both_kinds_and_a_full_restart() {
         net.stop();
     }
     println!("{killed} kills, {heights} heights, {} transactions", seen.blocks.len());
+}
+
+#[test]
+fn transactions_reach_the_pools_of_all_validators() {
+    let Some(program) = cometbft() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut net = Net::start(folder.path(), &program, "");
+    let all = net.rpc.clone();
+    // Blocks come once validators have found each other: a mempool may tell of a transaction only once.
+    for address in &all {
+        wait("blocks", &mut net, |_| height(*address).filter(|height| *height > 3));
+    }
+    // It waits for the one before, so no block takes it out of a pool.
+    let [first, second] = [0, 1].map(|nonce| payment(0, nonce));
+    wait("a node takes it", &mut net, |_| ask(all[0], "eth_sendRawTransaction", &json!([second])));
+    for address in &all {
+        wait("it is in the pool", &mut net, |_| {
+            let queued = ask(*address, "txpool_status", &json!([]))?["queued"].clone();
+            (queued == json!("0x1")).then_some(())
+        });
+    }
+    wait("another node takes the first", &mut net, |_| ask(all[3], "eth_sendRawTransaction", &json!([first])));
+    for address in &all {
+        for tx in [&first, &second] {
+            let receipt = wait("a receipt", &mut net, |_| {
+                ask(*address, "eth_getTransactionReceipt", &json!([keccak256(tx)])).filter(|receipt| !receipt.is_null())
+            });
+            assert_eq!(receipt["status"], json!("0x1"));
+        }
+    }
+    net.stop();
 }
 
 /// Validators of the groups in a line of the network: `partition 3: validators 0 2 | 1 3`.

@@ -186,6 +186,11 @@ fn benchmarks_write_what_their_schemas_say() {
     writes(&format!("bench sweep {LOAD} --axis alpha=0,0.5 --gamma 10 --json -"), "bench-sweep");
     writes(&format!("bench scale {LOAD} --runs 1 --json -"), "bench-scale");
     writes("bench store --keys 500 --updates 50 --blocks 2 --json -", "bench-store");
+    #[cfg(feature = "node")]
+    writes(
+        "bench node --txs 300 --payers 7 --writers 3 --batch 10 --readers 1 --blocks instant --json -",
+        "bench-node",
+    );
     writes("bench adversary --case transfers --runs 1 --threads 1 --block-gas 3000000 --json -", "bench-adversary");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("result.json").display().to_string();

@@ -8,6 +8,7 @@ use crate::{
     header::{self, Header},
     host::Host,
     join::{self, Joiner},
+    mempool::{self, MempoolRequest, MempoolResponse},
     proto::{
         self, Request, RequestFinalizeBlock, RequestInitChain, RequestPrepareProposal, RequestProcessProposal,
         RequestVerifyVoteExtension, Response, request::Value as Asked, response::Value as Answer,
@@ -97,6 +98,18 @@ impl<H: Host> App<H> {
         }
         let answer = inner.guarded(|| inner.answer(asked))?;
         Ok(Response { value: Some(answer) })
+    }
+
+    /// Answers a call of the mempool. It waits for nothing.
+    ///
+    /// # Errors
+    /// [`CallError::Halted`]: nothing has changed.
+    pub fn mempool(&self, request: MempoolRequest) -> Result<MempoolResponse, CallError> {
+        let Some(inner) = self.0.inner.get() else { return Ok(mempool::answer(None::<&H>, request)) };
+        if let Some(why) = inner.halted.lock().clone() {
+            return Err(CallError::Halted(why));
+        }
+        inner.guarded(|| Ok(mempool::answer(Some(&inner.host), request)))
     }
 
     /// Ends the calls that wait.

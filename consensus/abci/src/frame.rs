@@ -15,6 +15,17 @@ const VARINT: u32 = 10;
 /// # Errors
 /// `InvalidData` for a length above [`MAX_BYTES`] or a message that cannot be decoded, `UnexpectedEof` for a cut one.
 pub fn read<M: Message + Default>(stream: &mut impl BufRead) -> Result<Option<M>> {
+    let Some(bytes) = read_bytes(stream)? else { return Ok(None) };
+    decode(&bytes).map(Some)
+}
+
+/// Decodes the bytes of a message.
+pub(crate) fn decode<M: Message + Default>(bytes: &[u8]) -> Result<M> {
+    M::decode(bytes).map_err(|error| invalid(error.to_string()))
+}
+
+/// Reads the bytes of a message, as [`read`] does.
+pub(crate) fn read_bytes(stream: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
     let Some(len) = length(stream)? else { return Ok(None) };
     if len > MAX_BYTES {
         return Err(invalid(format!("a message of {len} bytes; at most {MAX_BYTES} are read")));
@@ -24,7 +35,7 @@ pub fn read<M: Message + Default>(stream: &mut impl BufRead) -> Result<Option<M>
     if bytes.len() as u64 != len {
         return Err(ErrorKind::UnexpectedEof.into());
     }
-    M::decode(&bytes[..]).map(Some).map_err(|error| invalid(error.to_string()))
+    Ok(Some(bytes))
 }
 
 /// Writes a message.

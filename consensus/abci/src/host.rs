@@ -60,6 +60,20 @@ pub trait Host: Send + Sync + 'static {
     /// The refusal in words.
     fn admit(&self, tx: &Bytes) -> Result<(), String>;
 
+    /// Offers a transaction of another validator to the pool. Only a CometBFT with the application's mempool calls this.
+    ///
+    /// # Errors
+    /// The refusal in words.
+    fn insert(&self, tx: &Bytes) -> Result<(), String> {
+        self.admit(tx)
+    }
+
+    /// Takes transactions for the pools of other validators, of at most so many bytes: those that no earlier call has taken. Only a
+    /// CometBFT with the application's mempool calls this, regularly.
+    fn reap(&self, _max_bytes: u64) -> Vec<Bytes> {
+        Vec::new()
+    }
+
     /// True if a transaction is still in the pool.
     fn is_waiting(&self, tx: &Bytes) -> bool;
 

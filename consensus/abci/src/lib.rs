@@ -20,6 +20,7 @@
 //! - `conformance`: CometBFT as a script, for tests of a host.
 //! - `server`: threads and sockets.
 //! - `app`: one call after the other.
+//! - `mempool`: calls of the application's mempool, which later versions of CometBFT have.
 //! - `join`: snapshots, for a node that joins the chain by one and for those that have it.
 //! - `driver`: the core against the engine.
 //! - `core`: the life of the block under decision, without clock, thread or engine.
@@ -33,6 +34,7 @@
 pub mod conformance;
 mod server;
 mod app;
+mod mempool;
 mod join;
 mod driver;
 mod core;
@@ -48,6 +50,9 @@ pub use error::{CallError, Divergence, Halt};
 pub use header::Header;
 pub use host::{Host, Offer, Read};
 pub use join::{Applied, Joiner, Offered};
+pub use mempool::{
+    MempoolRequest, MempoolResponse, RequestInsertTx, RequestReapTxs, ResponseInsertTx, ResponseReapTxs,
+};
 pub use server::Server;
-/// Messages of ABCI for CometBFT v0.38.
+/// Messages of ABCI for CometBFT v0.38; v0.39 and v0.40 have those of [`MempoolRequest`] as well.
 pub use tendermint_proto::v0_38::abci as proto;

@@ -5,6 +5,7 @@ use crate::{
     error::CallError,
     frame,
     host::Host,
+    mempool::MempoolRequest,
     proto::{self, Request, Response, response::Value},
 };
 use parking_lot::Mutex;
@@ -146,7 +147,18 @@ impl<H: Host> Drop for Connection<H> {
 /// Answers requests until the stream ends, or a call has no answer.
 fn serve<H: Host>(stream: &TcpStream, app: &App<H>) -> io::Result<()> {
     let (mut reader, mut writer) = (BufReader::new(stream), BufWriter::new(stream));
-    while let Some(request) = frame::read::<Request>(&mut reader)? {
+    while let Some(bytes) = frame::read_bytes(&mut reader)? {
+        let request: Request = frame::decode(&bytes)?;
+        if request.value.is_none()
+            && let Some(asked) = MempoolRequest::read(&bytes)
+        {
+            let answer = app.mempool(asked).map_err(io::Error::other)?;
+            frame::write(&mut writer, &answer)?;
+            if reader.buffer().is_empty() {
+                writer.flush()?;
+            }
+            continue;
+        }
         let is_flush = matches!(request.value, Some(proto::request::Value::Flush(_)));
         if !is_harmless(&request) && is_gone(stream, &mut reader) {
             tracing::warn!("a call about a block is left out: the connection has ended since");

@@ -5,6 +5,8 @@ mod sweep;
 mod scale;
 mod adversary;
 mod build;
+#[cfg(feature = "node")]
+pub(super) mod node;
 pub(crate) mod run;
 mod schedule;
 mod store;
@@ -28,6 +30,9 @@ pub(crate) enum BenchCommand {
     Compare(Box<compare::CompareArgs>),
     /// Measure what hostile transactions cost, as factors of sequential execution; exits with 3 above a stated bound
     Adversary(adversary::AdversaryArgs),
+    /// Measure a node end to end: signed bytes over JSON-RPC to receipts, with reads beside and the engine alone
+    #[cfg(feature = "node")]
+    Node(node::NodeBench),
     /// Measure the state store alone: updates of random keys, a root and a write per block
     Store(store::StoreArgs),
 }
@@ -42,6 +47,8 @@ impl BenchCommand {
             Self::Scale(args) => args.run(),
             Self::Compare(args) => args.run(),
             Self::Adversary(args) => args.run(),
+            #[cfg(feature = "node")]
+            Self::Node(args) => args.run(),
             Self::Store(args) => args.run(),
         }
     }

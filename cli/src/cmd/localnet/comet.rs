@@ -9,8 +9,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Beginning of the versions whose ABCI the node speaks.
-const VERSION: &str = "0.38.";
+/// Beginnings of the versions whose ABCI the node speaks. v0.40.0 says of itself that it is v0.39.0.
+const VERSIONS: [&str; 3] = ["0.38.", "0.39.", "0.40."];
 
 /// The program CometBFT.
 #[derive(Clone, Debug)]
@@ -23,8 +23,8 @@ impl Program {
         let output = Command::new(path).arg("version").output();
         let output = output.map_err(|error| Usage(format!("{}: {error}; {install}", path.display())))?;
         let version = String::from_utf8_lossy(&output.stdout).trim().trim_start_matches('v').to_owned();
-        if !output.status.success() || !version.starts_with(VERSION) {
-            let why = format!("{} is version {version:?}, and v{VERSION}x is needed; {install}", path.display());
+        if !output.status.success() || !VERSIONS.iter().any(|known| version.starts_with(known)) {
+            let why = format!("{} is version {version:?}, and v0.38 to v0.40 are known; {install}", path.display());
             return Err(Usage(why).into());
         }
         Ok(Self(path.to_owned()))

@@ -35,6 +35,8 @@ pub(super) struct Plan {
     pub(super) join: bool,
     /// True if the links between validators are to be cut.
     pub(super) links: bool,
+    /// True if CometBFT fetches transactions from the nodes, instead of keeping some itself.
+    pub(super) app_mempool: bool,
 }
 
 /// Addresses and folders of one validator.
@@ -102,7 +104,7 @@ impl Layout {
         let mut places = places(homes, plan.rpc_port)?;
         let addresses: Vec<_> = places.iter().map(|place| place.p2p).collect();
         let links = plan.links.then(|| Links::start(&addresses)).transpose()?;
-        configure(&places, program, plan.period, links.as_ref())?;
+        configure(&places, program, &plan, links.as_ref())?;
         let joiner = if plan.join { places.pop() } else { None };
         let Plan { chain, threads, snapshot_every, .. } = plan;
         Ok(Self { genesis, places, accounts, chain, threads, snapshot_every, joiner, links })
@@ -152,7 +154,7 @@ fn places(homes: Vec<PathBuf>, rpc_port: u16) -> anyhow::Result<Vec<Place>> {
 }
 
 /// Writes addresses and times into CometBFT's configurations.
-fn configure(places: &[Place], program: &Program, period: u64, links: Option<&Links>) -> anyhow::Result<()> {
+fn configure(places: &[Place], program: &Program, plan: &Plan, links: Option<&Links>) -> anyhow::Result<()> {
     let ids = places.iter().map(|place| program.id(&place.home)).collect::<anyhow::Result<Vec<_>>>()?;
     for (own, place) in places.iter().enumerate() {
         let others = ids.iter().zip(places).enumerate().filter(|(at, _)| *at != own);
@@ -163,7 +165,7 @@ fn configure(places: &[Place], program: &Program, period: u64, links: Option<&Li
         let others = others.collect::<Vec<_>>().join(",");
         let quoted = |text: String| format!("\"{text}\"");
         let tcp = |address: SocketAddr| quoted(format!("tcp://{address}"));
-        let settings = [
+        let mut settings = vec![
             (("", "proxy_app"), tcp(place.abci)),
             (("rpc", "laddr"), tcp(place.comet_rpc)),
             (("p2p", "laddr"), tcp(place.p2p)),
@@ -176,9 +178,11 @@ fn configure(places: &[Place], program: &Program, period: u64, links: Option<&Li
             // The node's own pool chooses: this one only passes transactions on.
             (("mempool", "size"), "50000".into()),
             (("mempool", "cache_size"), "100000".into()),
-            (("consensus", "timeout_commit"), quoted(format!("{period}ms"))),
+            (("consensus", "timeout_commit"), quoted(format!("{}ms", plan.period))),
             (("tx_index", "indexer"), quoted("null".into())),
         ];
+        // Versions before v0.39 do not have this setting, so it is named only if it is asked for.
+        settings.extend(plan.app_mempool.then(|| (("mempool", "type"), quoted("app".into()))));
         let path = place.home.join("config/config.toml");
         let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         let text = comet::set(&text, &settings).with_context(|| format!("changing {}", path.display()))?;

@@ -41,9 +41,12 @@ pub(crate) struct LocalnetArgs {
     /// Milliseconds that CometBFT waits after a block for more votes, which is most of the time between two blocks
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = value_parser!(u64).range(1..=60_000))]
     period: u64,
-    /// The program CometBFT v0.38
+    /// The program CometBFT, v0.38 to v0.40
     #[arg(long, value_name = "FILE", default_value = "cometbft")]
     cometbft: PathBuf,
+    /// Let CometBFT keep no transactions, and fetch them from the nodes' pools: its mempool.type "app", from v0.40 on
+    #[arg(long)]
+    app_mempool: bool,
     /// End a random process by kill -9 every so many milliseconds, in turn a CometBFT and a node; each kill waits until
     /// every validator has a block since the last one
     #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
@@ -80,8 +83,9 @@ impl LocalnetArgs {
         if join && snapshot_every == 0 {
             return Err(Usage("--join needs snapshots: --snapshot-every is 0".into()).into());
         }
-        let links = self.partition.is_some();
-        let plan = Plan { validators, accounts, chain, rpc_port, period, threads, snapshot_every, join, links };
+        let (links, app_mempool) = (self.partition.is_some(), self.app_mempool);
+        let plan =
+            Plan { validators, accounts, chain, rpc_port, period, threads, snapshot_every, join, links, app_mempool };
         let layout = Layout::open(&folder, &program, plan)?;
         let faults = self.kill.map(|every| Faults::new(Duration::from_millis(every), self.seed));
         let partitions = self.partition.map(|lasting| Partitions::new(Duration::from_millis(lasting), self.seed));

@@ -3,7 +3,7 @@
 mod sources;
 mod args;
 
-pub(crate) use args::NodeArgs;
+pub(crate) use args::{NodeArgs, production};
 pub(crate) use sources::expand;
 
 use crate::{exit, output, ui};

@@ -264,6 +264,8 @@ struct Shared {
     engine: Model,
     /// Waiting transactions.
     pool: Mutex<Vec<Bytes>>,
+    /// Transactions for the pools of others.
+    offered: Mutex<Vec<Bytes>>,
     halted: Mutex<Vec<Halt>>,
     shown: Mutex<Vec<u64>>,
 }
@@ -275,12 +277,17 @@ impl TestHost {
 
     pub(crate) fn open_with(disk: &Disk, limits: Limits) -> Self {
         let engine = Model::new(disk.clone(), limits);
-        let (pool, halted, shown) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self(Arc::new(Shared { engine, pool, halted, shown }))
+        let (pool, offered) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Shared { engine, pool, offered, halted: Mutex::default(), shown: Mutex::default() }))
     }
 
     pub(crate) fn model(&self) -> &Model {
         &self.0.engine
+    }
+
+    /// Has a transaction for the pools of others.
+    pub(crate) fn offer(&self, tx: &Bytes) {
+        self.0.offered.lock().push(tx.clone());
     }
 
     pub(crate) fn halts(&self) -> Vec<Halt> {
@@ -330,6 +337,11 @@ impl Host for TestHost {
             pool.push(tx.clone());
         }
         Ok(())
+    }
+
+    fn reap(&self, max_bytes: u64) -> Vec<Bytes> {
+        assert!(max_bytes > 0);
+        core::mem::take(&mut self.0.offered.lock())
     }
 
     fn is_waiting(&self, tx: &Bytes) -> bool {

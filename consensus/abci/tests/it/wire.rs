@@ -2,7 +2,7 @@
 
 use crate::kit::{Disk, JUNK, NAME, PANIC, START_MS, open, tx};
 use phalanx_abci::{
-    Halt, Server,
+    Halt, MempoolRequest, MempoolResponse, RequestInsertTx, RequestReapTxs, Server,
     conformance::{Block, Broken, Comet, Link as _, Proposal, TcpLink, asked},
     frame,
     proto::{self, request::Value as Asked, response::Value as Answer},
@@ -98,6 +98,53 @@ fn frames_that_lie_end_their_connection_alone() {
     let mut stream = TcpLink::connect(server.address()).expect("a connection");
     let unknown = proto::Request { value: None };
     assert!(matches!(stream.call(unknown), Err(Broken::Refused(why)) if why.contains("unknown kind")));
+}
+
+#[test]
+fn a_mempool_of_the_application_is_filled_and_emptied_between_other_calls() {
+    let disk = Disk::new();
+    let (app, host) = open(&disk);
+    let server = Server::start(LOOPBACK, app).expect("a free port");
+    let mut link = TcpLink::connect(server.address()).expect("a connection");
+    let mut stream = TcpStream::connect(server.address()).expect("a connection");
+    let mut reader = std::io::BufReader::new(stream.try_clone().expect("a handle"));
+    let mut ask = |request: MempoolRequest, is_flushed: bool| -> MempoolResponse {
+        frame::write(&mut stream, &request).expect("sent");
+        if is_flushed {
+            frame::write(&mut stream, &asked(Asked::Flush(proto::RequestFlush {}))).expect("sent");
+        }
+        let answer = frame::read(&mut reader).expect("sound").expect("an answer");
+        if is_flushed {
+            let flushed: proto::Response = frame::read(&mut reader).expect("sound").expect("an answer");
+            assert!(matches!(flushed.value, Some(Answer::Flush(_))));
+        }
+        answer
+    };
+    let mut insert = |tx: &[u8], is_flushed| {
+        let insert_tx = Some(RequestInsertTx { tx: tx.to_vec().into() });
+        ask(MempoolRequest { insert_tx, reap_txs: None }, is_flushed).insert_tx.expect("an answer to it").code
+    };
+    for is_flushed in [false, true] {
+        assert_eq!([&tx(1)[..], &tx(1)[..], JUNK].map(|tx| insert(tx, is_flushed)), [0, 0, 1]);
+    }
+    let mut reap = |max_bytes| {
+        let reap_txs = Some(RequestReapTxs { max_bytes, max_gas: 0 });
+        ask(MempoolRequest { insert_tx: None, reap_txs }, true).reap_txs.expect("an answer to it").txs
+    };
+    host.offer(&tx(7));
+    host.offer(&tx(8));
+    assert_eq!(reap(0), [tx(7).0, tx(8).0], "without a limit");
+    assert!(reap(u64::MAX).is_empty(), "once");
+    // The inserted one is in the pool, and proposed.
+    let mut comet = Comet::new(NAME, START_MS);
+    comet.handshake(&mut link).expect("sound");
+    comet.height(&mut link, &[Proposal::Own]).expect("sound");
+    assert_eq!(comet.blocks().last().expect("a block").txs, [tx(1)]);
+    // A panic in it halts, as in every other call.
+    let request = MempoolRequest { insert_tx: Some(RequestInsertTx { tx: PANIC.to_vec().into() }), reap_txs: None };
+    frame::write(&mut stream, &request).expect("sent");
+    assert!(matches!(frame::read::<MempoolResponse>(&mut reader), Ok(None) | Err(_)), "no answer");
+    assert!(matches!(&host.halts()[..], [Halt::Panic(_)]));
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Transfers, signed before anything is timed, and the chain that they are for.
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use phalanx::{
+    alloy::genesis::{Genesis, GenesisAccount},
+    recover,
+    revm::{context::TxEnv, primitives::TxKind},
+};
+use phalanx_node::{DEV_CHAIN, dev_genesis};
+use phalanx_workloads::{Native, TransferLoad, Workload as _};
+use std::time::{Duration, Instant};
+
+/// Gas of a transfer.
+pub(super) const TRANSFER_GAS: u64 = 21_000;
+
+/// Maximum number of signatures that the recovery alone is timed with.
+const RECOVERED: usize = 4_096;
+
+/// Signed transfers in the order in which an account's nonces must come.
+#[derive(Debug)]
+pub(super) struct Load {
+    pub(super) genesis: Genesis,
+    pub(super) payers: Vec<Address>,
+    /// Transaction `i` is of payer `i % payers`.
+    pub(super) txs: Vec<Bytes>,
+    /// Hashes of the transactions.
+    pub(super) hashes: Vec<B256>,
+}
+
+/// Time of the recovery of signatures on one thread, one by one, with nothing beside it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recovered {
+    pub(super) count: usize,
+    pub(super) took: Duration,
+}
+
+impl Load {
+    /// Signs transfers on all cores.
+    pub(super) fn new(txs: u64, payers: u64, gas_limit: u64) -> anyhow::Result<Self> {
+        // A load has two accounts at least.
+        let settings = TransferLoad {
+            accounts: payers.max(2),
+            txs: 1,
+            signatures: true,
+            chain_id: DEV_CHAIN,
+            ..TransferLoad::default()
+        };
+        let native = Native::new(settings)?;
+        let accounts = native.accounts();
+        let payers: Vec<Address> = accounts.addresses().iter().take(usize::try_from(payers)?).copied().collect();
+        let transfer = |place: u64| TxEnv {
+            tx_type: 2,
+            caller: payers[(place % payers.len() as u64) as usize],
+            nonce: place / payers.len() as u64,
+            gas_limit: TRANSFER_GAS,
+            gas_price: 1_000_000_000_000,
+            gas_priority_fee: Some(1),
+            kind: TxKind::Call(Address::from_word(keccak256(place.to_be_bytes()))),
+            value: U256::from(1),
+            chain_id: Some(DEV_CHAIN),
+            ..TxEnv::default()
+        };
+        let txs = accounts.sign(&(0..txs).map(transfer).collect::<Vec<_>>())?;
+        let hashes = txs.iter().map(keccak256).collect();
+        let mut genesis = dev_genesis(DEV_CHAIN, &[]);
+        genesis.gas_limit = gas_limit;
+        let balance = U256::from(10).pow(U256::from(24));
+        genesis.alloc.extend(payers.iter().map(|payer| (*payer, GenesisAccount::default().with_balance(balance))));
+        Ok(Self { genesis, payers, txs, hashes })
+    }
+
+    /// Places of the transactions of one writer of many, in order: all of some payers.
+    pub(super) fn of_writer(&self, writer: usize, writers: usize) -> Vec<usize> {
+        (0..self.txs.len()).filter(|place| place % self.payers.len() % writers == writer).collect()
+    }
+
+    /// Recovers signatures.
+    pub(super) fn recover(&self) -> anyhow::Result<Recovered> {
+        let txs = &self.txs[..self.txs.len().min(RECOVERED)];
+        let begun = Instant::now();
+        for tx in txs {
+            recover(tx)?;
+        }
+        Ok(Recovered { count: txs.len(), took: begun.elapsed() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_share_the_transactions_and_keep_the_order_of_nonces() {
+        let load = Load::new(50, 7, 30_000_000).expect("a load");
+        let shares: Vec<_> = (0..3).map(|writer| load.of_writer(writer, 3)).collect();
+        let mut all: Vec<usize> = shares.iter().flatten().copied().collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..50).collect::<Vec<_>>());
+        let payer = |place: &usize| place % 7;
+        assert!(shares[0].iter().all(|place| !shares[1].iter().any(|other| payer(other) == payer(place))));
+        assert!(shares.iter().all(|share| share.is_sorted()));
+        assert_eq!(load.recover().expect("signed").count, 50);
+        // More writers than payers: some have nothing to do.
+        assert!(load.of_writer(8, 9).is_empty());
+    }
+}

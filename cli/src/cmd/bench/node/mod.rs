@@ -1,0 +1,93 @@
+//! `bench node`: from signed bytes over JSON-RPC to receipts that are read, with the engine alone beside it.
+
+mod client;
+mod load;
+mod run;
+mod alone;
+mod written;
+
+pub(in crate::cmd) use written::schema;
+
+use crate::{
+    cmd::node::production,
+    exit,
+    output::{self, Files},
+};
+use clap::Args;
+use load::Load;
+use phalanx_lab::error::Usage;
+use phalanx_node::Production;
+use run::Plan;
+use std::path::PathBuf;
+
+/// End to end on one machine: a node in this process makes blocks, and clients over loopback TCP send transfers that were signed before.
+///
+/// Three runs, each on a new chain: transactions in batches, one by one, and in batches with readers beside. Then the engine executes
+/// and commits equal blocks from bytes, without pool, block store and JSON-RPC. Clients, node and engine share the cores.
+#[derive(Debug, Args)]
+pub(crate) struct NodeBench {
+    /// Number of transactions of every run
+    #[arg(long, value_name = "N", default_value = "20000")]
+    txs: u64,
+    /// Number of accounts that pay; each transfer is to an account of its own
+    #[arg(long, value_name = "N", default_value = "256")]
+    payers: u64,
+    /// Number of connections that send; each waits for an answer before its next request
+    #[arg(long, value_name = "N", default_value = "4")]
+    writers: u64,
+    /// Number of transactions in a request of the runs with batches
+    #[arg(long, value_name = "N", default_value = "100")]
+    batch: u64,
+    /// Maximum number of transactions that were sent and whose receipts were not read
+    #[arg(long, value_name = "N", default_value = "4000")]
+    window: u64,
+    /// Number of connections that read balances in the third run
+    #[arg(long, value_name = "N", default_value = "2")]
+    readers: u64,
+    /// When blocks are made: instant, or a period as 100ms
+    #[arg(long, value_name = "WHEN", default_value = "100ms", value_parser = production)]
+    blocks: Production,
+    /// Gas limit of a block
+    #[arg(long, value_name = "GAS", default_value = "420000000")]
+    gas_limit: u64,
+    /// Worker threads of the engine [default: one per core]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Write the result as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+impl NodeBench {
+    pub(super) fn run(&self) -> anyhow::Result<u8> {
+        let &Self { txs, payers, writers, batch, window, readers, blocks, gas_limit, threads, .. } = self;
+        let positive = [("txs", txs), ("payers", payers), ("writers", writers), ("batch", batch), ("window", window)];
+        if let Some((flag, _)) = positive.iter().find(|(_, number)| *number == 0) {
+            return Err(Usage(format!("--{flag} is at least 1")).into());
+        }
+        if blocks == Production::Off {
+            return Err(Usage("--blocks off makes no blocks: name a period, or instant".into()).into());
+        }
+        if threads == Some(0) {
+            return Err(Usage("--threads is at least 1".into()).into());
+        }
+        let most = u64::from(phalanx_node::RpcConfig::default().max_batch);
+        if batch > most {
+            return Err(Usage(format!("--batch is at most {most}, as a node takes by default")).into());
+        }
+        let load = Load::new(txs, payers, gas_limit)?;
+        let recovery = load.recover()?;
+        let plan = Plan { load: &load, writers, batch, window, readers: 0, production: blocks, threads };
+        let mut runs = Vec::new();
+        for (name, batch, readers) in
+            [("batches", batch, 0), ("one by one", 1, 0), ("batches beside reads", batch, readers)]
+        {
+            runs.push((name, run::run(&Plan { batch, readers, ..plan })?));
+        }
+        let per_block = txs.div_ceil(runs[0].1.blocks.max(1));
+        let alone = alone::run(&load, per_block, threads)?;
+        let output = written::output(self, &recovery, &runs, &alone);
+        output::show(&output, Files { json: self.json.as_deref(), ..Files::default() })?;
+        Ok(exit::OK)
+    }
+}

@@ -1,0 +1,232 @@
+//! Figures of `bench node` as text and as JSON.
+
+use super::{NodeBench, alone::Alone, load::Recovered, run::Ran};
+use crate::output;
+use phalanx_lab::{
+    doctor,
+    machine::host,
+    report::Output,
+    result::{Host, SCHEMA, Tool},
+    written::{self, Named},
+};
+use phalanx_node::Production;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::{fmt::Write as _, time::Duration};
+
+/// From signed bytes to receipts.
+#[derive(Serialize, JsonSchema)]
+struct Written<'a> {
+    /// Version of the schema.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: u32,
+    /// The program.
+    tool: Tool,
+    /// The machine. Clients, node and engine share it.
+    host: Host,
+    /// Transactions of every run: transfers, signed before.
+    txs: u64,
+    /// Accounts that pay.
+    payers: u64,
+    /// Connections that send.
+    writers: u64,
+    /// Maximum number of transactions that were sent and whose receipts were not read.
+    window: u64,
+    /// When blocks are made.
+    block_production: String,
+    /// Gas limit of a block.
+    gas_limit: u64,
+    /// Runs against a node, each on a new chain.
+    runs: Vec<Run<'a>>,
+    /// The engine's service on the same transactions: from bytes to the durable commit.
+    engine: Engine,
+    /// Recovery of one signature on one thread, one by one, with nothing beside it, in µs.
+    recovery_us: f64,
+    /// The exact command.
+    command: String,
+}
+
+/// A run against a node.
+#[derive(Serialize, JsonSchema)]
+struct Run<'a> {
+    /// Name of the run.
+    name: &'a str,
+    /// Transactions in a request.
+    batch: u64,
+    /// From the first request to the last receipt that was read, in s.
+    seconds: f64,
+    /// Transactions ÷ seconds.
+    tps: f64,
+    /// Median time from the sending of a transaction to the reading of its receipt, in ms.
+    p50_ms: f64,
+    /// 99th percentile of the same, in ms.
+    p99_ms: f64,
+    /// Blocks, empty ones included.
+    blocks: u64,
+    /// Transactions that were refused for lack of room and sent again.
+    resent: u64,
+    /// Reads of balances beside. Absent without readers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reads: Option<Reads>,
+    /// Work by stage, as the node counts it; stages overlap, and workers of one stage count as one.
+    stages: Vec<Stage>,
+}
+
+/// Reads beside writes.
+#[derive(Serialize, JsonSchema)]
+struct Reads {
+    /// Connections that read.
+    readers: u64,
+    /// Answered reads ÷ seconds of the run.
+    per_second: f64,
+    /// Median time of a read, in µs.
+    p50_us: f64,
+    /// 99th percentile of the same, in µs.
+    p99_us: f64,
+}
+
+/// Name of the recovery among the stages.
+const RECOVERY: &str = "of admission: recovery, as alone";
+
+/// Work of a stage.
+#[derive(Serialize, JsonSchema)]
+struct Stage {
+    /// Name: `admission` is `eth_sendRawTransaction` from its arguments to its answer, recovery of the sender, pool and waits included;
+    /// `blocks` is the producer from the build of a block to its visibility; `engine: ..` are the engine's stages within both. The last is the recovery of
+    /// all signatures at its cost alone.
+    name: String,
+    /// Time in s, of all threads.
+    seconds: f64,
+    /// The same ÷ transactions, in µs.
+    us_per_tx: f64,
+    /// The same ÷ seconds of the run.
+    share: f64,
+}
+
+/// The engine alone.
+#[derive(Serialize, JsonSchema)]
+struct Engine {
+    /// From the first block's bytes to the last durable commit, recovery of signatures included, in s.
+    seconds: f64,
+    /// Transactions ÷ seconds.
+    tps: f64,
+    /// Blocks: as long as those of the first run on average.
+    blocks: u64,
+}
+
+/// Schema of what is written.
+pub(in crate::cmd) fn schema() -> Named {
+    written::schema::<Written<'_>>("bench-node", "bench node --json")
+}
+
+/// The time below which so many percent of all are; zero of none. The times are sorted.
+fn percentile(times: &[Duration], percent: usize) -> Duration {
+    let place = (times.len() * percent).div_ceil(100).saturating_sub(1);
+    times.get(place).copied().unwrap_or_default()
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn run<'a>(bench: &NodeBench, recovery_us: f64, place: usize, (name, ran): (&'a str, &Ran)) -> Run<'a> {
+    let (seconds, txs) = (ran.took.as_secs_f64(), bench.txs as f64);
+    let reads = (!ran.reads.is_empty()).then(|| Reads {
+        readers: bench.readers,
+        per_second: ran.reads.len() as f64 / seconds,
+        p50_us: ms(percentile(&ran.reads, 50)) * 1e3,
+        p99_us: ms(percentile(&ran.reads, 99)) * 1e3,
+    });
+    let stage = |(name, spent): &(String, f64)| Stage {
+        name: name.clone(),
+        seconds: *spent,
+        us_per_tx: spent / txs * 1e6,
+        share: spent / seconds,
+    };
+    Run {
+        name,
+        // The second run sends one by one.
+        batch: if place == 1 { 1 } else { bench.batch },
+        seconds,
+        tps: txs / seconds,
+        p50_ms: ms(percentile(&ran.latencies, 50)),
+        p99_ms: ms(percentile(&ran.latencies, 99)),
+        blocks: ran.blocks,
+        resent: ran.resent,
+        reads,
+        stages: ran.stages.iter().chain([&(RECOVERY.to_owned(), recovery_us * txs / 1e6)]).map(stage).collect(),
+    }
+}
+
+/// Text and JSON.
+pub(super) fn output(bench: &NodeBench, recovered: &Recovered, runs: &[(&str, Ran)], alone: &Alone) -> Output {
+    let seconds = alone.took.as_secs_f64();
+    let recovery_us = recovered.took.as_secs_f64() / recovered.count.max(1) as f64 * 1e6;
+    let written = Written {
+        schema: SCHEMA,
+        tool: host::tool(),
+        host: doctor::host(None),
+        txs: bench.txs,
+        payers: bench.payers,
+        writers: bench.writers,
+        window: bench.window,
+        block_production: match bench.blocks {
+            Production::Every(period) => format!("every {} ms", period.as_millis()),
+            _ => "instant".into(),
+        },
+        gas_limit: bench.gas_limit,
+        runs: runs.iter().enumerate().map(|(place, (name, ran))| run(bench, recovery_us, place, (name, ran))).collect(),
+        engine: Engine { seconds, tps: bench.txs as f64 / seconds, blocks: alone.blocks },
+        recovery_us,
+        command: output::command(),
+    };
+    Output { text: text(&written), value: written::value(&written), csv: None, picture: None }
+}
+
+fn text(written: &Written<'_>) -> String {
+    let Written { txs, payers, writers, window, block_production, host, engine, recovery_us, .. } = written;
+    let mut text = format!(
+        "{txs} transfers of {payers} accounts, signed before; blocks {block_production}; {writers} connections, at most {window} transactions \
+         under way\nnode, engine and clients share {} cores; in the timer: from the first request to the last receipt that was \
+         read\n\n{:<22}{:>10}{:>10}{:>10}{:>8}{:>8}\n",
+        host.cores, "", "tx/s", "p50 ms", "p99 ms", "blocks", "resent"
+    );
+    // Writing to a string does not fail.
+    for Run { name, tps, p50_ms, p99_ms, blocks, resent, reads, .. } in &written.runs {
+        let _ = writeln!(text, "{name:<22}{tps:>10.0}{p50_ms:>10.1}{p99_ms:>10.1}{blocks:>8}{resent:>8}");
+        if let Some(Reads { per_second, p50_us, p99_us, readers }) = reads {
+            let _ = writeln!(
+                text,
+                "  {readers} readers beside: {per_second:.0} reads/s, p50 {p50_us:.0} µs, p99 {p99_us:.0} µs"
+            );
+        }
+    }
+    let _ = writeln!(text, "{:<22}{:>10.0}{:>10}{:>10}{:>8}", "engine alone", engine.tps, "", "", engine.blocks);
+    let _ =
+        writeln!(text, "  from bytes to the durable commit, recovery included; no pool, no block store, no JSON-RPC");
+    for Run { name, stages, .. } in &written.runs {
+        let _ = writeln!(text, "\n{:<34}{:>10}{:>12}{:>16}", format!("work: {name}"), "s", "µs per tx", "% of the run");
+        for Stage { name, seconds, us_per_tx, share } in stages.iter().filter(|stage| stage.share >= 0.0005) {
+            let _ = writeln!(text, "  {name:<32}{seconds:>10.3}{us_per_tx:>12.2}{:>16.1}", share * 100.0);
+        }
+    }
+    let _ = writeln!(
+        text,
+        "\nadmission is eth_sendRawTransaction of all connections, recovery and waits included; blocks is the producer, from build to \
+         visible;\nengine stages are within both. A signature alone, on one thread before the runs: {recovery_us:.1} µs"
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_times_that_were_measured() {
+        let times: Vec<Duration> = (1..=200).map(Duration::from_millis).collect();
+        assert_eq!([50, 99, 100].map(|percent| percentile(&times, percent).as_millis()), [100, 198, 200]);
+        assert_eq!(percentile(&times[..1], 50), Duration::from_millis(1));
+        assert_eq!(percentile(&[], 99), Duration::ZERO);
+    }
+}
