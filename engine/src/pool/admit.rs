@@ -25,7 +25,9 @@ impl Pool {
             Some(queue) => *queue.account(),
             None => accounts.account(&tx.sender())?,
         };
-        Ok(self.admit(tx, account).unwrap_or_else(Admission::Refused))
+        let admission = self.admit(tx, account).unwrap_or_else(Admission::Refused);
+        accounts.announce(admission.admitted().into_iter());
+        Ok(admission)
     }
 
     /// Does [`Self::add`] for many, in order. All unknown senders are read in one call, which takes a fraction of the
@@ -48,7 +50,9 @@ impl Pool {
             let account = known.or_else(|| read.next()).unwrap_or_default();
             self.check(&tx).and_then(|()| self.admit(tx, account)).unwrap_or_else(Admission::Refused)
         };
-        Ok(txs.into_iter().zip(known).map(add).collect())
+        let admissions: Vec<Admission> = txs.into_iter().zip(known).map(add).collect();
+        accounts.announce(admissions.iter().filter_map(Admission::admitted));
+        Ok(admissions)
     }
 
     /// Checks that need no state.
