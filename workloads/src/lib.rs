@@ -52,12 +52,13 @@ mod accounts;
 mod check;
 mod config;
 mod rng;
+mod per_account;
 
 pub use accounts::Accounts;
 pub use check::{AccountState, CheckError, ReadError, StateReader};
 pub use config::{ConfigError, Fees, HotSide, TransferLoad, UnknownHotSide};
 pub use erc20::Erc20;
-pub use genesis::{Genesis, GenesisAccount};
+pub use genesis::{Genesis, GenesisAccount, Wanted};
 pub use ledger::Ledger;
 pub use market::{Mix, MixError, Pools};
 pub use native::Native;
