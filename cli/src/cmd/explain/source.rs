@@ -19,7 +19,7 @@ use phalanx_lab::{
     result,
     run::{
         drive::{self, Purpose, Setup},
-        engines,
+        engines, genesis,
     },
     ui::Ui,
 };
@@ -145,7 +145,7 @@ pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<E
             StageClock::new(),
             &pinned,
         )?;
-        drive::load_genesis(&mut engine, &*workload, ui)?;
+        genesis::load(&mut engine, &*workload, config, ui)?;
         Ok(engine)
     };
     let (mut engine, mut oracle) = (open(Executor::Dag)?, open(Executor::Sequential)?);
