@@ -42,15 +42,15 @@ mod workload;
 mod ledger;
 mod transactions;
 mod market;
-mod genesis;
 mod pool;
 mod token;
 mod base;
 mod skew;
 mod sign;
+mod config;
 mod accounts;
 mod check;
-mod config;
+mod genesis;
 mod rng;
 mod per_account;
 

@@ -121,7 +121,7 @@ fn same(dir: &Path, found: &Map<String, Value>, wanted: &Map<String, Value>) -> 
     }
 }
 
-/// Copies the made state of a folder to a new one in it. Sealed segments of the log, which nobody changes, are linked.
+/// Copies the made state of a folder to a new one in it. Sealed segments of the log, which do not change, are linked.
 fn copy(dir: &Path) -> anyhow::Result<Unfinished> {
     static COPIES: AtomicU64 = AtomicU64::new(0);
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
