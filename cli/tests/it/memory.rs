@@ -54,8 +54,10 @@ fn a_state_is_made_once_and_every_run_works_on_a_copy() {
     let resident = run(&format!("{LOAD} --json -")).json();
     let dir = tempfile::tempdir().expect("a folder");
     let state = dir.path().join("made");
-    let line = |more: &str| format!("{LOAD} --state {} {more} --json -", state.display());
-    let ran = run(&line("--memory cached:64K --executor dag --executor sequential --runs 2"));
+    let of =
+        |load: &str, more: &str| format!("bench run {load} --threads 2 --state {} {more} --json -", state.display());
+    let line = |more: &str| of("--accounts 3000 --txs 1200", more);
+    let ran = run(&line("--block-txs 300 --memory cached:64K --executor dag --executor sequential --runs 2"));
     assert!(ran.stderr.contains("making the state"), "{ran:?}");
     let first = ran.json();
     all_match(&first, 1200);
@@ -73,8 +75,8 @@ fn a_state_is_made_once_and_every_run_works_on_a_copy() {
     for (name, bytes) in kept {
         assert!(fs::read(state.join("state").join(&name)).expect("a file") == bytes, "{name} has changed");
     }
-    run(&line("--accounts 3001")).refused(2, "made with accounts 3000, this run has 3001");
-    run(&line("--txs 1201")).refused(2, "txs");
+    run(&of("--accounts 3001 --txs 1200", "")).refused(2, "made with accounts 3000, this run has 3001");
+    run(&of("--accounts 3000 --txs 1201", "")).refused(2, "txs");
     run(&line("--hasher blake3")).refused(2, "hasher");
     let other = dir.path().join("other");
     fs::create_dir(&other).expect("a folder");
