@@ -174,9 +174,10 @@ impl<'a> Ledger<'a> {
     /// Sums of the transfers per account: of all, or of a sample.
     pub(crate) fn entries(&self) -> Result<impl Iterator<Item = (&Address, &Entry)>, CheckError> {
         match &self.records {
-            Records::Transfers { accounts, entries, .. } => {
-                let of = accounts.addresses();
-                Ok(entries.iter().step_by(self.step()).map(|(position, entry)| (&of[position as usize], entry)))
+            Records::Transfers { accounts, entries, most, .. } => {
+                let (of, is_sampled) = (accounts.addresses(), *most != usize::MAX);
+                let looked_at = entries.iter().filter(move |(_, entry)| !is_sampled || entry.takes_part());
+                Ok(looked_at.step_by(self.step()).map(|(position, entry)| (&of[position as usize], entry)))
             }
             Records::Market(_) => Err(CheckError::OtherLoad),
         }
@@ -185,7 +186,9 @@ impl<'a> Ledger<'a> {
     /// Distance of two accounts that a check of transfers looks at.
     fn step(&self) -> usize {
         match &self.records {
-            Records::Transfers { entries, most, .. } => entries.iter().count().div_ceil(*most).max(1),
+            Records::Transfers { entries, most, .. } => {
+                entries.iter().filter(|(_, entry)| entry.takes_part()).count().div_ceil(*most).max(1)
+            }
             Records::Market(_) => 1,
         }
     }
@@ -232,6 +235,11 @@ fn add(entries: &mut PerAccount<Entry>, from: u32, to: u32, amount: u64) {
 }
 
 impl Entry {
+    /// True if the account sent, or its balance changed.
+    const fn takes_part(&self) -> bool {
+        self.sent > 0 || self.change != 0
+    }
+
     pub(crate) fn check_nonce(&self, address: Address, account: &AccountState) -> Result<(), CheckError> {
         let expected = u64::from(self.sent);
         if account.nonce == expected {

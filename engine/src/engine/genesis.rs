@@ -11,6 +11,9 @@ use alloy_primitives::{B256, U256};
 ///
 /// Parts in the order of the keys' hashes take the least time and space: entries then have no predecessor in an earlier part that
 /// is written again. A genesis that is not [finished](Self::finish) is no chain: an engine refuses to open the store.
+///
+/// For measurements and chains of plain blocks: the root, the heights and, where an account is in several parts, the digest
+/// differ from those of the same accounts at once, so [`Engine::begin`] and services do not take such a store for theirs.
 #[derive(Debug)]
 #[must_use = "a genesis that is not finished is no chain"]
 pub struct GenesisInParts<'e> {

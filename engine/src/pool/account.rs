@@ -45,7 +45,7 @@ pub trait Accounts {
         addresses.iter().map(|address| self.account(address)).collect()
     }
 
-    /// Hears of transactions that were admitted, which may be executed soon. Does nothing by default; a state on disk reads what
+    /// Hears of transactions that were admitted together, which may be executed soon. Does nothing by default; a state on disk reads what
     /// they name meanwhile.
     fn announce<'t>(&self, _: impl Iterator<Item = &'t TxEnv>) {}
 }

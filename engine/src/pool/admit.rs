@@ -25,9 +25,7 @@ impl Pool {
             Some(queue) => *queue.account(),
             None => accounts.account(&tx.sender())?,
         };
-        let admission = self.admit(tx, account).unwrap_or_else(Admission::Refused);
-        accounts.announce(admission.admitted().into_iter());
-        Ok(admission)
+        Ok(self.admit(tx, account).unwrap_or_else(Admission::Refused))
     }
 
     /// Does [`Self::add`] for many, in order. All unknown senders are read in one call, which takes a fraction of the

@@ -35,7 +35,7 @@ pub const TX_BYTES: u64 = 2 * 400;
 /// If the settings describe no run, memory is short, or a run fails.
 pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     config.check()?;
-    let machine = doctor::host(config.store.path());
+    let machine = doctor::host(config.folder());
     memory::touch(config.touch)?;
     let threads = threads(config.threads)?;
     let workload = workload(config, TX_BYTES, ui)?;
@@ -243,7 +243,7 @@ fn inside_timer(config: &RunConfig) -> Vec<String> {
         ("execution", true),
         ("receipts", true),
         ("state root of every block", true),
-        ("writes, to their end", config.store != Store::Mem),
+        ("writes, to their end", config.folder().is_some()),
         ("the timeline", config.trace.is_some()),
     ];
     parts.iter().filter(|(_, is)| *is).map(|(part, _)| (*part).to_owned()).collect()
@@ -258,7 +258,7 @@ pub(super) fn scope(config: &RunConfig) -> Scope {
     let fafo = config.profile.as_deref().is_some_and(|name| name == FAFO_PAPER || FAFO_TABLE_1.contains(&name));
     // The workloads' chain has no beacon chain above it.
     disabled_rules.extend(["system-calls", "withdrawals", "header-hash"].map(str::to_owned));
-    let durability = if config.store == Store::Mem { "none".into() } else { word(config.durability) };
+    let durability = if config.folder().is_none() { "none".into() } else { word(config.durability) };
     Scope {
         signatures,
         nonces: true,

@@ -180,6 +180,11 @@ impl RunConfig {
         })
     }
 
+    /// Folder of a state on disk.
+    pub fn folder(&self) -> Option<&std::path::Path> {
+        self.store.path().or(self.state.as_deref())
+    }
+
     /// Refuses settings that no run could carry out.
     ///
     /// # Errors

@@ -225,8 +225,8 @@ fn build(facts: &Facts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use crate::machine::disk_reads::RandomReads;
     use super::*;
+    use crate::machine::disk_reads::RandomReads;
 
     /// A machine without a fault.
     fn quiet() -> Facts {

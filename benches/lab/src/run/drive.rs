@@ -84,6 +84,8 @@ pub(crate) struct Timed {
     pub(crate) input: usize,
     /// First difference of the final state from the ledger's arithmetic.
     pub(crate) check: Result<(), String>,
+    /// True if that looked at a sample of the accounts.
+    pub(crate) is_sampled: bool,
 }
 
 impl Timed {
@@ -243,6 +245,7 @@ pub(crate) fn run(
             return Err(Usage(format!("{n} transactions have a higher gas limit than --block-gas")).into());
         }
     }
+    timed.is_sampled = setup.config.memory != Memory::Resident;
     timed.check = check(setup.workload, setup.config.memory, &engine, txs, &timed);
     drop(source);
     drop(engine);
@@ -416,6 +419,7 @@ impl Timed {
             timeline: None,
             input: 0,
             check: Ok(()),
+            is_sampled: false,
         }
     }
 

@@ -11,10 +11,10 @@ use phalanx_workloads::{Genesis, Workload};
 use std::path::Path;
 
 /// Keys of a part, which take about two gigabytes while they are made and committed.
-const PART: u64 = 1 << 22;
+pub(crate) const PART: u64 = 1 << 22;
 
 /// Writes the genesis of `workload` to `engine`. Memory is bounded: each of the parts of a large genesis is a pass over all accounts,
-/// and has those keys whose hashes are in its range, so that no part writes an entry of another one again.
+/// and has those keys whose hashes are in its range, so that parts write few entries of others again.
 ///
 /// # Errors
 /// If the store holds a chain, the store fails, or the user stops it.
@@ -81,7 +81,7 @@ mod tests {
     use phalanx::revm::DatabaseRef as _;
 
     #[test]
-    fn parts_make_the_same_state_as_one_and_write_no_entry_twice() {
+    fn parts_hold_the_same_accounts_as_one() {
         for workload in [WorkloadKind::Native, WorkloadKind::Erc20, WorkloadKind::Amm] {
             let load = LoadConfig { workload, accounts: 3000, txs: 10, ..LoadConfig::default() };
             let keys = load.accounts * load.keys_per_account();

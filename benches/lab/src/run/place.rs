@@ -17,11 +17,14 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Description of a made state, beside it.
+/// Description of a made state, beside its store.
 const PARAMETERS: &str = "phalanx-state.json";
 
-/// The made state in its folder.
-const STATE: &str = "state";
+/// Folder of a made state with its description, which appear together.
+const MADE: &str = "made";
+
+/// The store in it.
+const STORE: &str = "store";
 
 /// Place of a run's state.
 #[derive(Debug)]
@@ -64,22 +67,25 @@ impl Place {
 pub(crate) fn make(config: &RunConfig, workload: &dyn Workload, threads: usize, ui: &Ui) -> anyhow::Result<()> {
     let Some(dir) = &config.state else { return Ok(()) };
     let wanted = parameters(config);
-    let described = dir.join(PARAMETERS);
+    let made = dir.join(MADE);
+    let described = made.join(PARAMETERS);
     if described.exists() {
         let bytes = fs::read(&described).with_context(|| format!("reading {}", described.display()))?;
         let found: Map<String, Value> =
             serde_json::from_slice(&bytes).with_context(|| format!("reading {}", described.display()))?;
         return same(dir, &found, &wanted).map_err(Into::into);
     }
-    if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+    // What a killed process left is no state.
+    let is_left = |name: &std::ffi::OsStr| Path::new(name).extension().is_some_and(|end| end == "partial");
+    if fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(|entry| !is_left(&entry.file_name()))) {
         let dir = dir.display();
         return Err(Usage(format!("--state {dir}: the folder holds something else; name a new or an empty one")).into());
     }
     fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
     ui.say(&format!("making the state in {}", dir.display()));
-    let state = dir.join(STATE);
-    let folder = Unfinished::new(in_the_making(&state));
-    let store = config.store_config(&Store::File(folder.path().to_path_buf()))?;
+    let folder = Unfinished::new(in_the_making(&made));
+    fs::create_dir(folder.path()).with_context(|| format!("making {}", folder.path().display()))?;
+    let store = config.store_config(&Store::File(folder.path().join(STORE)))?;
     let mut engine = Engine::builder().with_store(store).with_threads(threads);
     let mut cfg = phalanx::revm::context::CfgEnv::new_with_spec(config.evm_spec);
     cfg.chain_id = workload.load().chain_id;
@@ -87,9 +93,9 @@ pub(crate) fn make(config: &RunConfig, workload: &dyn Workload, threads: usize, 
     let mut engine = engine.build().context("opening the store")?;
     genesis::load(&mut engine, workload, config, ui)?;
     drop(engine);
-    folder.finish(&state).with_context(|| format!("making {}", state.display()))?;
     let text = serde_json::to_vec_pretty(&wanted).context("describing the state")?;
-    write_whole(&described, &text).with_context(|| format!("writing {}", described.display()))
+    write_whole(&folder.path().join(PARAMETERS), &text).context("describing the state")?;
+    folder.finish(&made).with_context(|| format!("making {}", made.display()))
 }
 
 /// Settings that a genesis depends on.
@@ -124,15 +130,24 @@ fn same(dir: &Path, found: &Map<String, Value>, wanted: &Map<String, Value>) -> 
 /// Copies the made state of a folder to a new one in it. Sealed segments of the log, which do not change, are linked.
 fn copy(dir: &Path) -> anyhow::Result<Unfinished> {
     static COPIES: AtomicU64 = AtomicU64::new(0);
-    let number = COPIES.fetch_add(1, Ordering::Relaxed);
-    let folder = Unfinished::new(in_the_making(&dir.join(format!("run-{number}"))));
-    let from = dir.join(STATE);
-    copy_files(&from, folder.path()).with_context(|| format!("copying {}", from.display()))?;
+    let from = dir.join(MADE).join(STORE);
+    let copying = || format!("copying {}", from.display());
+    // Files that a killed process of the same number left are links to the state's: no folder is written to that was there.
+    let path = loop {
+        let number = COPIES.fetch_add(1, Ordering::Relaxed);
+        let path = in_the_making(&dir.join(format!("run-{number}")));
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => break made.map(|()| path).with_context(copying)?,
+        }
+    };
+    let folder = Unfinished::new(path);
+    copy_files(&from, folder.path()).with_context(copying)?;
     Ok(folder)
 }
 
+/// Copies files into a new folder.
 fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
     let files: Vec<PathBuf> = fs::read_dir(from)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     let is_segment = |path: &&PathBuf| path.extension().is_some_and(|end| end == "seg");
     let last = files.iter().filter(is_segment).max();
@@ -154,12 +169,19 @@ mod tests {
     #[test]
     fn a_copy_shares_what_is_sealed_and_nothing_else() {
         let dir = tempfile::tempdir().expect("a folder");
-        let state = dir.path().join(STATE);
-        fs::create_dir(&state).expect("a folder");
+        let state = dir.path().join(MADE).join(STORE);
+        fs::create_dir_all(&state).expect("a folder");
         for name in ["00000000.seg", "00000001.seg", "code.log", "lock"] {
             fs::write(state.join(name), name).expect("a file");
         }
+        // Copies of a killed process with the same number.
+        for number in 0..20 {
+            let left = in_the_making(&dir.path().join(format!("run-{number}")));
+            fs::create_dir(&left).expect("a folder");
+            fs::hard_link(state.join("00000000.seg"), left.join("00000000.seg")).expect("a link");
+        }
         let copied = copy(dir.path()).expect("a copy");
+        assert_eq!(fs::read_to_string(state.join("00000000.seg")).expect("a file"), "00000000.seg");
         for name in ["00000000.seg", "00000001.seg", "code.log"] {
             assert_eq!(fs::read_to_string(copied.path().join(name)).expect("a file"), name);
         }

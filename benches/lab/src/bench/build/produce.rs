@@ -14,6 +14,7 @@ use alloy_consensus::Header;
 use anyhow::{Context as _, ensure};
 use phalanx::{
     Budget, Builder, Built, CandidateTx, Dropped, Executor, Reason, Target, WriteHandle,
+    merkle::Memory,
     pool::{Fairness, Settled},
     revm::primitives::{B256, Bytes},
 };
@@ -119,6 +120,7 @@ pub(super) fn run(
     let placed: usize = blocks.iter().map(|block| block.order.len()).sum();
     timed.frames_tlp = (frames > 0).then(|| placed as f64 / frames as f64);
     let fairness = Fairness::measure(blocks.iter().map(|block| block.order.iter().copied()));
+    timed.is_sampled = chain.memory() != Memory::Resident;
     timed.check = drive::check(chain.workload, chain.memory(), &engine, setup.txs, &timed);
     drop(engine);
     timed.db_bytes = store.path().map_or(0, host::size_of);

@@ -16,6 +16,7 @@ use anyhow::Context as _;
 use phalanx::{
     BlockError, Executed, Executor, Hints, RecoveredBlock, WriteHandle,
     access::Salt,
+    merkle::Memory,
     paralyze::ParaLyze,
     revm::{context::TxEnv, primitives::B256},
 };
@@ -193,6 +194,7 @@ pub(super) fn run(
     timer.stop(&mut timed, &engine);
     timed.pinned = pinned.confirm(engine.workers())?;
     bar.finish_and_clear();
+    timed.is_sampled = chain.memory() != Memory::Resident;
     timed.check = match refused {
         Some(why) => Err(why),
         None => drive::check(chain.workload, chain.memory(), &engine, txs, &timed),
