@@ -1,10 +1,12 @@
 //! A validated load with its accounts, and the genesis balances that keep every order of its transactions valid.
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, U256};
+use rayon::prelude::*;
 
 use crate::{
     accounts::Accounts,
     config::{ConfigError, TransferLoad},
+    genesis::{GenesisAccount, Wanted},
     skew::Skew,
 };
 
@@ -51,6 +53,13 @@ impl TransferLoad {
 }
 
 impl Base {
+    /// The wanted accounts, at genesis.
+    pub(crate) fn funded(&self, wanted: &Wanted<'_>) -> Vec<GenesisAccount> {
+        let balance = U256::from(self.funds);
+        let addresses = self.accounts.addresses().par_iter().filter(|address| wanted(address, None));
+        addresses.map(|address| GenesisAccount { address: *address, balance, ..Default::default() }).collect()
+    }
+
     pub(crate) fn new(
         load: TransferLoad,
         bytes_per_account: usize,

@@ -4,6 +4,8 @@ use core::{fmt, str::FromStr};
 
 use alloy_primitives::{Address, address};
 
+use crate::{accounts::Accounts, per_account::DENSE};
+
 /// Contended side of a transfer.
 ///
 /// A hot sender serialises on its nonce, which no engine can avoid. A hot receiver is an exchange or a fee collector:
@@ -102,7 +104,8 @@ pub struct TransferLoad {
     /// True if the accounts have secret keys, so that [`Accounts::sign`](crate::Accounts::sign) works. Deriving a key
     /// costs about 20 µs of a core; without keys an address is a hash of its index.
     pub signatures: bool,
-    /// Maximum memory of the load, its genesis, one stream and one ledger together, in bytes. `None`: no limit.
+    /// Maximum memory of the load, its genesis or the parts of it, one stream and one ledger together, in bytes. `None`: no
+    /// limit.
     pub memory_limit: Option<u64>,
 }
 
@@ -210,7 +213,7 @@ pub enum ConfigError {
 }
 
 impl TransferLoad {
-    /// Checks everything that needs neither the addresses nor the draw, given the bytes of one account.
+    /// Checks everything that needs neither the addresses nor the draw, given the bytes of one account of a small load.
     pub(crate) fn validate(&self, bytes_per_account: u64) -> Result<(), ConfigError> {
         let Self { accounts, txs, fees, .. } = *self;
         if accounts < 2 || accounts > u64::from(u32::MAX) {
@@ -222,8 +225,9 @@ impl TransferLoad {
         if fees.base_fee == 0 || fees.priority_fee == 0 || fees.effective() > u128::from(fees.max_fee) {
             return Err(ConfigError::Fees { fees });
         }
-        // Neither factor exceeds 2^32, so the product fits.
-        let needed = accounts.saturating_mul(bytes_per_account);
+        let (small, held) = (DENSE as u64, Accounts::BYTES_PER_ACCOUNT as u64);
+        // No factor exceeds 2^32, so the products fit.
+        let needed = accounts.min(small) * bytes_per_account + accounts.saturating_sub(small) * held;
         match self.memory_limit {
             Some(limit) if needed > limit => Err(ConfigError::Memory { needed, limit }),
             _ => Ok(()),

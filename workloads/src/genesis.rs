@@ -2,6 +2,9 @@
 
 use alloy_primitives::{Address, Bytes, U256};
 
+/// Part of a genesis: says of an account (without a slot), and of a slot of it, whether it is in the part.
+pub type Wanted<'w> = dyn Fn(&Address, Option<&U256>) -> bool + Sync + 'w;
+
 /// The state before the first transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Genesis {

@@ -11,6 +11,7 @@ use crate::{
     check::{AccountState, CheckError, StateReader},
     config::TransferLoad,
     market::{Book, Market, Steps},
+    per_account::PerAccount,
     transactions::Transfers,
 };
 
@@ -51,7 +52,9 @@ enum Records<'a> {
     Transfers {
         accounts: &'a Accounts,
         read: fn(&TxEnv) -> Option<Payment>,
-        entries: Vec<Entry>,
+        entries: PerAccount<Entry>,
+        /// Maximum number of accounts that a check looks at.
+        most: usize,
     },
     Market(Book<'a>),
 }
@@ -66,11 +69,11 @@ impl fmt::Debug for Ledger<'_> {
 }
 
 impl<'a> Ledger<'a> {
-    pub(crate) const BYTES_PER_ACCOUNT: usize = size_of::<Entry>();
+    pub(crate) const BYTES_PER_ACCOUNT: usize = PerAccount::<Entry>::BYTES;
 
     pub(crate) fn new(base: &'a Base, read: fn(&TxEnv) -> Option<Payment>) -> Self {
-        let entries = vec![Entry::default(); base.accounts.len()];
-        let records = Records::Transfers { accounts: &base.accounts, read, entries };
+        let entries = PerAccount::new(base.accounts.len());
+        let records = Records::Transfers { accounts: &base.accounts, read, entries, most: usize::MAX };
         Self { records, transactions: 0, limit: base.load.txs }
     }
 
@@ -78,7 +81,7 @@ impl<'a> Ledger<'a> {
         let mut ledger = Self::new(base, read);
         if let Records::Transfers { entries, .. } = &mut ledger.records {
             for transfer in Transfers::new(base) {
-                add(entries, transfer.from as usize, transfer.to as usize, transfer.value);
+                add(entries, transfer.from, transfer.to, transfer.value);
             }
         }
         ledger.transactions = base.load.txs;
@@ -126,9 +129,10 @@ impl<'a> Ledger<'a> {
             }
         };
         match &mut self.records {
-            Records::Transfers { accounts, read, entries } => {
+            Records::Transfers { accounts, read, entries, .. } => {
                 let sides = read(tx).filter(|payment| payment.amount <= MAX_VALUE).and_then(|payment| {
-                    Some((accounts.position(&payment.from)?, accounts.position(&payment.to)?, payment.amount))
+                    let position = |address: &Address| accounts.position(address).map(|position| position as u32);
+                    Some((position(&payment.from)?, position(&payment.to)?, payment.amount))
                 });
                 let (from, to, amount) = sides.ok_or(foreign)?;
                 meant_to(false)?;
@@ -157,12 +161,41 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Sums of the transfers per account.
+    /// Has a check of transfers look at no more than about `most` accounts, evenly among those that take part: each is a read or
+    /// two of a state that may be on disk. A check of a market looks at all.
+    #[must_use]
+    pub fn with_sample(mut self, most: usize) -> Self {
+        if let Records::Transfers { most: of, .. } = &mut self.records {
+            *of = most.max(1);
+        }
+        self
+    }
+
+    /// Sums of the transfers per account: of all, or of a sample.
     pub(crate) fn entries(&self) -> Result<impl Iterator<Item = (&Address, &Entry)>, CheckError> {
         match &self.records {
-            Records::Transfers { accounts, entries, .. } => Ok(accounts.addresses().iter().zip(entries)),
+            Records::Transfers { accounts, entries, most, .. } => {
+                let (of, is_sampled) = (accounts.addresses(), *most != usize::MAX);
+                let looked_at = entries.iter().filter(move |(_, entry)| !is_sampled || entry.takes_part());
+                Ok(looked_at.step_by(self.step()).map(|(position, entry)| (&of[position as usize], entry)))
+            }
             Records::Market(_) => Err(CheckError::OtherLoad),
         }
+    }
+
+    /// Distance of two accounts that a check of transfers looks at.
+    fn step(&self) -> usize {
+        match &self.records {
+            Records::Transfers { entries, most, .. } => {
+                entries.iter().filter(|(_, entry)| entry.takes_part()).count().div_ceil(*most).max(1)
+            }
+            Records::Market(_) => 1,
+        }
+    }
+
+    /// True if a check looks at every account that takes part, so that sums over all of them mean something.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.step() == 1
     }
 
     /// Compares `state` with the result of the recorded transactions of `market`.
@@ -194,13 +227,19 @@ impl<'a> Ledger<'a> {
     }
 }
 
-fn add(entries: &mut [Entry], from: usize, to: usize, amount: u64) {
-    entries[from].change -= i128::from(amount);
-    entries[from].sent += 1;
-    entries[to].change += i128::from(amount);
+fn add(entries: &mut PerAccount<Entry>, from: u32, to: u32, amount: u64) {
+    let sender = entries.at(from);
+    sender.change -= i128::from(amount);
+    sender.sent += 1;
+    entries.at(to).change += i128::from(amount);
 }
 
 impl Entry {
+    /// True if the account sent, or its balance changed.
+    const fn takes_part(&self) -> bool {
+        self.sent > 0 || self.change != 0
+    }
+
     pub(crate) fn check_nonce(&self, address: Address, account: &AccountState) -> Result<(), CheckError> {
         let expected = u64::from(self.sent);
         if account.nonce == expected {

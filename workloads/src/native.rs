@@ -1,6 +1,6 @@
 //! The workload `native`: transfers of ether.
 
-use alloy_primitives::{Address, Bytes, TxKind, U256};
+use alloy_primitives::{Bytes, TxKind, U256};
 use revm::context::TxEnv;
 
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     base::{Base, TRANSFER_GAS},
     check::{CheckError, StateReader},
     config::{ConfigError, TransferLoad},
-    genesis::{Genesis, GenesisAccount},
+    genesis::{Genesis, GenesisAccount, Wanted},
     ledger::{Ledger, Payment},
     transactions::{Transactions, Transfers},
     workload::Workload,
@@ -24,7 +24,8 @@ impl Native {
     /// Gas of a transfer to an existing account without code, exact in all hard forks from London to Osaka.
     pub const GAS: u64 = TRANSFER_GAS;
 
-    /// Bytes per account of the load, its genesis, one stream and one ledger together.
+    /// Bytes per account of the load, its genesis, one stream and one ledger together. Beyond 2^22 accounts each takes 24 more
+    /// at most: the genesis is made in parts, and stream and ledger hold the accounts that take part.
     pub const BYTES_PER_ACCOUNT: usize = Accounts::BYTES_PER_ACCOUNT
         + Transfers::BYTES_PER_ACCOUNT
         + size_of::<GenesisAccount>()
@@ -60,10 +61,8 @@ impl Workload for Native {
         &self.base.accounts
     }
 
-    fn genesis(&self) -> Genesis {
-        let balance = U256::from(self.base.funds);
-        let account = |address: &Address| GenesisAccount { address: *address, balance, ..Default::default() };
-        Genesis { accounts: self.base.accounts.addresses().iter().map(account).collect() }
+    fn genesis_part(&self, wanted: &Wanted<'_>) -> Genesis {
+        Genesis { accounts: self.base.funded(wanted) }
     }
 
     fn transactions(&self) -> Transactions<'_> {
@@ -78,7 +77,7 @@ impl Workload for Native {
         Ledger::full(&self.base, payment)
     }
 
-    /// Exact: every balance and nonce, the beneficiary's reward and the total gas.
+    /// Exact: balance and nonce of every account of the ledger, the beneficiary's reward and the total gas.
     fn check(&self, ledger: &Ledger<'_>, gas_used: u64, state: &dyn StateReader) -> Result<(), CheckError> {
         let fees = &self.base.load.fees;
         let expected = ledger.transactions().saturating_mul(Self::GAS);

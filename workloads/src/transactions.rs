@@ -8,6 +8,7 @@ use revm::context::{TxEnv, transaction::AccessList};
 use crate::{
     base::{Base, MAX_VALUE},
     market::Steps,
+    per_account::PerAccount,
     rng::{Rng, mix},
 };
 
@@ -20,24 +21,24 @@ pub(crate) struct Transfer {
     pub(crate) value: u64,
 }
 
-/// Stream of the transfers of a load. Holds four bytes per account, for the nonces.
+/// Stream of the transfers of a load. Holds four bytes per account, for the nonces; of a large load, of those that sent.
 #[derive(Clone)]
 pub(crate) struct Transfers<'a> {
     base: &'a Base,
     rng: Rng,
-    nonces: Vec<u32>,
+    nonces: PerAccount<u32>,
     remaining: u64,
 }
 
 impl<'a> Transfers<'a> {
-    pub(crate) const BYTES_PER_ACCOUNT: usize = size_of::<u32>();
+    pub(crate) const BYTES_PER_ACCOUNT: usize = PerAccount::<u32>::BYTES;
 
     pub(crate) fn new(base: &'a Base) -> Self {
         Self {
             base,
             // A stream of its own, apart from that of the addresses.
             rng: Rng::new(mix(base.load.seed, 0x7478)),
-            nonces: vec![0; base.accounts.len()],
+            nonces: PerAccount::new(base.accounts.len()),
             remaining: base.load.txs,
         }
     }
@@ -56,7 +57,7 @@ impl Iterator for Transfers<'_> {
         let (from, to) = self.base.skew.draw(&mut self.rng);
         let value = 1 + self.rng.below(MAX_VALUE);
         // A load has at most 2^32 - 1 transactions, so a counter cannot wrap.
-        let counter = &mut self.nonces[from as usize];
+        let counter = self.nonces.at(from);
         let nonce = *counter;
         *counter += 1;
         Some(Transfer { from, to, nonce, value })

@@ -9,7 +9,7 @@ use crate::{
     accounts::Accounts,
     check::{CheckError, StateReader},
     config::TransferLoad,
-    genesis::Genesis,
+    genesis::{Genesis, Wanted},
     ledger::Ledger,
     transactions::Transactions,
 };
@@ -31,7 +31,14 @@ pub trait Workload: fmt::Debug + Send + Sync {
     fn accounts(&self) -> &Accounts;
 
     /// State before the first transaction. O(accounts), created anew at each call.
-    fn genesis(&self) -> Genesis;
+    fn genesis(&self) -> Genesis {
+        self.genesis_part(&|_, _| true)
+    }
+
+    /// Part of the state before the first transaction: the accounts and slots that are `wanted`, asked from any thread in the
+    /// current rayon pool. A contract is there with its slots, also if it is in other parts. O(accounts) in time, and in memory
+    /// O(the part).
+    fn genesis_part(&self, wanted: &Wanted<'_>) -> Genesis;
 
     /// Stream of all transactions, from the first.
     fn transactions(&self) -> Transactions<'_>;

@@ -244,6 +244,9 @@ pub struct Run {
     pub parallelism: Parallelism,
     /// Memory and disk.
     pub resources: Resources,
+    /// Reads of a state on disk. Absent where the state is resident.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads: Option<Reads>,
     /// Comparison with the oracle.
     pub integrity: Integrity,
     /// Transactions committed in each interval since the start: `[seconds at its end, transactions per second]`.
@@ -339,6 +342,25 @@ pub struct Throughput {
     pub gas_per_s: f64,
     /// Wall time inside the timer.
     pub seconds: f64,
+}
+
+/// Reads of a state on disk inside the timer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reads {
+    /// Reads per second.
+    pub per_s: f64,
+    /// Reads per succeeded transaction.
+    pub per_tx: f64,
+    /// Bytes read per succeeded transaction.
+    pub bytes_per_tx: f64,
+    /// Bytes written to block devices per succeeded transaction.
+    pub written_bytes_per_tx: f64,
+    /// Share of the values that were in memory when they were asked for: read ahead, or used lately.
+    pub hit_rate: f64,
+    /// Mean number of reads in flight.
+    pub depth: f64,
+    /// True if reads were queued on io_uring, and not made by a thread each.
+    pub on_rings: bool,
 }
 
 /// Processor time.

@@ -3,10 +3,10 @@
 use crate::{exit, output, ui};
 use anyhow::Context as _;
 use clap::Args;
-use phalanx::Executor;
+use phalanx::{Executor, merkle::Memory};
 use phalanx_lab::{
     bench::workload,
-    config::{LoadConfig, RunConfig, Store, Word as _, WorkloadKind},
+    config::{LoadConfig, RunConfig, Store, Word as _, WorkloadKind, memory},
     machine::temporary::Temporary,
     result::BenchResult,
     ui::Ui,
@@ -26,6 +26,9 @@ pub(crate) struct DemoArgs {
     /// Place of the state: mem, file:DIR or rocks:DIR [default: a temporary folder, RocksDB if it is built in]
     #[arg(long, value_parser = Store::parse)]
     store: Option<Store>,
+    /// Part of the state in memory: resident, or cached:BYTES (with K, M or G) of values besides an index; for a store on disk
+    #[arg(long, value_parser = memory, default_value = "resident")]
+    memory: Memory,
     /// Seed of the workloads
     #[arg(long, default_value_t = 42)]
     seed: u64,
@@ -62,6 +65,7 @@ impl DemoArgs {
                 executors: vec![Executor::Dag, Executor::Sequential],
                 threads: self.threads,
                 store,
+                memory: self.memory,
                 command: output::command(),
                 ..RunConfig::default()
             };

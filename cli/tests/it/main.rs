@@ -18,6 +18,7 @@ mod interrupted;
 mod killed;
 mod looks;
 mod markets;
+mod memory;
 mod net;
 #[cfg(feature = "node")]
 mod localnet;

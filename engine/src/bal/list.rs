@@ -5,6 +5,7 @@ use crate::{bal::directory::Directory, model::AccessListFault};
 use alloy_eips::eip7928::{AccountChanges, BlockAccessIndex, ITEM_COST, total_bal_items, validate_block_access_list};
 use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_rlp::Decodable as _;
+use phalanx_paralyze::StateKey;
 use revm::primitives::{hardfork::SpecId, map::HashMap};
 
 /// Gas per byte of deployed code.
@@ -51,6 +52,17 @@ pub(crate) enum Slot {
 }
 
 impl List {
+    /// Accounts and slots of the list, in its order.
+    pub(crate) fn names(&self) -> Vec<StateKey> {
+        let mut keys = Vec::with_capacity(self.keys());
+        for AccountChanges { address, storage_changes, storage_reads, .. } in &self.accounts {
+            keys.push(StateKey::Basic(*address));
+            keys.extend(storage_changes.iter().map(|changes| StateKey::Slot(*address, changes.slot)));
+            keys.extend(storage_reads.iter().map(|slot| StateKey::Slot(*address, *slot)));
+        }
+        keys
+    }
+
     /// Decodes and checks all that can be checked without executing. Work and memory are linear in the length of `rlp`.
     ///
     /// # Errors

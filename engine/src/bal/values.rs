@@ -37,12 +37,7 @@ impl Values {
     /// # Errors
     /// The store is corrupt.
     pub(crate) fn load(list: List, state: &State) -> Result<Self, StateError> {
-        let mut keys = Vec::with_capacity(list.keys());
-        for AccountChanges { address, storage_changes, storage_reads, .. } in &list.accounts {
-            keys.push(StateKey::Basic(*address));
-            keys.extend(storage_changes.iter().map(|changes| StateKey::Slot(*address, changes.slot)));
-            keys.extend(storage_reads.iter().map(|slot| StateKey::Slot(*address, *slot)));
-        }
+        let keys = list.names();
         let mut loaded = vec![(Value::default(), Origin::default()); keys.len()];
         let pieces = loaded.par_chunks_mut(LOAD_PIECE).zip(keys.par_chunks(LOAD_PIECE));
         pieces.with_max_len(1).try_for_each(|(loaded, keys)| {

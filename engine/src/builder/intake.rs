@@ -150,6 +150,11 @@ impl Intake {
         ran
     }
 
+    /// Keys of the candidates that were analysed last.
+    pub(super) fn last_analysed(&self) -> impl Iterator<Item = &StateKey> {
+        self.batches.last().into_iter().flat_map(|batch| batch.sets().entries()).map(|(key, _)| key)
+    }
+
     /// Pushes the analysed candidates into the framer.
     pub(super) fn frame(&mut self) {
         let Self { salt, candidates, predicted, batches, frames, framer, pushed, ready, next_frame, .. } = self;

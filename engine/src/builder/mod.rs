@@ -84,8 +84,8 @@ impl Builder {
     }
 
     /// Analyses and frames candidates on the committed state, before the slot in which they may be built opens.
-    /// Nothing is executed. They come first in the next job, in the order of its frames. If the state moves on first,
-    /// their predictions may be wrong, which costs time and no result.
+    /// Nothing is executed; values on disk are read meanwhile. The candidates come first in the next job, in the order of its
+    /// frames. If the state moves on first, their predictions may be wrong, which costs time and no result.
     ///
     /// Takes time linear in the candidates, plus the analysis of as many as fit into one block by their gas limits; a job
     /// analyses the others when it has room for them.
@@ -99,6 +99,7 @@ impl Builder {
         observe(engine.observer(), Stage::Analyse, || {
             engine.workers().install(|| ahead.analyse(paralyze, &state, &env, room));
         });
+        engine.state().announce(ahead.last_analysed());
         observe(engine.observer(), Stage::Frame, || ahead.frame());
     }
 

@@ -195,6 +195,7 @@ impl EngineBuilder {
         let start = |source| Error::Threads { threads, source };
         let workers = Arc::new(Workers::new(threads).map_err(start)?);
         let store_stage = Arc::new(StoreStage::new(Arc::clone(&self.observer)));
+        let memory = self.store.memory;
         let mut store = self
             .store
             .with_contents(contents())
@@ -207,10 +208,11 @@ impl EngineBuilder {
         if let Some(start) = &self.thread_start {
             workers.install(|| rayon::broadcast(|worker| start(ThreadRole::Worker(worker.index()))));
         }
-        let Tuning { fast_path, traces, learning, code_cache } = self.tuning;
+        let Tuning { fast_path, traces, learning, code_cache, read_ahead } = self.tuning;
         let (force_parallel, schedule_seed) = (self.force_parallel, self.schedule_seed);
         let options = ExecOptions { fast_path, traces, force_parallel, schedule_seed };
-        let state = State::new(store, CodeRule::of(cfg.spec), code_cache)?;
+        let mut state = State::new(store, CodeRule::of(cfg.spec), code_cache)?;
+        state.read_ahead(memory, read_ahead);
         check_identity(&state, rules.chain.chain_id(), self.genesis)?;
         Ok(Engine {
             forks: Forks::restore(&state)?,

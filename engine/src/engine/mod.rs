@@ -1,9 +1,11 @@
 //! The engine as a list of steps: genesis, plan, execute, merkleize, commit. Whole blocks of a chain are executed in
 //! `execute_block`; forks are kept in `fork`.
 
+mod announce;
 mod builder;
 mod execute_block;
 mod execute_on;
+mod genesis;
 mod given;
 mod listed;
 mod learn;
@@ -25,6 +27,7 @@ mod tests;
 pub use builder::EngineBuilder;
 pub use execute_on::ForeignBlock;
 pub use fork::SnapshotAt;
+pub use genesis::GenesisInParts;
 pub(crate) use steps::MIN_OVERLAP;
 
 use crate::{
@@ -35,9 +38,9 @@ use crate::{
     model::{Error, Executor, Observer, Order, StoreStage},
     plan::{Block, Planner, join_if},
     seal::{Committed, Executed, Merkleized},
-    state::{Ancestors, Changes, GenesisAccount, Persister, State, StateRef, genesis_digest},
+    state::{Ancestors, Persister, State, StateRef},
 };
-use alloy_primitives::{B256, U256};
+use alloy_primitives::B256;
 use environment::checked_env;
 use forks::Forks;
 use phalanx_access::{Interner, Salt};
@@ -133,38 +136,6 @@ impl Engine {
         self.state.set_ancestors(Arc::new(ancestors));
     }
 
-    /// Commits the genesis, as height 0, and returns its root. The store is bound to the chain id and to the genesis
-    /// from then on.
-    ///
-    /// # Errors
-    /// The store holds a chain already, the genesis is not that of [`EngineBuilder::with_genesis`], code is malformed,
-    /// or writing fails.
-    pub fn genesis(&mut self, accounts: impl IntoIterator<Item = GenesisAccount>) -> Result<B256, Error> {
-        if self.state.height().is_some() {
-            return Err(Error::Genesis { what: "the store holds a chain already; open another one" });
-        }
-        let mut changes = Changes::default();
-        let mut digest = U256::ZERO;
-        for account in accounts {
-            digest = digest.wrapping_add(genesis_digest([&account]).into());
-            self.state.put_genesis(&mut changes, &account)?;
-        }
-        let (chain, digest) = (self.rules.chain.chain_id(), B256::from(digest));
-        if let Some(expected) = self.genesis.filter(|expected| *expected != digest) {
-            let name = |genesis: B256| format!("chain {chain} with genesis {genesis}");
-            return Err(Error::OtherChain { found: name(digest), expected: name(expected) });
-        }
-        State::put_identity(&mut changes, (chain, digest));
-        self.state.put_bare_storage(&mut changes);
-        let Self { state, workers, .. } = self;
-        workers.install(|| {
-            let prepared = state.store.prepare(changes.delta, 0)?;
-            state.store.commit(prepared)
-        })?;
-        self.state.adopt(&changes.accounts);
-        Ok(self.state.root())
-    }
-
     /// Creates a planner for `txs`, which plans them into blocks.
     pub fn plan<'t>(&self, txs: &'t [TxEnv], order: Order, limits: BlockLimits) -> Planner<'t> {
         Planner::new(txs, order, limits, ParaLyze::new(self.salt, self.cfg.clone()))
@@ -207,7 +178,8 @@ impl Engine {
         let resources = resources!(self);
         let (state, executors) = (&self.state, &mut self.executors);
         let overlaps = block.order.len() >= MIN_OVERLAP;
-        let plan = || planner.plan(resources.planning(), next, true);
+        // The disk reads the next block's values while this one runs.
+        let plan = || planner.plan(resources.planning(), next, true).inspect(|planned| state.announce(planned.keys()));
         let run = || steps::execute_and_merkleize(resources, state, executors, env, txs, block);
         let (planned, merkleized) = resources.workers.install(|| join_if(overlaps, plan, run));
         Ok((merkleized?, planned))

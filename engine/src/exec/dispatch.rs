@@ -46,6 +46,9 @@ impl Executors {
         block: Block,
     ) -> Result<Run<'s>, Error> {
         let tx = |index: &u32| &ctx.txs[*index as usize];
+        if let (true, Some(state)) = (block.is_unpredicted(), ctx.state.own()) {
+            state.announce_named(block.order.iter().map(tx));
+        }
         match executor {
             Executor::Dag if !block.is_unpredicted() => self.on_dag(ctx, block),
             Executor::Dag if ctx.policy().prefers_serial(block.order.iter().map(tx)) => {

@@ -55,6 +55,9 @@ pub enum Traces {
 /// Analysed code that stays in memory, in bytes.
 pub(crate) const DEFAULT_CODE_CACHE: usize = 256 << 20;
 
+/// Values that are read ahead of a block, in bytes: those of a block of half a million transfers.
+const DEFAULT_READ_AHEAD: usize = 256 << 20;
+
 /// Settings that change the speed and no result. Threads and executor are set beside them, by
 /// [`EngineBuilder::with_threads`](crate::EngineBuilder::with_threads) and [`with_executor`](crate::EngineBuilder::with_executor).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +75,21 @@ pub struct Tuning {
     /// with it is loaded. A block has all the code that it uses in memory while it runs, and each thread copies of what it
     /// runs often, at most 2 MiB for each executor. Default: 256 MiB.
     pub code_cache: usize,
+    /// Bytes of values that are read from disk ahead of the block that needs them, at most half of the store's cache; zero for
+    /// none. Counts only where [`StoreConfig::memory`](phalanx_merkle::StoreConfig::memory) keeps values on disk. Default:
+    /// 256 MiB.
+    pub read_ahead: usize,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { fast_path: true, traces: Traces::On, learning: true, code_cache: DEFAULT_CODE_CACHE }
+        Self {
+            fast_path: true,
+            traces: Traces::On,
+            learning: true,
+            code_cache: DEFAULT_CODE_CACHE,
+            read_ahead: DEFAULT_READ_AHEAD,
+        }
     }
 }
 
@@ -111,6 +124,13 @@ impl Tuning {
     #[must_use]
     pub const fn with_code_cache(mut self, bytes: usize) -> Self {
         self.code_cache = bytes;
+        self
+    }
+
+    /// Sets [`Self::read_ahead`].
+    #[must_use]
+    pub const fn with_read_ahead(mut self, bytes: usize) -> Self {
+        self.read_ahead = bytes;
         self
     }
 }

@@ -3,7 +3,7 @@
 use crate::state::{State, StateError, Value};
 use alloy_primitives::{Address, U256};
 use phalanx_paralyze::StateKey;
-use revm::{DatabaseRef as _, state::Bytecode};
+use revm::{DatabaseRef as _, context::TxEnv, state::Bytecode};
 
 /// An account as a pool sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,10 @@ pub trait Accounts {
     fn accounts(&self, addresses: &[Address]) -> Result<Vec<Account>, Self::Error> {
         addresses.iter().map(|address| self.account(address)).collect()
     }
+
+    /// Hears of transactions that were admitted together, which may be executed soon. Does nothing by default; a state on disk reads what
+    /// they name meanwhile.
+    fn announce<'t>(&self, _: impl Iterator<Item = &'t TxEnv>) {}
 }
 
 impl Accounts for State {
@@ -65,5 +69,9 @@ impl Accounts for State {
             accounts.push(if exists { Account::new(nonce, balance, delegates) } else { Account::default() });
         })?;
         Ok(accounts)
+    }
+
+    fn announce<'t>(&self, txs: impl Iterator<Item = &'t TxEnv>) {
+        self.announce_named(txs);
     }
 }

@@ -48,7 +48,9 @@ impl Pool {
             let account = known.or_else(|| read.next()).unwrap_or_default();
             self.check(&tx).and_then(|()| self.admit(tx, account)).unwrap_or_else(Admission::Refused)
         };
-        Ok(txs.into_iter().zip(known).map(add).collect())
+        let admissions: Vec<Admission> = txs.into_iter().zip(known).map(add).collect();
+        accounts.announce(admissions.iter().filter_map(Admission::admitted));
+        Ok(admissions)
     }
 
     /// Checks that need no state.

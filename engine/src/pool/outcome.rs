@@ -2,7 +2,7 @@
 
 use super::{PooledTx, queue::Seat};
 use alloy_primitives::{Address, B256, U256};
-use revm::context_interface::result::InvalidTransaction;
+use revm::{context::TxEnv, context_interface::result::InvalidTransaction};
 use std::sync::Arc;
 
 /// Result of an admission.
@@ -20,6 +20,16 @@ pub enum Admission {
     },
     /// The transaction is not in the pool, and nothing has changed.
     Refused(Refusal),
+}
+
+impl Admission {
+    /// The admitted transaction; `None` if it was refused.
+    pub(super) fn admitted(&self) -> Option<&TxEnv> {
+        match self {
+            Self::Admitted { tx, .. } => Some(tx.tx()),
+            Self::Refused(_) => None,
+        }
+    }
 }
 
 /// Reason for which a pool refuses a transaction.

@@ -3,7 +3,7 @@
 use super::CodeRule;
 use crate::model::Error;
 use alloy_genesis::Genesis;
-use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use revm::{bytecode::eip7702::EIP7702_MAGIC_BYTES, state::Bytecode};
 
 /// An account of the genesis.
@@ -45,7 +45,8 @@ pub fn genesis_digest<'a>(accounts: impl IntoIterator<Item = &'a GenesisAccount>
         bytes.extend_from_slice(address.as_slice());
         bytes.extend_from_slice(&balance.to_be_bytes::<32>());
         bytes.extend_from_slice(&nonce.to_be_bytes());
-        bytes.extend_from_slice(keccak256(code.as_ref().map_or(&[][..], |code| code)).as_slice());
+        let code = code.as_ref().filter(|code| !code.is_empty());
+        bytes.extend_from_slice(code.map_or(KECCAK256_EMPTY, keccak256).as_slice());
         let slots = storage.iter().filter(|(_, value)| !value.is_zero());
         let hashes = slots.map(|(slot, value)| {
             let pair = [slot.to_be_bytes::<32>(), value.to_be_bytes::<32>()];

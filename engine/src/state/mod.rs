@@ -4,6 +4,7 @@
 //! changes, `database` shows the state to revm. A block may also run on a foreign database: executors see [`StateRef`].
 
 mod account_rules;
+mod ahead;
 mod anchored;
 mod changes;
 mod code_rule;
@@ -40,6 +41,7 @@ pub(crate) use writer::Persister;
 pub use writer::{Done, WriteHandle};
 
 use crate::model::Error;
+use ahead::Ahead;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::AddressMap};
 use encoding::{
     Encoded, MAX_KEY, StoredAccount, account_key, decode_account, decode_name, decode_slot, decode_slot_key,
@@ -77,6 +79,10 @@ type Contracts = AddressMap<B256>;
 /// calls, traces and inspectors run on it unchanged.
 #[derive(Debug)]
 pub struct State {
+    /// Reads values of a paged store ahead. Dropped before the store.
+    ahead: Option<Ahead>,
+    /// True if the store keeps values on disk.
+    is_paged: bool,
     pub(crate) store: Store,
     pub(crate) codes: Arc<Codes>,
     /// Results of BLOCKHASH in the next block.
@@ -140,6 +146,8 @@ impl State {
     pub(crate) fn new(store: Store, rule: CodeRule, code_cache: usize) -> Result<Self, Error> {
         let mut state = Self {
             bare_storage: false,
+            ahead: None,
+            is_paged: store.cache().is_some(),
             store,
             codes: Arc::new(Codes::new(rule, code_cache)),
             ancestors: Arc::default(),
@@ -394,8 +402,13 @@ impl State {
         }
     }
 
-    /// Loads the values of many keys with overlapping cache misses; calls `take` for each in order.
+    /// Loads the values of many keys with overlapping cache misses, or reads; calls `take` for each in order.
     pub(crate) fn load_many(&self, keys: &[StateKey], mut take: impl FnMut(Value, Origin)) -> Result<(), StateError> {
+        if self.is_paged {
+            // Waves are for memory. A disk is asked for everything at once.
+            let names: Vec<Encoded<MAX_KEY>> = keys.iter().map(|key| self.name(key)).collect();
+            return self.load_wave(names.iter().map(Encoded::as_slice), keys, &mut std::iter::empty(), &mut take);
+        }
         let mut names = [Encoded::new(); LOAD_WAVE];
         let mut ahead = keys.iter().skip(LOAD_WAVE);
         for keys in keys.chunks(LOAD_WAVE) {
@@ -409,22 +422,34 @@ impl State {
                 StateKey::Basic(address) => address.as_slice(),
                 _ => name.as_slice(),
             });
-            let (store, mut keys) = (self.reader()?, keys.iter());
-            let (mut all, mut bad) = (true, None);
-            store.get_many(names, |found| {
-                let Some(key) = keys.next() else { return };
-                ahead.next().into_iter().for_each(prefetch);
-                match found.map(|(bytes, at)| (self.value(key, bytes), at)) {
-                    Some((Ok(value), at)) => return take(value, Origin::new(key, &value, at)),
-                    Some((Err(error), _)) => _ = bad.get_or_insert(error),
-                    None => all = false,
-                }
-                take(Value::default(), Origin::default());
-            });
-            bad.map_or(Ok(()), Err)?;
-            readable(&store, all)?;
+            self.load_wave(names, keys, &mut ahead, &mut take)?;
         }
         Ok(())
+    }
+
+    /// Loads the values of keys with these names together, and prefetches as many of the keys `ahead`.
+    #[inline(always)]
+    fn load_wave<'n, 'k>(
+        &self,
+        names: impl ExactSizeIterator<Item = &'n [u8]> + Clone,
+        keys: &[StateKey],
+        ahead: &mut impl Iterator<Item = &'k StateKey>,
+        take: &mut impl FnMut(Value, Origin),
+    ) -> Result<(), StateError> {
+        let (store, mut keys) = (self.reader()?, keys.iter());
+        let (mut all, mut bad) = (true, None);
+        store.get_many(names, |found| {
+            let Some(key) = keys.next() else { return };
+            ahead.next().into_iter().for_each(prefetch);
+            match found.map(|(bytes, at)| (self.value(key, bytes), at)) {
+                Some((Ok(value), at)) => return take(value, Origin::new(key, &value, at)),
+                Some((Err(error), _)) => _ = bad.get_or_insert(error),
+                None => all = false,
+            }
+            take(Value::default(), Origin::default());
+        });
+        bad.map_or(Ok(()), Err)?;
+        readable(&store, all)
     }
 
     /// Sets the results of BLOCKHASH that the caller knows.

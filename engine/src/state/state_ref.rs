@@ -82,6 +82,13 @@ impl<'s> StateRef<'s> {
         }
     }
 
+    /// Announces a key that is needed soon.
+    pub(crate) fn announce(self, key: &StateKey) {
+        if let Self::Own(state) = self {
+            state.announce([key]);
+        }
+    }
+
     /// Value of one key, and its origin.
     pub(crate) fn load(self, key: &StateKey) -> Result<(Value, Origin), StateError> {
         match self {

@@ -2,6 +2,7 @@
 //! rules of chains are Ethereum's.
 
 mod transfers;
+mod paged;
 mod mainnet;
 mod foreign;
 #[cfg(feature = "alloy-evm")]

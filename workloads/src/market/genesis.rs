@@ -1,6 +1,6 @@
 //! The genesis of a market: balances, allowances, tokens and pools.
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, Bytes, U256};
 use rayon::prelude::*;
 
 use super::{
@@ -8,7 +8,7 @@ use super::{
     world::Market,
 };
 use crate::{
-    genesis::{Genesis, GenesisAccount},
+    genesis::{Genesis, GenesisAccount, Wanted},
     pool::PhalanxPool,
     token::PhalanxToken,
 };
@@ -17,11 +17,8 @@ use crate::{
 type Entry = (TokenId, (U256, U256));
 
 impl Market {
-    pub(crate) fn genesis(&self) -> Genesis {
-        let balance = U256::from(self.base.funds);
-        let account = |address: &Address| GenesisAccount { address: *address, balance, ..Default::default() };
-        let mut accounts: Vec<_> = self.base.accounts.addresses().iter().map(account).collect();
-
+    pub(crate) fn genesis_part(&self, wanted: &Wanted<'_>) -> Genesis {
+        let mut accounts = self.base.funded(wanted);
         let mut storage: Vec<Vec<_>> =
             self.tokens().map(|token| PhalanxToken::metadata(self.supply(token)).into()).collect();
         for pool in 0..self.pools.count {
@@ -30,25 +27,28 @@ impl Market {
                 storage[token.0 as usize].push((slot, U256::from(self.reserve)));
             }
         }
-        let holdings: Vec<Entry> =
-            (0..self.base.accounts.len() as u32).into_par_iter().flat_map_iter(|position| self.of(position)).collect();
+        let is_wanted = |(token, (slot, _)): &Entry| wanted(&token_address(*token), Some(slot));
+        let holdings: Vec<Entry> = (0..self.base.accounts.len() as u32)
+            .into_par_iter()
+            .flat_map_iter(|position| self.of(position).filter(is_wanted))
+            .collect();
         for (token, entry) in holdings {
             storage[token.0 as usize].push(entry);
         }
-        accounts.extend(self.tokens().zip(storage).map(|(token, storage)| GenesisAccount {
-            address: token_address(token),
-            nonce: 1,
-            code: Some(PhalanxToken::runtime()),
-            storage,
-            ..Default::default()
-        }));
-        accounts.extend((0..self.pools.count).map(|pool| GenesisAccount {
-            address: pool_address(pool),
-            nonce: 1,
-            code: Some(PhalanxPool::runtime()),
-            storage: self.pool_storage(pool).into(),
-            ..Default::default()
-        }));
+        let contract = |address: Address, code: Bytes, mut storage: Vec<(U256, U256)>| {
+            storage.retain(|(slot, _)| wanted(&address, Some(slot)));
+            let is_there = wanted(&address, None) || !storage.is_empty();
+            is_there.then(|| GenesisAccount { address, nonce: 1, code: Some(code), storage, ..Default::default() })
+        };
+        let tokens = self.tokens().zip(storage);
+        accounts.extend(
+            tokens.filter_map(|(token, storage)| contract(token_address(token), PhalanxToken::runtime(), storage)),
+        );
+        accounts.extend(
+            (0..self.pools.count).filter_map(|pool| {
+                contract(pool_address(pool), PhalanxPool::runtime(), self.pool_storage(pool).into())
+            }),
+        );
         Genesis { accounts }
     }
 

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     base::MAX_VALUE,
+    per_account::PerAccount,
     rng::{Rng, mix},
 };
 
@@ -16,12 +17,12 @@ use crate::{
 pub(crate) struct Steps<'a> {
     market: &'a Market,
     rng: Rng,
-    nonces: Vec<u32>,
+    nonces: PerAccount<u32>,
     remaining: u64,
 }
 
 impl<'a> Steps<'a> {
-    pub(crate) const BYTES_PER_ACCOUNT: usize = size_of::<u32>();
+    pub(crate) const BYTES_PER_ACCOUNT: usize = PerAccount::<u32>::BYTES;
 
     pub(crate) fn new(market: &'a Market) -> Self {
         let load = &market.base.load;
@@ -29,7 +30,7 @@ impl<'a> Steps<'a> {
             market,
             // A stream of its own, apart from those of addresses, homes and transfers.
             rng: Rng::new(mix(load.seed, 0x6d6b_7478)),
-            nonces: vec![0; market.base.accounts.len()],
+            nonces: PerAccount::new(market.base.accounts.len()),
             remaining: load.txs,
         }
     }
@@ -84,7 +85,7 @@ impl Iterator for Steps<'_> {
         let (from, to) = self.market.base.skew.draw(&mut self.rng);
         let action = self.action(from, to);
         // A load has at most 2^32 - 1 transactions, so a counter cannot wrap.
-        let counter = &mut self.nonces[from as usize];
+        let counter = self.nonces.at(from);
         let nonce = *counter;
         *counter += 1;
         Some(Step { from, nonce, action })

@@ -6,7 +6,7 @@ use crate::{
     accounts::Accounts,
     check::{CheckError, StateReader},
     config::TransferLoad,
-    genesis::Genesis,
+    genesis::{Genesis, Wanted},
     ledger::Ledger,
     market::{Book, Market, Steps},
     transactions::Transactions,
@@ -41,8 +41,8 @@ impl<T: MarketLoad> Workload for T {
         &self.market().base.accounts
     }
 
-    fn genesis(&self) -> Genesis {
-        self.market().genesis()
+    fn genesis_part(&self, wanted: &Wanted<'_>) -> Genesis {
+        self.market().genesis_part(wanted)
     }
 
     fn transactions(&self) -> Transactions<'_> {

@@ -1,20 +1,20 @@
 //! `bench run`: a workload through the whole engine, once per executor and repetition.
 
 use crate::{
-    config::{FAFO_PAPER, FAFO_TABLE_1, KEPT_RULES, Pace, RunConfig, Store, threads, word},
+    config::{FAFO_PAPER, FAFO_TABLE_1, KEPT_RULES, OracleKind, Pace, RunConfig, Store, threads, word},
     doctor,
     machine::{host, memory, temporary::write_whole},
-    result::{BenchResult, Cpu, INTERRUPTED, Integrity, Parallelism, Resources, Run, SCHEMA, Scope, Throughput},
+    result::{BenchResult, Cpu, INTERRUPTED, Integrity, Parallelism, Reads, Resources, Run, SCHEMA, Scope, Throughput},
     run::{
         drive::{self, Purpose, Setup, Timed},
-        oracle, timeline,
+        oracle, place, timeline,
         trace::Ended,
     },
     steady,
     ui::Ui,
 };
 use anyhow::Context as _;
-use phalanx::Executor;
+use phalanx::{Executor, merkle::Memory};
 use phalanx_workloads::Workload;
 
 /// Points of the plot over time.
@@ -22,6 +22,10 @@ const SERIES_POINTS: usize = 120;
 
 /// Bytes that engine and oracle keep per account or slot: key, value, hash, index and twig, twice.
 const STATE_BYTES: u64 = 2 * 320;
+/// Bytes that an engine with values on disk keeps per account or slot: its index.
+const PAGED_BYTES: u64 = 16;
+/// Bytes of a genesis in parts, and of blocks in flight, beside it.
+const PAGED_BASE: u64 = 3 << 30;
 /// Bytes per transaction: a result of the engine, one of the oracle, indices and sets in flight.
 pub const TX_BYTES: u64 = 2 * 400;
 
@@ -31,10 +35,11 @@ pub const TX_BYTES: u64 = 2 * 400;
 /// If the settings describe no run, memory is short, or a run fails.
 pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     config.check()?;
-    let machine = doctor::host(config.store.path());
+    let machine = doctor::host(config.folder());
     memory::touch(config.touch)?;
     let threads = threads(config.threads)?;
     let workload = workload(config, TX_BYTES, ui)?;
+    place::make(config, &*workload, threads, ui)?;
     let mut txs = Vec::with_capacity(config.load.txs as usize);
     workload.transactions().fill(&mut txs, config.load.txs as usize);
     let signed = if config.signatures {
@@ -147,7 +152,16 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
 /// # Errors
 /// If the settings describe no load, or memory is short.
 pub fn workload(config: &RunConfig, tx_bytes: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
-    let engine = config.load.accounts.saturating_mul(config.load.keys_per_account()).saturating_mul(STATE_BYTES);
+    let keys = config.load.accounts.saturating_mul(config.load.keys_per_account());
+    let resident = if config.oracle == OracleKind::Off { STATE_BYTES / 2 } else { STATE_BYTES };
+    let resident = keys.saturating_mul(resident);
+    let engine = match config.memory {
+        Memory::Resident => resident,
+        // An oracle is bounded alike, and runs after the engine is gone.
+        Memory::Cached { bytes } => {
+            keys.saturating_mul(PAGED_BYTES).saturating_add(bytes as u64).saturating_add(PAGED_BASE.min(resident))
+        }
+    };
     let engine = engine.saturating_add(config.load.txs.saturating_mul(tx_bytes));
     let load = config.transfers(memory::memory_beside(engine)?);
     let bar = ui.bar("making accounts", load.accounts);
@@ -197,6 +211,18 @@ pub(super) fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
             disk_written_bytes: timed.disk_written,
             db_bytes: timed.db_bytes,
         },
+        reads: timed.reads.map(|(reads, cache)| {
+            let per_tx = |count: u64| count as f64 / succeeded.max(1) as f64;
+            Reads {
+                per_s: reads.reads as f64 / seconds,
+                per_tx: per_tx(reads.reads),
+                bytes_per_tx: per_tx(reads.bytes),
+                written_bytes_per_tx: per_tx(timed.disk_written),
+                hit_rate: cache.hit_rate(),
+                depth: reads.depth(),
+                on_rings: reads.on_rings,
+            }
+        }),
         integrity: Integrity { state_root: root.to_string(), oracle: oracle.into(), detail },
         series: timed.series(SERIES_POINTS),
         per_second: steady::per_second(&timed.succeeded(), &timed.commits),
@@ -217,7 +243,7 @@ fn inside_timer(config: &RunConfig) -> Vec<String> {
         ("execution", true),
         ("receipts", true),
         ("state root of every block", true),
-        ("writes, to their end", config.store != Store::Mem),
+        ("writes, to their end", config.folder().is_some()),
         ("the timeline", config.trace.is_some()),
     ];
     parts.iter().filter(|(_, is)| *is).map(|(part, _)| (*part).to_owned()).collect()
@@ -232,7 +258,7 @@ pub(super) fn scope(config: &RunConfig) -> Scope {
     let fafo = config.profile.as_deref().is_some_and(|name| name == FAFO_PAPER || FAFO_TABLE_1.contains(&name));
     // The workloads' chain has no beacon chain above it.
     disabled_rules.extend(["system-calls", "withdrawals", "header-hash"].map(str::to_owned));
-    let durability = if config.store == Store::Mem { "none".into() } else { word(config.durability) };
+    let durability = if config.folder().is_none() { "none".into() } else { word(config.durability) };
     Scope {
         signatures,
         nonces: true,

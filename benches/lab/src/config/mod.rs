@@ -5,11 +5,13 @@ mod run;
 mod pace;
 mod load;
 mod store;
+mod memory;
 mod word;
 mod number;
 
 pub use build::{Artefact, BuildConfig};
 pub use load::{LoadConfig, WorkloadKind};
+pub use memory::{memory, memory_word};
 pub use number::{bytes, count, numbers};
 pub use pace::Pace;
 pub use run::{FAFO_PAPER, FAFO_TABLE_1, KEPT_RULES, OracleKind, RunConfig, threads};

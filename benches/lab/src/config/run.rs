@@ -14,7 +14,7 @@ use crate::{
 use clap::{ArgAction, Args};
 use phalanx::{
     BlockLimits, Executor, Order, Traces,
-    merkle::{Durability, HashFn, Params, StoreConfig},
+    merkle::{Durability, HashFn, Memory, Params, Reading, StoreConfig},
     paralyze::Layers,
     revm::primitives::hardfork::SpecId,
 };
@@ -106,6 +106,14 @@ pub struct RunConfig {
     /// Place of the state: mem, file:DIR or rocks:DIR, a new or empty folder
     #[arg(long, value_parser = Store::parse, default_value = "mem")]
     pub store: Store,
+    /// Part of the state in memory: resident, or cached:BYTES (with K, M or G) of values besides an index; the others are read
+    /// from disk. For a state on disk
+    #[arg(long, value_parser = super::memory, default_value = "resident")]
+    pub memory: Memory,
+    /// Folder of a state that is made once: a genesis is written there if it is empty, and each run works on a copy, which
+    /// shares what does not change. In place of --store
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
     /// Failures that a committed block survives
     #[arg(long, value_parser = choice::<Durability>(), default_value = "async")]
     pub durability: Durability,
@@ -162,7 +170,19 @@ impl RunConfig {
     /// If this build lacks the backend.
     pub fn store_config(&self, store: &Store) -> Result<StoreConfig, Usage> {
         let params = Params::with_hash(self.hasher);
-        Ok(StoreConfig::new(store.backend()?).with_durability(self.durability).with_params(params))
+        let config = StoreConfig::new(store.backend()?).with_durability(self.durability).with_params(params);
+        Ok(match self.memory {
+            // Past the page cache: memory is what the cache of values takes.
+            Memory::Cached { .. } if *store != Store::Mem => {
+                config.with_memory(self.memory).with_reading(Reading::Direct)
+            }
+            _ => config,
+        })
+    }
+
+    /// Folder of a state on disk.
+    pub fn folder(&self) -> Option<&std::path::Path> {
+        self.store.path().or(self.state.as_deref())
     }
 
     /// Refuses settings that no run could carry out.
@@ -173,6 +193,12 @@ impl RunConfig {
         pin::check(self.pin, threads(self.threads)?)?;
         self.store.check()?;
         self.load.check()?;
+        if self.state.is_some() && self.store != Store::Mem {
+            return Err(Usage("--state names where the state is, so --store has no place beside it".into()));
+        }
+        if self.memory != Memory::Resident && self.store == Store::Mem && self.state.is_none() {
+            return Err(Usage("--memory cached keeps values on disk: name a folder with --store file:DIR".into()));
+        }
         memory::check(self.touch)?;
         self.pace.check(self.signatures)?;
         if self.runs == 0 || self.runs > 1000 {
@@ -193,7 +219,7 @@ impl RunConfig {
             "order": word(self.order), "executor": executors, "access": word(self.access), "threads": threads,
             "pin": word(self.pin), "touch": self.touch, "signatures": word(self.signatures),
             "overlap": word(self.overlap), "fast_path": word(self.fast_path), "traces": word(self.traces),
-            "store": self.store.to_string(), "durability": word(self.durability), "hasher": word(self.hasher),
+            "store": self.store.to_string(), "memory": super::memory_word(self.memory), "state": self.state, "durability": word(self.durability), "hasher": word(self.hasher),
             "evm_spec": word(self.evm_spec), "block_gas": self.block_gas, "runs": self.runs, "profile": self.profile,
             "oracle": word(self.oracle),
         });

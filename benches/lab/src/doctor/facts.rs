@@ -1,7 +1,7 @@
 //! Facts that the system tells about itself; any of them may be missing.
 
 use super::{handover, woken};
-use crate::machine::{host, memory, pin};
+use crate::machine::{disk_reads::RandomReads, host, memory, pin};
 use std::{fs, io::Write as _, path::Path, sync::OnceLock, time::Instant};
 
 /// The machine and the build, as far as they bear on a measurement.
@@ -37,6 +37,8 @@ pub(super) struct Facts {
     pub(super) disk: Option<(String, String)>,
     /// Median and highest time of a durable write of 4 KiB there, in microseconds.
     pub(super) fsync: Option<(f64, f64)>,
+    /// Random direct reads there, by reads in flight; `None` if the system has none.
+    pub(super) reads: Option<RandomReads>,
     /// The system's reason why there is no durable write; empty if there is one.
     pub(super) unwritable: String,
     /// True if the processor has SHA-256 instructions; `None` if it does not tell.
@@ -63,6 +65,7 @@ impl Facts {
             written: Some(memory::speed()),
             unwritable: written.as_ref().map_or_else(ToString::to_string, |_| String::new()),
             fsync: written.ok(),
+            reads: RandomReads::in_folder(dir).ok(),
             measured: true,
             ..Self::told(Some(dir))
         }

@@ -173,8 +173,17 @@ fn disk(facts: &Facts) -> Vec<Finding> {
             finding("durable write", format!("{median:.0} µs in the median, {most:.0} µs at most, for 4 KiB"), verdict)
         }
     };
+    let absent = (Note, "no figure says what share of the disk's reads a run makes");
+    let reads = match facts.reads.as_ref().filter(|reads| !reads.per_s.is_empty()) {
+        None => finding("random reads", "no direct reads on this system", absent),
+        Some(reads) => {
+            let each = reads.per_s.iter().map(|(depth, rate)| format!("{:.1} at depth {depth}", rate / 1e3));
+            let each = each.collect::<Vec<_>>().join(", ");
+            finding("random reads", format!("thousand per second, 4 KiB past the page cache: {each}"), WELL)
+        }
+    };
     match (facts.measured, &facts.disk) {
-        (true, _) => vec![place, sync],
+        (true, _) => vec![place, sync, reads],
         (false, Some(_)) => vec![place],
         (false, None) => vec![],
     }
@@ -217,6 +226,7 @@ fn build(facts: &Facts) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::disk_reads::RandomReads;
 
     /// A machine without a fault.
     fn quiet() -> Facts {
@@ -236,6 +246,7 @@ mod tests {
             written: Some((4e9, 12e9)),
             disk: Some(("/dev/nvme0n1".into(), "ext4".into())),
             fsync: Some((300.0, 900.0)),
+            reads: Some(RandomReads { bytes: 4096, per_s: vec![(1, 9_400.0), (32, 38_000.0)] }),
             sha: Some(true),
             lanes: Some(8),
             rocksdb: true,
@@ -283,6 +294,7 @@ mod tests {
             ("durable write", Note, |facts| facts.fsync = Some((3.0, 9.0))),
             ("durable write", Note, |facts| facts.fsync = Some((9_000.0, 9_000.0))),
             ("durable write", Spoils, |facts| facts.fsync = None),
+            ("random reads", Note, |facts| facts.reads = None),
             ("profile", Spoils, |facts| facts.profile = "dev".into()),
             ("profile", Spoils, |facts| facts.profile = "release+instrumented".into()),
             ("debug assertions", Spoils, |facts| facts.assertions = true),

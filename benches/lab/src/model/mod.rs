@@ -33,7 +33,7 @@ use anyhow::Context as _;
 use clap::Args;
 use knee::{ENOUGH, Model};
 use measure::Measured;
-use phalanx::Executor;
+use phalanx::{Executor, merkle::Memory};
 use shape::{BlockCosts, Constants, Part, Span};
 use std::{collections::BTreeMap, sync::Barrier};
 
@@ -161,6 +161,9 @@ fn measure(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<S
     memory::touch(config.touch)?;
     if config.executors != [Executor::Dag] || config.signatures {
         return Err(Usage("the model is of --executor dag without --signatures".into()).into());
+    }
+    if config.memory != Memory::Resident || config.state.is_some() {
+        return Err(Usage("the model is of a resident state, without --memory cached and --state".into()).into());
     }
     let threads = real_threads(config.threads, host::cores())?;
     let workload = workload::workload(config, workload::TX_BYTES, ui)?;

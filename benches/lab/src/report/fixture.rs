@@ -98,6 +98,7 @@ pub(crate) fn run(executor: &str, threads: usize, tps: f64) -> Run {
             disk_written_bytes: 1_720_000_000,
             db_bytes: 900_000_000,
         },
+        reads: None,
         integrity: Integrity {
             state_root: format!("0x8d1f0c77{}77ab90e1", "5a".repeat(24)),
             oracle: "match".into(),

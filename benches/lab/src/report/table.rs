@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     quality,
-    result::{BenchResult, Building, OpenLoop, Run, Stages},
+    result::{BenchResult, Building, OpenLoop, Reads, Run, Stages},
 };
 use std::collections::BTreeSet;
 
@@ -37,6 +37,7 @@ pub fn table(results: &[BenchResult]) -> String {
         out.push('\n');
         out.push_str(&lines);
     }
+    out.push_str(&disks(results));
     out.push_str(&open_loops(results));
     let touched: BTreeSet<u64> = results.iter().map(|result| result.scope.touched_gib).collect();
     out.push_str(&text::touched(touched));
@@ -46,6 +47,22 @@ pub fn table(results: &[BenchResult]) -> String {
     }
     out.push_str(&settled::tags(results, &rows));
     out
+}
+
+/// Reads of states on disk, a line per run; empty for none.
+fn disks(results: &[BenchResult]) -> String {
+    let line = |run: &Run| {
+        let Reads { per_s, per_tx, bytes_per_tx, written_bytes_per_tx, hit_rate, depth, .. } = run.reads?;
+        let [per_s, read, written] = [per_s, bytes_per_tx, written_bytes_per_tx].map(text::count);
+        let [per_tx, depth, hits] = [per_tx, depth, hit_rate * 100.0].map(text::figure);
+        Some(format!(
+            "Values on disk, {}: {per_s} reads per second, {per_tx} per transaction, {depth} in flight; {read} bytes read and \
+             {written} written per transaction; {hits} % of the lookups found their value in memory\n",
+            run.executor
+        ))
+    };
+    let lines: String = results.iter().flat_map(|result| &result.runs).filter_map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 /// Latencies from arrivals on, a line per run of an open loop; empty for none.

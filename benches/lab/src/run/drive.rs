@@ -5,6 +5,8 @@ pub use super::setup::{Gate, Purpose, Setup};
 use super::{
     arrivals::Arrivals,
     engines::Take,
+    genesis,
+    place::Place,
     timeline::Timeline,
     trace::{BlockTrace, Ended, TxTrace},
 };
@@ -21,8 +23,8 @@ use crate::{
 };
 use anyhow::Context as _;
 use phalanx::{
-    Block, BlockAccessList, BlockInfo, Engine, Executor, GenesisAccount, Observer as _, Stage, Tuning, WriteHandle,
-    merkle::StoreConfig,
+    Block, BlockAccessList, BlockInfo, Engine, Executor, Observer as _, Stage, Tuning, WriteHandle,
+    merkle::{CacheUse, Memory, ReadUse, StoreConfig},
     recover_all,
     revm::{
         context::{CfgEnv, TxEnv},
@@ -62,6 +64,8 @@ pub(crate) struct Timed {
     pub(crate) replayed: u64,
     pub(crate) fallback_blocks: u64,
     pub(crate) disk_written: u64,
+    /// Reads of a state on disk, and lookups of its cache.
+    pub(crate) reads: Option<(ReadUse, CacheUse)>,
     /// Other work of the machine.
     pub(crate) disturbance: Option<Disturbance>,
     /// Core of each worker, if they were pinned.
@@ -80,6 +84,8 @@ pub(crate) struct Timed {
     pub(crate) input: usize,
     /// First difference of the final state from the ledger's arithmetic.
     pub(crate) check: Result<(), String>,
+    /// True if that looked at a sample of the accounts.
+    pub(crate) is_sampled: bool,
 }
 
 impl Timed {
@@ -103,7 +109,8 @@ pub(crate) fn run(
     ui: &Ui,
 ) -> anyhow::Result<Timed> {
     let clock = StageClock::new();
-    let store_config = setup.config.store_config(store)?;
+    let place = Place::of(setup, store)?;
+    let store_config = setup.config.store_config(&place.store)?;
     let pinned = pin::confine(setup.config.pin, threads)?;
     let timeline = setup.config.trace.as_ref().filter(|_| setup.purpose == Purpose::Measure);
     let timeline = timeline.map(|_| Timeline::new(Arc::clone(&clock)));
@@ -112,7 +119,9 @@ pub(crate) fn run(
         None => Arc::clone(&clock) as _,
     };
     let mut engine = open(setup, executor, (threads, Take::AsFast), store_config, observer, &pinned)?;
-    load_genesis(&mut engine, setup.workload, ui)?;
+    if !place.is_made {
+        genesis::load(&mut engine, setup.workload, setup.config, ui)?;
+    }
     clock.watch_threads([&**engine.workers()]);
     clock.reset();
 
@@ -123,7 +132,7 @@ pub(crate) fn run(
     if let Some(gate) = setup.gate {
         gate.pass();
     }
-    let timer = Timer::start(&clock);
+    let timer = Timer::start(&clock, &engine);
 
     let pace = setup.pace();
     let mut arrivals = pace.rate.map(Arrivals::new);
@@ -223,7 +232,7 @@ pub(crate) fn run(
     // Waits until the workers have dropped the last blocks' results.
     workers.install(|| rayon::broadcast(|_| ()));
 
-    timer.stop(&mut timed);
+    timer.stop(&mut timed, &engine);
     drop(watch);
     timed.timeline = timeline;
     timed.open_loop = arrivals.as_ref().map(Arrivals::figures);
@@ -236,16 +245,25 @@ pub(crate) fn run(
             return Err(Usage(format!("{n} transactions have a higher gas limit than --block-gas")).into());
         }
     }
-    timed.check = check(setup.workload, &engine, txs, &timed);
+    timed.is_sampled = setup.config.memory != Memory::Resident;
+    timed.check = check(setup.workload, setup.config.memory, &engine, txs, &timed);
     drop(source);
     drop(engine);
-    timed.db_bytes = store.path().map_or(0, host::size_of);
+    timed.db_bytes = place.store.path().map_or(0, host::size_of);
     Ok(timed)
+}
+
+/// Figures of reads since earlier ones.
+const fn since(
+    ((reads, cache), (reads_before, cache_before)): ((ReadUse, CacheUse), (ReadUse, CacheUse)),
+) -> (ReadUse, CacheUse) {
+    (reads.since(&reads_before), cache.since(&cache_before))
 }
 
 /// Wall time, processor time and written bytes of a run.
 pub(crate) struct Timer<'c> {
     clock: &'c StageClock,
+    reads: Option<(ReadUse, CacheUse)>,
     disk: u64,
     watched: u64,
     workers: Vec<(String, u64)>,
@@ -255,12 +273,12 @@ pub(crate) struct Timer<'c> {
 }
 
 impl<'c> Timer<'c> {
-    /// Starts now; `clock` watches the threads that work.
-    pub(crate) fn start(clock: &'c StageClock) -> Self {
-        let disk = host::disk_written();
+    /// Starts now; `clock` watches the threads that work, on `engine`.
+    pub(crate) fn start(clock: &'c StageClock, engine: &Engine) -> Self {
+        let (reads, disk) = (engine.state().reads(), host::disk_written());
         let (watched, workers) = (clock.watched(), clock.workers());
         let ticks = host::Ticks::now();
-        Self { clock, disk, watched, workers, ticks, cpu: clock::process(), start: Instant::now() }
+        Self { clock, reads, disk, watched, workers, ticks, cpu: clock::process(), start: Instant::now() }
     }
 
     /// Time since the start.
@@ -269,8 +287,9 @@ impl<'c> Timer<'c> {
     }
 
     /// Records the measurement in `timed`. Time of threads that are not watched counts as writing.
-    pub(crate) fn stop(self, timed: &mut Timed) {
+    pub(crate) fn stop(self, timed: &mut Timed, engine: &Engine) {
         timed.wall = self.start.elapsed();
+        timed.reads = engine.state().reads().zip(self.reads).map(since);
         timed.cpu_ns = clock::process() - self.cpu;
         let (wall, own) = (timed.wall.as_secs_f64(), timed.cpu_ns as f64 / 1e9);
         let since = |(now, before): (host::Ticks, host::Ticks)| now.since(before, own, wall, host::cores());
@@ -293,10 +312,10 @@ enum Source<'a, 't> {
     Planned(phalanx::Planner<'t>),
 }
 
-/// Opens an engine for `setup` on a store without a chain.
+/// Opens an engine for `setup` on a store.
 ///
 /// # Errors
-/// If the store holds a chain or cannot be opened.
+/// If the store cannot be opened.
 pub fn open(
     setup: &Setup<'_>,
     executor: Executor,
@@ -311,31 +330,7 @@ pub fn open(
     let tuning = Tuning::new().with_fast_path(setup.config.fast_path).with_traces(setup.config.traces);
     let builder = builder.with_tuning(tuning);
     let builder = builder.with_force_parallel(take == Take::All);
-    let engine = pinned.place(builder.with_observer(observer)).build().context("opening the store")?;
-    if engine.state().height().is_some() {
-        let path = setup.config.store.path().unwrap_or(std::path::Path::new("")).display().to_string();
-        return Err(Usage(format!("{path} holds a chain already: choose a new or empty folder")).into());
-    }
-    Ok(engine)
-}
-
-/// Writes the genesis of `workload` to `engine`.
-///
-/// # Errors
-/// If the store fails.
-pub fn load_genesis(engine: &mut Engine, workload: &dyn Workload, ui: &Ui) -> anyhow::Result<()> {
-    let spinner = ui.spinner("writing genesis");
-    engine.genesis(genesis(workload)).context("writing genesis")?;
-    spinner.finish_and_clear();
-    Ok(())
-}
-
-/// The first state of a workload.
-pub(crate) fn genesis(workload: &dyn Workload) -> impl Iterator<Item = GenesisAccount> {
-    workload.genesis().accounts.into_iter().map(|account| {
-        let phalanx_workloads::GenesisAccount { address, balance, nonce, code, storage } = account;
-        GenesisAccount { address, balance, nonce, code, storage }
-    })
+    pinned.place(builder.with_observer(observer)).build().context("opening the store")
 }
 
 /// Transactions with recovered senders; `None` if the run has no signatures.
@@ -365,9 +360,19 @@ fn recover(
     Ok(Some(txs))
 }
 
+/// Accounts that are looked at in the end where each is a read of the disk or two.
+const SAMPLED: usize = 1 << 14;
+
 /// Compares the end of each transaction and the final state with the ledger's arithmetic.
-pub(crate) fn check(workload: &dyn Workload, engine: &Engine, txs: &[TxEnv], timed: &Timed) -> Result<(), String> {
-    let mut ledger = workload.ledger();
+pub(crate) fn check(
+    workload: &dyn Workload,
+    memory: Memory,
+    engine: &Engine,
+    txs: &[TxEnv],
+    timed: &Timed,
+) -> Result<(), String> {
+    let ledger = workload.ledger();
+    let mut ledger = if memory == Memory::Resident { ledger } else { ledger.with_sample(SAMPLED) };
     for block in &timed.blocks {
         for (tx, result) in block.order.iter().zip(&block.results) {
             let tx = &txs[*tx as usize];
@@ -403,6 +408,7 @@ impl Timed {
             replayed: 0,
             fallback_blocks: 0,
             disk_written: 0,
+            reads: None,
             disturbance: None,
             pinned: Vec::new(),
             workers_ns: Vec::new(),
@@ -413,6 +419,7 @@ impl Timed {
             timeline: None,
             input: 0,
             check: Ok(()),
+            is_sampled: false,
         }
     }
 

@@ -4,6 +4,7 @@ use crate::machine::pin::Pinned;
 use phalanx::{
     Block, BlockLimits, Engine, EngineBuilder, Error, Executed, Executor, GenesisAccount, Order, Traces, Tuning,
     chain::ChainSpec,
+    merkle::StoreConfig,
     revm::{
         context::{BlockEnv, CfgEnv, TxEnv},
         primitives::{Address, B256},
@@ -63,12 +64,18 @@ impl Setup {
         begin(self.builder().with_chain(chain), alloc)
     }
 
-    /// [`Self::chain`] with pinned workers.
+    /// [`Self::chain`] on a store without a chain, with pinned workers.
     ///
     /// # Errors
-    /// As [`Self::chain`].
-    pub fn pinned_chain(&self, chain: ChainSpec, alloc: &Alloc, pinned: &Pinned) -> Result<Engine, Error> {
-        begin(pinned.place(self.builder().with_chain(chain)), alloc)
+    /// As [`Self::chain`], and if the store cannot be opened.
+    pub fn chain_on(
+        &self,
+        store: StoreConfig,
+        chain: ChainSpec,
+        alloc: &Alloc,
+        pinned: &Pinned,
+    ) -> Result<Engine, Error> {
+        begin(pinned.place(self.builder().with_store(store).with_chain(chain)), alloc)
     }
 
     /// [`Self::chain`] with an access list for every block.

@@ -3,6 +3,8 @@
 pub mod oracle;
 pub mod drive;
 mod setup;
+pub(crate) mod place;
+pub mod genesis;
 mod arrivals;
 pub(crate) mod timeline;
 pub mod trace;

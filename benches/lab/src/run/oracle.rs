@@ -52,7 +52,7 @@ pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, Stri
     }
     // An interrupted oracle may have compared nothing.
     let Some(oracle) = oracle.filter(|oracle| !oracle.blocks.is_empty()) else {
-        return ("off", "final balances and nonces by arithmetic alone".into());
+        return ("off", format!("{}balances and nonces by arithmetic alone", arithmetic(run)));
     };
     for (height, (ours, truth)) in (1u64..).zip(run.blocks.iter().zip(&oracle.blocks)) {
         if let Some(difference) = differ(ours, truth) {
@@ -63,12 +63,18 @@ pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, Stri
         return ("mismatch", format!("{} blocks, and {} in the first run", run.blocks.len(), oracle.of));
     }
     let compared = run.blocks.len().min(oracle.blocks.len());
-    let what = "order, every result and log, gas, receipts root, state root; final balances by arithmetic";
+    let what = "order, every result and log, gas, receipts root, state root";
+    let what = format!("{what}; {}balances by arithmetic", arithmetic(run));
     if compared == run.blocks.len() && oracle.of >= compared {
         ("match", format!("all {compared} blocks: {what}"))
     } else {
         ("sampled", format!("blocks 1 to {compared} of {}: {what}", run.blocks.len()))
     }
+}
+
+/// Final balances that the arithmetic looked at, in words.
+const fn arithmetic(run: &Timed) -> &'static str {
+    if run.is_sampled { "a sample of the final " } else { "final " }
 }
 
 /// Faults that need no oracle, as all transactions of a load are valid: a transaction in no block, in two blocks, or

@@ -3,12 +3,12 @@
 use crate::{exit, output, ui};
 use clap::{ArgAction, Args};
 use phalanx::{
-    merkle::{Durability, HashFn},
+    merkle::{Durability, HashFn, Memory},
     revm::primitives::hardfork::SpecId,
 };
 use phalanx_lab::{
     bench::build,
-    config::{Artefact, BuildConfig, LoadConfig, RunConfig, Store, choice},
+    config::{Artefact, BuildConfig, LoadConfig, RunConfig, Store, choice, memory},
 };
 use std::path::PathBuf;
 
@@ -34,6 +34,9 @@ pub(crate) struct BuildArgs {
     /// Place of the state: mem, file:DIR or rocks:DIR, a new or empty folder with a subfolder for each run
     #[arg(long, value_parser = Store::parse, default_value = "mem")]
     store: Store,
+    /// Part of the state in memory: resident, or cached:BYTES (with K, M or G) of values besides an index; for a store on disk
+    #[arg(long, value_parser = memory, default_value = "resident")]
+    memory: Memory,
     /// Failures that a committed block survives
     #[arg(long, value_parser = choice::<Durability>(), default_value = "async")]
     durability: Durability,
@@ -72,6 +75,7 @@ impl BuildArgs {
             signatures: self.signatures,
             overlap: false,
             store: self.store.clone(),
+            memory: self.memory,
             durability: self.durability,
             hasher: self.hasher,
             evm_spec: self.evm_spec,

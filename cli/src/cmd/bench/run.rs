@@ -9,7 +9,7 @@ use clap::Args;
 use phalanx::merkle::Durability;
 use phalanx_lab::{
     bench::workload,
-    config::{Pace, RunConfig, Store},
+    config::{Pace, RunConfig},
 };
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ impl RunCommand {
         let ui = ui::open();
         let RunArgs { config, json, csv, report } = &self.args;
         ui::warn_of_idle(&config.load, &ui);
-        if config.store == Store::Mem && config.durability == Durability::Block {
+        if config.folder().is_none() && config.durability == Durability::Block {
             ui.warn("--durability block without effect: --store mem survives nothing");
         }
         let config = RunConfig { pace: self.pace.clone(), trace: self.trace.clone(), ..self.args.config() };

@@ -7,7 +7,7 @@ use crate::{
     flags::{profile, words},
 };
 use alloy_consensus::Header;
-use phalanx::{Block, Executor, Hints, Order, RecoveredBlock, Traces, revm::primitives::Address};
+use phalanx::{Block, Executor, Hints, Order, RecoveredBlock, Traces, merkle::Memory, revm::primitives::Address};
 use phalanx_lab::{
     bench::workload,
     config::{RunConfig, Store, parse, threads, word},
@@ -19,7 +19,7 @@ use phalanx_lab::{
     result,
     run::{
         drive::{self, Purpose, Setup},
-        engines,
+        engines, genesis,
     },
     ui::Ui,
 };
@@ -125,6 +125,11 @@ pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<E
     if number == 0 {
         return Err(Usage("--block counts from 1, not 0".into()).into());
     }
+    if config.memory != Memory::Resident || config.state.is_some() {
+        return Err(
+            Usage("a block is explained on a resident state, without --memory cached and --state".into()).into()
+        );
+    }
     if config.executors != [Executor::Dag] {
         return Err(Usage("only --executor dag has a graph".into()).into());
     }
@@ -145,7 +150,7 @@ pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<E
             StageClock::new(),
             &pinned,
         )?;
-        drive::load_genesis(&mut engine, &*workload, ui)?;
+        genesis::load(&mut engine, &*workload, config, ui)?;
         Ok(engine)
     };
     let (mut engine, mut oracle) = (open(Executor::Dag)?, open(Executor::Sequential)?);

@@ -2,9 +2,9 @@
 
 use crate::output;
 use clap::{ArgAction, Args};
-use phalanx::{Executor, Traces, paralyze::Layers};
+use phalanx::{Executor, Traces, merkle::Memory, paralyze::Layers};
 use phalanx_lab::{
-    config::{Artefact, choice, threads},
+    config::{Artefact, choice, memory, threads},
     error::Usage,
     machine::pin,
 };
@@ -50,6 +50,10 @@ pub(crate) struct ReplayArgs {
     /// Replay contract calls of the DAG from recorded traces; `check` interprets them as well and compares
     #[arg(long, value_parser = choice::<Traces>(), default_value = "on")]
     pub(crate) traces: Traces,
+    /// Part of the state in memory: resident, or cached:BYTES (with K, M or G) of values besides an index, and the others in a
+    /// temporary folder. Later executions of a block find what the first has read
+    #[arg(long, value_parser = memory, default_value = "resident")]
+    pub(crate) memory: Memory,
     /// Executions of each block, all compared; times are medians, and the first execution meets cold threads and memory
     /// [default: 3, and 1 with --learn, where each would learn from the one before]
     #[arg(long)]

@@ -3,7 +3,11 @@
 use super::args::ReplayArgs;
 use super::run::{Case, Found, Judged, Ran};
 use phalanx::revm::primitives::{B256, hardfork::SpecId};
-use phalanx_lab::{config::word, result::SCHEMA, run::engines::Setup};
+use phalanx_lab::{
+    config::{memory_word, word},
+    result::SCHEMA,
+    run::engines::Setup,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -76,6 +80,12 @@ pub(crate) struct Line {
     pub(crate) escapes: usize,
     /// True if another executor took over: predictions were missing, of no use, or too expensive.
     pub(crate) fallback: bool,
+    /// Part of the state in memory: `resident`, or `cached:` and bytes.
+    pub(crate) memory: String,
+    /// Reads of a state on disk in all executions. Null if it is resident.
+    pub(crate) reads: Option<u64>,
+    /// Share of the values that were in memory when they were asked for. Null if the state is resident.
+    pub(crate) hit_rate: Option<f64>,
     /// Reason why the block was refused, or does not match its hashes.
     pub(crate) error: Option<String>,
     /// Bundle of a difference.
@@ -144,6 +154,9 @@ impl Line {
             reexecutions: ran.reexecutions,
             escapes: ran.escapes,
             fallback: ran.fallback,
+            memory: memory_word(args.memory),
+            reads: ran.reads.map(|(reads, _)| reads.reads),
+            hit_rate: ran.reads.map(|(_, cache)| cache.hit_rate()),
             error: refused.map(|rule| hinted(rule, &case.truth, signed)).or_else(|| claims.clone().err()),
             bundle: None,
         }

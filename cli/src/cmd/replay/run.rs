@@ -8,16 +8,18 @@ use super::{
 };
 use alloy_consensus::Header;
 use alloy_primitives::Bloom;
+use anyhow::Context as _;
 use phalanx::{
     BlockError, Engine, Executed, Hints, Merkleized, Outcome, RecoveredBlock,
     access::{AccessSets, Salt},
     chain::ChainSpec,
+    merkle::{Backend, CacheUse, Memory, ReadUse, Reading, StoreConfig},
     paralyze::{Batch, Layers, ParaLyze, StateKey},
     revm::primitives::{B256, hardfork::SpecId},
 };
 use phalanx_lab::{
     config::{Artefact, word},
-    machine::{clock, pin::Pinned},
+    machine::{clock, pin::Pinned, temporary::Temporary},
     quality::Quality,
     run::engines::{self, Setup},
 };
@@ -78,6 +80,8 @@ pub(crate) struct Ran {
     pub(crate) fallback: bool,
     /// Cores of its workers, if they were pinned.
     pub(crate) cores: Vec<usize>,
+    /// Reads of a state on disk in all executions, and lookups of its cache.
+    pub(crate) reads: Option<(ReadUse, CacheUse)>,
 }
 
 /// State that is kept from block to block.
@@ -140,7 +144,12 @@ impl<'a> Case<'a> {
         told: Told,
     ) -> anyhow::Result<Ran> {
         let repeat = args.repeat();
-        let mut engine = setup.pinned_chain(self.chain.clone(), &self.block.prestate, pinned)?;
+        // The folder of a state on disk goes after the engine.
+        let folder = (args.memory != Memory::Resident).then(Temporary::new).transpose();
+        let folder = folder.context("making a temporary folder for the state")?;
+        let backend = folder.as_ref().map_or(Backend::Mem, |folder| Backend::File(folder.path().into()));
+        let store = StoreConfig::new(backend).with_memory(args.memory).with_reading(Reading::Direct);
+        let mut engine = setup.chain_on(store, self.chain.clone(), &self.block.prestate, pinned)?;
         engine.set_ancestors(self.block.block_hashes.clone());
         let cores = pinned.confirm(engine.workers())?;
         if let Some(learned) = lessons.learned.take() {
@@ -163,6 +172,7 @@ impl<'a> Case<'a> {
             last = Some(block);
         }
         let block = last.ok_or_else(|| anyhow::anyhow!("--repeat is zero"))?;
+        let reads = engine.state().reads();
         let stats = block.as_ref().map(|block| block.block().stats().run).unwrap_or_default();
         if args.learn {
             // An invalid block teaches nothing.
@@ -189,6 +199,7 @@ impl<'a> Case<'a> {
             escapes: stats.escapes,
             fallback: stats.fallback,
             cores,
+            reads,
         })
     }
 

@@ -262,7 +262,9 @@ impl Job<Local> for WaveJob<'_> {
                 local.made.note(tx.0);
                 Verdict::Done
             }
-            Ran::Escaped => {
+            Ran::Escaped(key) => {
+                // A disk reads it before the transaction runs again.
+                ctx.state.announce(&key);
                 local.gas = local.gas.saturating_add(run.gas_limit);
                 Verdict::Escaped
             }

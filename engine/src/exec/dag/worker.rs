@@ -11,7 +11,7 @@ use crate::{
     model::{Outcome, Traces, payments, reward},
 };
 use alloy_primitives::{Address, U256};
-use phalanx_paralyze::{ChainRules, DeferredReward, Payments, Vm, VmConfig, run_unpaid};
+use phalanx_paralyze::{ChainRules, DeferredReward, Payments, StateKey, Vm, VmConfig, run_unpaid};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::result::{EVMError, ExecutionResult, InvalidTransaction},
@@ -24,8 +24,8 @@ use std::sync::Arc;
 pub(crate) enum Ran {
     /// Final, with the reward that is owed to the beneficiary.
     Final(Outcome, U256),
-    /// The transaction reached outside its predicted set and published nothing.
-    Escaped,
+    /// The transaction reached for this key outside its predicted set and published nothing.
+    Escaped(StateKey),
     /// The EVM failed for a reason that is neither the transaction's nor the prediction's.
     Failed(String),
 }
@@ -219,7 +219,7 @@ impl Worker {
 
     fn refused(refused: Refused) -> Ran {
         match refused {
-            Refused::Escape(_) => Ran::Escaped,
+            Refused::Escape(key) => Ran::Escaped(key),
             Refused::UnknownCode(_) => Ran::Failed(refused.to_string()),
         }
     }

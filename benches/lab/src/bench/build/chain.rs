@@ -7,13 +7,14 @@ use crate::{
         clock::StageClock,
         pin::{self, Pinned},
     },
-    run::drive,
+    run::genesis,
 };
 use alloy_consensus::Header;
 use anyhow::Context as _;
 use phalanx::{
     Engine, Executor, GenesisAccount, Template,
     chain::ChainSpec,
+    merkle::Memory,
     revm::primitives::{B256, Bytes, hardfork::SpecId},
 };
 use phalanx_workloads::Workload;
@@ -34,6 +35,11 @@ impl<'a> Chain<'a> {
     pub(super) fn new(config: &'a BuildConfig, workload: &'a dyn Workload) -> anyhow::Result<Self> {
         let rules = ChainSpec::named(config.run.evm_spec.into())?.with_chain_id(workload.load().chain_id);
         Ok(Self { config, workload, rules, spec: config.run.evm_spec })
+    }
+
+    /// Part of the state in memory.
+    pub(super) const fn memory(&self) -> Memory {
+        self.config.run.memory
     }
 
     /// Confines the process to the cores of a run on `threads` threads.
@@ -70,7 +76,7 @@ impl<'a> Chain<'a> {
             code: Some(SILENT),
             ..GenesisAccount::default()
         });
-        engine.genesis(drive::genesis(self.workload).chain(silent)).context("writing genesis")?;
+        engine.genesis(genesis::accounts(self.workload.genesis()).chain(silent)).context("writing genesis")?;
         clock.watch_threads([&**engine.workers()]);
         clock.reset();
         Ok(engine)

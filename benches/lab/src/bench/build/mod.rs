@@ -16,10 +16,12 @@ use super::workload::{TX_BYTES, orders, report, scope, workload};
 use crate::{
     config::{Artefact, BuildConfig, OracleKind, Store, threads},
     doctor,
+    error::Usage,
     machine::host,
     result::{Artefacts, BenchResult, Building, Fairness, Run, SCHEMA},
     run::{
         drive::{self, Purpose, Setup, Timed},
+        genesis,
         oracle::{self, Oracle},
     },
     ui::Ui,
@@ -27,7 +29,7 @@ use crate::{
 use anyhow::Context as _;
 use chain::Chain;
 use intake::Input;
-use phalanx::Executor;
+use phalanx::{Executor, merkle::Memory};
 use produce::{Made, Produced};
 use validate::{Given, Witness};
 
@@ -41,6 +43,11 @@ const KEPT_BYTES: u64 = 2 * TX_BYTES;
 pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     let beside = &config.run;
     beside.check()?;
+    let keys = beside.load.accounts.saturating_mul(beside.load.keys_per_account());
+    if beside.memory != Memory::Resident && keys > genesis::PART {
+        let most = genesis::PART;
+        return Err(Usage(format!("bench build makes its genesis at once, and its oracle is resident: --memory cached is for at most {most} keys, this load has {keys}")).into());
+    }
     let machine = doctor::host(config.run.store.path());
     let (threads, validators) = (threads(beside.threads)?, config.validators()?);
     let workload = workload(beside, KEPT_BYTES, ui)?;

@@ -14,6 +14,7 @@ use alloy_consensus::Header;
 use anyhow::{Context as _, ensure};
 use phalanx::{
     Budget, Builder, Built, CandidateTx, Dropped, Executor, Reason, Target, WriteHandle,
+    merkle::Memory,
     pool::{Fairness, Settled},
     revm::primitives::{B256, Bytes},
 };
@@ -56,7 +57,7 @@ pub(super) fn run(
     timed.input = setup.txs.len();
     let mut blocks: Vec<Made> = Vec::new();
     let mut writes: Vec<WriteHandle> = Vec::new();
-    let timer = Timer::start(&clock);
+    let timer = Timer::start(&clock, &engine);
     let mut builder = Builder::new(&engine);
     let mut intake = Intake::new(chain, input, 2 * setup.config.load.block_txs, &clock);
     let mut frames = 0;
@@ -113,13 +114,14 @@ pub(super) fn run(
     driven?;
 
     timed.pool_ns = intake.spent();
-    timer.stop(&mut timed);
+    timer.stop(&mut timed, &engine);
     timed.pinned = pinned.confirm(engine.workers())?;
     bar.finish_and_clear();
     let placed: usize = blocks.iter().map(|block| block.order.len()).sum();
     timed.frames_tlp = (frames > 0).then(|| placed as f64 / frames as f64);
     let fairness = Fairness::measure(blocks.iter().map(|block| block.order.iter().copied()));
-    timed.check = drive::check(chain.workload, &engine, setup.txs, &timed);
+    timed.is_sampled = chain.memory() != Memory::Resident;
+    timed.check = drive::check(chain.workload, chain.memory(), &engine, setup.txs, &timed);
     drop(engine);
     timed.db_bytes = store.path().map_or(0, host::size_of);
     Ok(Produced { timed, blocks, fairness })

@@ -16,6 +16,7 @@ use anyhow::Context as _;
 use phalanx::{
     BlockError, Executed, Executor, Hints, RecoveredBlock, WriteHandle,
     access::Salt,
+    merkle::Memory,
     paralyze::ParaLyze,
     revm::{context::TxEnv, primitives::B256},
 };
@@ -159,7 +160,7 @@ pub(super) fn run(
     let mut timed = Timed::new(given.name().into(), threads);
     timed.input = bodies.iter().map(Vec::len).sum();
     let mut writes: Vec<WriteHandle> = Vec::new();
-    let timer = Timer::start(&clock);
+    let timer = Timer::start(&clock, &engine);
     let mut refused = None;
     for (at, (made, body)) in blocks.iter().zip(&bodies).enumerate() {
         if ui.stopped() {
@@ -167,6 +168,10 @@ pub(super) fn run(
             break;
         }
         let began = timer.elapsed();
+        // A validator has the next block before it has executed this one.
+        if let (Some(made), Some(body)) = (blocks.get(at + 1), bodies.get(at + 1)) {
+            engine.announce_block(&payload(made, body), given.hints(at + 1, made));
+        }
         let executed = engine.execute_block(&payload(made, body), given.hints(at, made));
         let executed = match claimed(made, executed)? {
             Ok(executed) => executed,
@@ -186,12 +191,13 @@ pub(super) fn run(
         bar.inc(body.len() as u64);
     }
     writes.into_iter().try_for_each(WriteHandle::wait).context("writing blocks")?;
-    timer.stop(&mut timed);
+    timer.stop(&mut timed, &engine);
     timed.pinned = pinned.confirm(engine.workers())?;
     bar.finish_and_clear();
+    timed.is_sampled = chain.memory() != Memory::Resident;
     timed.check = match refused {
         Some(why) => Err(why),
-        None => drive::check(chain.workload, &engine, txs, &timed),
+        None => drive::check(chain.workload, chain.memory(), &engine, txs, &timed),
     };
     drop(engine);
     timed.db_bytes = store.path().map_or(0, host::size_of);

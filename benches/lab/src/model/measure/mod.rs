@@ -10,6 +10,7 @@ use crate::{
     run::{
         drive::{self, Setup},
         engines::Take,
+        genesis,
         trace::TxTrace,
     },
     ui::Ui,
@@ -99,7 +100,7 @@ pub(super) fn run(setup: &Setup<'_>, store: &Store, take: Take, ui: &Ui) -> anyh
     let pinned = pin::confine(setup.config.pin, 1)?;
     let mut engine =
         drive::open(setup, Executor::Dag, (1, take), setup.config.store_config(store)?, observer, &pinned)?;
-    drive::load_genesis(&mut engine, setup.workload, ui)?;
+    genesis::load(&mut engine, setup.workload, setup.config, ui)?;
     clock.watch_threads([&**engine.workers()]);
     let spans = |seen: Vec<Seen>| {
         let mut ran = false;
