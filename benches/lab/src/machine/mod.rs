@@ -3,5 +3,6 @@
 pub mod clock;
 pub mod pin;
 pub mod memory;
+pub mod disk_reads;
 pub mod temporary;
 pub mod host;
