@@ -29,11 +29,11 @@ use phalanx_merkle_proof::{Hash, Params};
 use super::{
     read::{Counts, Rings},
     segment::{Segment, Segments, append, corrupt, existing, lengths, open_segments},
-    state::{At, State, TornEnd, Unfinished, pack},
+    state::{At, State, TornEnd, Unfinished, pack, unpack},
 };
 use crate::{
     log::backend::Opening,
-    log::backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
+    log::backend::{Batch, Begin, Files, Log, Spot, Visit, VisitCode, VisitMany},
     log::disk::{Disk, at},
     log::frames::Frames,
     log::identity::{How, Place},
@@ -486,8 +486,16 @@ impl Log for FileLog {
         self.state().places.find(id, None).map(|begin| Begin::Byte(pack(begin)))
     }
 
-    fn read(&self, spots: &[Spot], visit: VisitMany<'_>) -> Result<(), Error> {
-        self.read_extents(spots, visit)
+    fn hold(&self, spots: &[Spot]) -> Result<Files, Error> {
+        self.targets(spots).map(Files)
+    }
+
+    fn read(&self, spots: &[Spot], files: &Files, visit: VisitMany<'_>) -> Result<(), Error> {
+        self.read_in_turn(spots, &files.0, visit)
+    }
+
+    fn read_deep(&self, spots: &[Spot], files: &Files, visit: VisitMany<'_>) -> Result<bool, Error> {
+        self.read_on_ring(spots, &files.0, visit)
     }
 
     fn reads_at_depth(&self) -> bool {
@@ -514,6 +522,7 @@ impl Log for FileLog {
         self.disk.sync(&code, &self.dir().join(CODE))?;
         self.disk.sync(&last, &path)?;
         let mut state = self.state();
+        state.synced(unpack(place.0));
         let promise = state.promise.as_mut().ok_or(Error::ReadOnly)?;
         if promise.now().durable.next_seq < reached.next_seq {
             promise.put_synced(|now| (now.durable, now.end, now.code) = (reached, place.0, place.1))?;

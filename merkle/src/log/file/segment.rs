@@ -24,6 +24,8 @@ pub(super) struct Segment {
     pub(super) file: Arc<File>,
     /// The file, opened past the page cache on first use; `None` where that is not allowed.
     pub(super) direct: OnceLock<Option<Arc<File>>>,
+    /// Bytes that were made durable since the log was opened.
+    pub(super) durable: u64,
     /// Length in bytes, buffered bytes included.
     pub(super) len: u64,
     /// Highest block id in the segment.
@@ -106,6 +108,7 @@ impl Segment {
             path,
             file: Arc::new(file),
             direct: OnceLock::new(),
+            durable: 0,
             len: head.len() as u64,
             last_id: 0,
             begun,
@@ -120,7 +123,8 @@ impl Segment {
         let path = dir.join(name_of(number));
         let file = Arc::new(append(&path, true)?);
         let len = encode_head(params, marks, number).bytes.len() as u64;
-        let mut segment = Self { number, path, file, direct: OnceLock::new(), len, last_id: 0, begun: true };
+        let mut segment =
+            Self { number, path, file, direct: OnceLock::new(), durable: 0, len, last_id: 0, begun: true };
         segment.begin(dir, params, marks, disk)?;
         Ok(segment)
     }

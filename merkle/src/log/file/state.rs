@@ -390,7 +390,18 @@ impl State {
     pub(super) fn sync(&mut self) -> Result<(), Error> {
         self.push_buffer()?;
         let last = self.last();
-        self.disk.sync(&last.file, &last.path)
+        self.disk.sync(&last.file, &last.path)?;
+        self.synced((last.number, last.len));
+        Ok(())
+    }
+
+    /// Notes that a segment is durable up to an offset, and so may be read past the page cache.
+    pub(super) fn synced(&mut self, (number, offset): At) {
+        let first = self.segments[0].number;
+        let at = number.checked_sub(first).map(|at| at as usize);
+        if let Some(segment) = at.and_then(|at| self.segments.get_mut(at)) {
+            segment.durable = segment.durable.max(offset);
+        }
     }
 
     pub(super) fn segment(&self, number: u32) -> Option<&Segment> {
