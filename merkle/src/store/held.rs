@@ -102,10 +102,16 @@ impl<'s> Held<'s> {
         there.then_some(locator)
     }
 
-    /// Id of a located key in a paged state, with its value at this block.
+    /// Id of a located key in a paged state, with its value at this block. Whether the key exists at the tip does not matter to an
+    /// earlier block, or a fork.
     pub(super) fn value_on_disk(&self, paged: &Paged, locator: Locator) -> Option<u32> {
-        let id = self.live_on_disk(paged, locator)?;
-        if matches!(self.at, At::Tip) { Some(id) } else { self.find_on_disk(paged, self.arena().get(id).key()) }
+        if matches!(self.at, At::Tip) {
+            return self.live_on_disk(paged, locator);
+        }
+        let session = &self.session(paged);
+        let id = paged.position(locator).and_then(|sn| session.at(sn)).filter(|id| !session.item(*id).sentinel);
+        self.noted(session);
+        self.find_on_disk(paged, self.arena().get(id?).key())
     }
 
     fn live_on_disk(&self, paged: &Paged, locator: Locator) -> Option<u32> {

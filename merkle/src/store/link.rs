@@ -21,22 +21,29 @@ impl Link {
         *self.0.write() = Some(Arc::clone(core));
     }
 
-    /// Cuts the way. Waits for lookups in memory, not for the disk.
+    /// Cuts the way. Waits for reads that have begun, which hold the log.
     pub(crate) fn cut(&self) {
         *self.0.write() = None;
     }
 
-    /// Finds out where the entries of keys are; `None` once the store is closed.
-    pub(super) fn plan<'k>(
-        &self,
-        keys: impl Iterator<Item = &'k [u8]>,
-    ) -> Option<Result<(Option<Ahead>, Arc<Shared>), Error>> {
+    /// Reads the entries of keys into the cache; `None` once the store is closed.
+    pub(super) fn read<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Option<Result<(), Error>> {
+        // Declared first: the log is let go before the way is free.
         let link = self.0.read();
-        // A block that waits to be applied comes first.
-        let core = link.as_ref()?.read();
-        let State::Paged(paged) = &core.state else { return None };
-        let (shared, hash) = (Arc::clone(&core.shared), core.params.hash);
-        let plan = paged.plan_ahead(&*shared.log, keys.map(|key| prefix(&hash.key(key))));
-        Some(plan.map(|plan| (plan, shared)))
+        let (plan, shared) = self::plan(link.as_ref()?, keys)?;
+        Some(plan.and_then(|ahead| ahead.map_or(Ok(()), |ahead| ahead.read(&*shared.log))))
     }
+}
+
+/// Finds out where the entries of keys are, under the store's lock.
+fn plan<'k>(
+    core: &RwLock<Core>,
+    keys: impl Iterator<Item = &'k [u8]>,
+) -> Option<(Result<Option<Ahead>, Error>, Arc<Shared>)> {
+    // A block that waits to be applied comes first.
+    let core = core.read();
+    let State::Paged(paged) = &core.state else { return None };
+    let (shared, hash) = (Arc::clone(&core.shared), core.params.hash);
+    let plan = paged.plan_ahead(&*shared.log, keys.map(|key| prefix(&hash.key(key))));
+    Some((plan, shared))
 }

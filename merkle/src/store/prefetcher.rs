@@ -30,7 +30,7 @@ const WAITING_BYTES: usize = 32 << 20;
 /// The cache bounds its memory; announced entries may be evicted before their use if the cache holds fewer than were announced.
 /// It reads without the store's lock, and a block that needs what is being read waits for that read instead of reading again.
 ///
-/// Dropping it waits for reads that have begun.
+/// Dropping it waits for reads that have begun, and so does dropping the store.
 #[derive(Debug)]
 pub struct Prefetcher {
     ended: Arc<AtomicBool>,
@@ -153,10 +153,7 @@ fn read_all(announced: &Receiver<Announced>, link: &Link, ended: &AtomicBool, wa
             if ended.load(Ordering::Relaxed) {
                 return;
             }
-            let read = match link.plan(keys.by_ref().take(SLICE)) {
-                None => return,
-                Some(plan) => plan.and_then(|(ahead, shared)| ahead.map_or(Ok(()), |ahead| ahead.read(&*shared.log))),
-            };
+            let Some(read) = link.read(keys.by_ref().take(SLICE)) else { return };
             if read.is_err() {
                 break;
             }

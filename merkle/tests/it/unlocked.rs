@@ -12,7 +12,7 @@ use std::{
 };
 
 use phalanx_merkle::{
-    Backend, Delta, Error, Memory, Opened, Reading, Snapshot, Store, StoreConfig,
+    Backend, Delta, Durability, Error, Memory, Opened, Reading, Snapshot, Store, StoreConfig,
     faults::{Faults, Step, Verdict},
 };
 use rand::{Rng as _, SeedableRng as _};
@@ -50,10 +50,11 @@ fn begun(config: StoreConfig, keys: u64) -> Store {
     store
 }
 
-/// Disk that lets reads of other threads than one wait.
+/// Disk that lets reads of other threads than one wait, or syncs.
 #[derive(Debug)]
 struct Gate {
     free: ThreadId,
+    syncs: bool,
     open: Mutex<bool>,
     opened: Condvar,
     waits: AtomicU64,
@@ -61,8 +62,12 @@ struct Gate {
 
 impl Gate {
     fn new() -> Arc<Self> {
+        Self::of(false)
+    }
+
+    fn of(syncs: bool) -> Arc<Self> {
         let (free, open) = (std::thread::current().id(), Mutex::new(true));
-        Arc::new(Self { free, open, opened: Condvar::new(), waits: AtomicU64::new(0) })
+        Arc::new(Self { free, syncs, open, opened: Condvar::new(), waits: AtomicU64::new(0) })
     }
 
     fn set(&self, open: bool) {
@@ -79,7 +84,8 @@ impl Gate {
 
 impl Faults for Gate {
     fn before(&self, step: Step<'_>) -> Verdict {
-        if matches!(step, Step::Read(_)) && std::thread::current().id() != self.free {
+        let is_gated = if self.syncs { matches!(step, Step::Sync(_)) } else { matches!(step, Step::Read(_)) };
+        if is_gated && std::thread::current().id() != self.free {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             while !*open {
                 self.waits.fetch_add(1, Ordering::SeqCst);
@@ -133,6 +139,84 @@ fn a_block_is_applied_while_entries_are_read_ahead() {
     gate.set(true);
     drop(prefetcher);
     assert_eq!(store.read().get(&key), Some(&[9; 40][..]));
+}
+
+#[test]
+fn a_cold_read_waits_for_no_write() {
+    for reading in [Reading::Direct, Reading::Threads] {
+        let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::of(true));
+        let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);
+        let config = config(dir.path(), 0, reading).with_durability(Durability::Block).with_faults(faults);
+        let mut store = begun(config, 900);
+        let mut delta = Delta::new();
+        delta.put(&[254; 8], b"a");
+        let prepared = store.prepare(delta, store.height().expect("a block") + 1).expect("a block");
+        let pending = store.apply(prepared).expect("it is applied");
+        gate.set(false);
+        std::thread::scope(|scope| {
+            let write = scope.spawn(|| pending.write());
+            gate.await_a_read();
+            // While the block is made durable.
+            assert_eq!(store.read().get(&7u64.to_be_bytes()), Some(&[1; 40][..]), "{reading:?}");
+            gate.set(true);
+            write.join().expect("no panic").expect("it is written");
+        });
+    }
+}
+
+#[test]
+fn a_batch_waits_for_what_is_read_ahead_and_reads_none_of_it_again() {
+    let keys: Vec<[u8; 8]> = (0..900u64).map(u64::to_be_bytes).collect();
+    let extents = [false, true].map(|batch| {
+        let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::new());
+        let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);
+        drop(begun(config(dir.path(), 1 << 20, Reading::Direct), 900));
+        let store = Store::open(config(dir.path(), 1 << 20, Reading::Direct).with_faults(faults)).expect("the store");
+        let prefetcher = store.prefetcher().expect("the state is paged");
+        gate.set(false);
+        assert!(prefetcher.announce(keys.iter().map(|key| &key[..])));
+        gate.await_a_read();
+        if !batch {
+            gate.set(true);
+            drop(prefetcher);
+            return store.reads().expect("paged").extents;
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                gate.set(true);
+            });
+            let mut delta = Delta::new();
+            keys.iter().take(300).for_each(|key| delta.put(key, &[6; 40]));
+            drop(store.prepare(delta, store.height().expect("a block") + 1).expect("a block"));
+        });
+        drop(prefetcher);
+        store.reads().expect("paged").extents
+    });
+    assert!(extents[0] > 0 && extents[0] == extents[1], "{extents:?}: with a batch as without");
+}
+
+#[test]
+fn a_store_that_is_closed_lets_its_log_go_though_entries_are_read_ahead() {
+    let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::new());
+    let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);
+    let config = config(dir.path(), 1 << 20, Reading::Direct);
+    drop(begun(config.clone(), 900));
+    let store = Store::open(config.clone().with_faults(faults)).expect("the store");
+    let prefetcher = store.prefetcher().expect("the state is paged");
+    gate.set(false);
+    let keys: Vec<[u8; 8]> = (0..900u64).map(u64::to_be_bytes).collect();
+    assert!(prefetcher.announce(keys.iter().map(|key| &key[..])));
+    gate.await_a_read();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            gate.set(true);
+        });
+        drop(store);
+    });
+    drop(Store::open(config).expect("nothing holds the store"));
+    drop(prefetcher);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Reads extents of a file log: on a ring where there is one.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use super::{
     file_log::FileLog,
-    read::{FIRST, direct, windows},
+    read::{FIRST, windows},
     segment::corrupt,
     state::unpack,
 };
@@ -50,27 +50,28 @@ impl FileLog {
         Ok(on_ring)
     }
 
-    /// Files of spots, which ascend, each once. The lock is released then, so that many threads read at a time, and no write waits
-    /// for a read.
+    /// Files of spots, which ascend, each once. Waits for no write, except for those that `Durability::None` holds back.
     pub(super) fn targets(&self, spots: &[Spot]) -> Result<Vec<Target>, Error> {
-        let past_cache = self.rings.bypass_page_cache();
+        self.push_buffer()?;
+        let readable = self.readable.read().unwrap_or_else(PoisonError::into_inner);
+        let first = readable.front().map_or(0, |segment| segment.number);
         let mut targets: Vec<Target> = Vec::new();
-        let mut state = self.state();
-        state.push_buffer()?;
-        let last = state.last().number;
         for spot in spots {
             let (number, _) = unpack(spot.place);
             if targets.last().is_some_and(|last| last.number == number) {
                 continue;
             }
-            let Some(segment) = state.segment(number) else {
+            let segment = number.checked_sub(first).and_then(|at| readable.get(at as usize));
+            let Some(segment) = segment else {
                 return Err(corrupt(self.dir(), format!("segment {number} is missing")));
             };
-            let open = || segment.direct.get_or_init(|| direct(&segment.file, &segment.path)).as_ref();
-            let opened = past_cache.then(open).flatten();
-            // A segment is durable before the next one begins.
-            let durable = if number < last { u64::MAX } else { segment.durable };
-            let direct = opened.map(|file| (Arc::clone(file), durable));
+            // Before it is opened or read: what is durable then stays so.
+            let durable = segment.durable.load(Ordering::Acquire);
+            let direct = segment.direct.get().cloned().filter(|_| self.rings.bypass_page_cache()).or_else(|| {
+                let opened = self.rings.open_direct(&segment.file, &segment.path)?;
+                Some(Arc::clone(segment.direct.get_or_init(|| opened)))
+            });
+            let direct = direct.map(|file| (file, durable));
             targets.push(Target { number, cached: Arc::clone(&segment.file), direct, path: segment.path.clone() });
         }
         Ok(targets)

@@ -16,7 +16,7 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use phalanx_merkle_proof::Hash;
@@ -396,11 +396,11 @@ impl State {
     }
 
     /// Notes that a segment is durable up to an offset, and so may be read past the page cache.
-    pub(super) fn synced(&mut self, (number, offset): At) {
+    pub(super) fn synced(&self, (number, offset): At) {
         let first = self.segments[0].number;
         let at = number.checked_sub(first).map(|at| at as usize);
-        if let Some(segment) = at.and_then(|at| self.segments.get_mut(at)) {
-            segment.durable = segment.durable.max(offset);
+        if let Some(segment) = at.and_then(|at| self.segments.get(at)) {
+            segment.readable.durable.fetch_max(offset, Ordering::Release);
         }
     }
 

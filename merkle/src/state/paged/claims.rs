@@ -69,8 +69,13 @@ impl Claims {
 
     /// Waits until positions that were read ahead are there, or could not be read.
     pub(super) fn wait_for(&self, awaited: &[u64]) {
-        let mut read_now = self.read_now();
-        while awaited.iter().any(|sn| read_now.get(sn) == Some(&Who::Ahead)) {
+        let (mut awaited, mut read_now) = (awaited.to_vec(), self.read_now());
+        loop {
+            // Each is awaited once, even if it is read ahead again meanwhile.
+            awaited.retain(|sn| read_now.get(sn) == Some(&Who::Ahead));
+            if awaited.is_empty() {
+                return;
+            }
             read_now = self.ended.wait(read_now).unwrap_or_else(PoisonError::into_inner);
         }
     }

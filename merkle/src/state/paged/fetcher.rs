@@ -21,6 +21,9 @@ use crate::{
 /// Minimum number of extents that a thread reads together where it keeps many reads in flight: at its end the queue runs empty.
 const DEEP: usize = 1024;
 
+/// Maximum number of threads that read a batch, each with many reads in flight: as many as the log has rings for, and some left.
+const DEEP_READERS: usize = 16;
+
 /// Maximum number of reads in flight where each thread has one: disks answer many at once much sooner than one after the other.
 const READERS: usize = 16;
 
@@ -118,7 +121,7 @@ impl Fetcher {
         };
         let each = match wait {
             Wait::Blocking => all.len(),
-            Wait::Stealing => all.len().div_ceil(rayon::current_num_threads()).max(DEEP),
+            Wait::Stealing => all.len().div_ceil(rayon::current_num_threads().min(DEEP_READERS)).max(DEEP),
         };
         if all.len() <= each {
             return deep(all);

@@ -36,12 +36,21 @@ impl Later {
     /// Entry of a position; if it is not in memory it is noted.
     pub(super) fn get(&self, paged: &Paged, sn: u64) -> Option<Stored> {
         let inner = &mut *self.inner();
-        if let Some(found) = inner.found.get(&sn).filter(|_| inner.rewinds == paged.rewinds()) {
+        if inner.rewinds != paged.rewinds() {
+            inner.found.clear();
+            inner.rewinds = paged.rewinds();
+        }
+        if let Some(found) = inner.found.get(&sn) {
             return Some(Arc::clone(found));
         }
         let cached = if inner.is_repeated { paged.fetcher.cache.part().get(sn) } else { paged.cached(sn) };
-        if cached.is_none() {
-            inner.missed.push(sn);
+        match &cached {
+            None => inner.missed.push(sn),
+            // What is read for this lookup may evict it.
+            Some(stored) if !inner.missed.is_empty() => {
+                inner.found.insert(sn, Arc::clone(stored));
+            }
+            Some(_) => {}
         }
         cached
     }
@@ -59,10 +68,6 @@ impl Later {
             return Ok(None);
         }
         let plan = paged.plan(log, &missed)?;
-        if inner.rewinds != plan.rewinds {
-            inner.found.clear();
-            inner.rewinds = plan.rewinds;
-        }
         Ok(Some(LaterPlan { fetcher: Arc::clone(&paged.fetcher), plan }))
     }
 

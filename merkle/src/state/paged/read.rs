@@ -10,7 +10,7 @@ use super::{
     state::{Paged, Unwritten, missing},
 };
 use crate::{
-    log::{Log, Spot},
+    log::{Files, Log, Spot},
     types::Error,
 };
 
@@ -67,6 +67,9 @@ impl Paged {
     /// Reads the entries of positions, which ascend, in order.
     fn read(&self, log: &dyn Log, mut wanted: Vec<u64>, wait: Wait) -> Result<Vec<(u64, Stored)>, Error> {
         let fetcher = &self.fetcher;
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
         if wanted.len() < MANY || !fetcher.cache.keeps() {
             return fetcher.read(log, self.plan(log, &wanted)?, wait);
         }
@@ -84,7 +87,9 @@ impl Paged {
             None => true,
         });
         drop(part);
-        read.extend(fetcher.read(log, self.plan(log, &left)?, wait)?);
+        if !left.is_empty() {
+            read.extend(fetcher.read(log, self.plan(log, &left)?, wait)?);
+        }
         read.sort_unstable_by_key(|(sn, _)| *sn);
         Ok(read)
     }
@@ -107,6 +112,9 @@ impl Paged {
         let mut part = self.fetcher.cache.part();
         sns.retain(|sn| !part.has(*sn));
         drop(part);
+        if sns.is_empty() {
+            return Ok(None);
+        }
         Ahead::new(&self.fetcher, &mut sns, |sns| self.plan(log, sns)).map(Some)
     }
 
@@ -143,7 +151,7 @@ impl Paged {
             spots.push(extent.spot);
             ends.push(at);
         }
-        let files = log.hold(&spots)?;
+        let files = if spots.is_empty() { Files::default() } else { log.hold(&spots)? };
         Ok(Plan { ready, sns: logged.to_vec(), spots, ends, files, rewinds: self.rewinds() })
     }
 }

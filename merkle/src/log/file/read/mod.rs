@@ -18,5 +18,5 @@ mod counts;
 
 pub(super) use counts::Counts;
 pub(super) use job::FIRST;
-pub(super) use rings::{Rings, direct};
+pub(super) use rings::Rings;
 pub(super) use windows::windows;

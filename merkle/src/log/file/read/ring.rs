@@ -281,6 +281,8 @@ impl Ring {
         if self.in_flight > 0 {
             self.buffers = ManuallyDrop::new(Buffers::new(DEPTH, WINDOW));
             self.in_flight = 0;
+            // Another ring would cost as much memory.
+            self.refused = Some(io::ErrorKind::Unsupported.into());
         }
     }
 

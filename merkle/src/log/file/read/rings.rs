@@ -20,8 +20,8 @@ use crate::{
     types::{Error, Reading},
 };
 
-/// Maximum number of rings: with each 64 reads in flight, this many saturate any disk. A batch beyond them is read by threads.
-const MOST: usize = 8;
+/// Maximum number of rings: a batch takes sixteen, and as many again would be no faster. What is beyond them is read by threads.
+const MOST: usize = 24;
 
 /// Rings of a log. A thread borrows one for a batch, so that no thread waits for another's reads.
 #[derive(Debug)]
@@ -59,6 +59,18 @@ impl Rings {
     /// Returns true if files are to be opened past the page cache.
     pub(in crate::log::file) fn bypass_page_cache(&self) -> bool {
         self.past_cache.load(Ordering::Relaxed) && self.are_there()
+    }
+
+    /// Opens a file past the page cache, if files are to be read so and this one can be now.
+    pub(in crate::log::file) fn open_direct(&self, file: &File, path: &Path) -> Option<Arc<File>> {
+        if !self.bypass_page_cache() {
+            return None;
+        }
+        let opened = direct(file, path);
+        if opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) {
+            self.past_cache.store(false, Ordering::Relaxed);
+        }
+        opened.ok()
     }
 
     /// Returns true if batches are read on rings, as far as known.
@@ -132,25 +144,30 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// Opens the file again, past the page cache; `None` where the file system, or the system, does not allow it. The file may have
-/// another name by now, or none, and another file its name.
+/// Opens the file again, past the page cache. The file may have another name by now, or none, and another file its name.
+///
+/// # Errors
+/// The file system does not allow it ([`io::ErrorKind::InvalidInput`]), or it cannot be opened now.
 #[cfg(target_os = "linux")]
-pub(in crate::log::file) fn direct(file: &File, path: &Path) -> Option<Arc<File>> {
+pub(super) fn direct(file: &File, path: &Path) -> io::Result<Arc<File>> {
     use std::os::{
         fd::AsRawFd as _,
         unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     };
-    let identity = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
+    let identity = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino()));
     let wanted = identity(file)?;
-    let own = std::path::PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    [own.as_path(), path].into_iter().find_map(|path| {
-        let opened = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
-        (identity(&opened)? == wanted).then(|| Arc::new(opened))
+    let open = |path: &Path| -> io::Result<Arc<File>> {
+        let opened = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path)?;
+        if identity(&opened)? == wanted { Ok(Arc::new(opened)) } else { Err(io::ErrorKind::NotFound.into()) }
+    };
+    open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd()))).or_else(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Err(error),
+        _ => open(path),
     })
 }
 
 /// As on Linux.
 #[cfg(not(target_os = "linux"))]
-pub(in crate::log::file) fn direct(_: &File, _: &Path) -> Option<Arc<File>> {
-    None
+pub(super) fn direct(_: &File, _: &Path) -> io::Result<Arc<File>> {
+    Err(io::ErrorKind::InvalidInput.into())
 }
