@@ -41,6 +41,11 @@ pub(crate) fn read(reads: usize, bytes: usize) {
     counter!("phalanx_store_read_bytes_total").increment(bytes as u64);
 }
 
+/// Counts keys that were announced and are not read ahead.
+pub(crate) fn not_read_ahead(keys: u64) {
+    counter!("phalanx_store_ahead_refused_total").increment(keys);
+}
+
 /// Counts bytes that are written beside entries and code: rows of blocks and tips, with payloads and notes, and promises.
 pub(crate) fn wrote_rows(bytes: usize) {
     counter!("phalanx_store_row_bytes_total").increment(bytes as u64);

@@ -3,7 +3,6 @@
 use super::{
     Codes, StateError, account,
     encoding::{StoredAccount, decode_name, decode_slot, name_key, slot_key},
-    readable,
 };
 use crate::model::Error;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
@@ -82,21 +81,30 @@ impl StateSnapshot {
     }
 
     pub(super) fn read(&self) -> Result<Reader<'_>, SnapshotError> {
-        self.view.read().map_err(|error| {
-            let height = self.height;
-            match (error, self.view.oldest_height()) {
-                (phalanx_merkle::Error::Gone { .. }, Some(oldest)) if height < oldest => {
-                    SnapshotError::Pruned { height, oldest }
-                }
-                (phalanx_merkle::Error::Gone { .. }, _) => SnapshotError::Lost { height },
-                (error, _) => SnapshotError::Corrupt(error.to_string()),
+        self.view.read().map_err(|error| self.failure(error))
+    }
+
+    /// Reason for an error of the store.
+    fn failure(&self, error: phalanx_merkle::Error) -> SnapshotError {
+        let height = self.height;
+        match (error, self.view.oldest_height()) {
+            (phalanx_merkle::Error::Gone { .. }, Some(oldest)) if height < oldest => {
+                SnapshotError::Pruned { height, oldest }
             }
-        })
+            (phalanx_merkle::Error::Gone { .. }, _) => SnapshotError::Lost { height },
+            (phalanx_merkle::Error::NotWritten, _) => SnapshotError::NotWritten,
+            (error, _) => SnapshotError::Corrupt(error.to_string()),
+        }
+    }
+
+    /// Checks that what seems absent is. A state on disk may leave the history while it is read.
+    fn readable(&self, reader: &Reader<'_>, found: bool) -> Result<(), SnapshotError> {
+        if found { Ok(()) } else { reader.check().map_err(|error| self.failure(error)) }
     }
 
     fn stored(&self, reader: &Reader<'_>, address: &Address) -> Result<Option<StoredAccount>, SnapshotError> {
         let bytes = reader.get(address.as_slice());
-        readable(reader, bytes.is_some())?;
+        self.readable(reader, bytes.is_some())?;
         Ok(bytes.map(|bytes| account(address, bytes)).transpose()?)
     }
 
@@ -117,7 +125,7 @@ impl StateSnapshot {
         let reader = self.read()?;
         let incarnation = self.stored(&reader, address)?.map_or(0, |account| account.incarnation);
         let bytes = reader.get(slot_key(address, slot, incarnation).as_slice());
-        readable(&reader, bytes.is_some())?;
+        self.readable(&reader, bytes.is_some())?;
         let Some(bytes) = bytes else { return Ok(U256::ZERO) };
         decode_slot(bytes).ok_or_else(|| StateError(format!("slot {slot} of {address}")).into())
     }
@@ -185,10 +193,7 @@ impl StateSnapshot {
         names: &[Vec<u8>],
         mut head: Vec<u8>,
     ) -> Result<Bytes, SnapshotError> {
-        let proof = reader.prove_keys(names).map_err(|error| match error {
-            phalanx_merkle::Error::NotWritten => SnapshotError::NotWritten,
-            error => SnapshotError::Corrupt(error.to_string()),
-        })?;
+        let proof = reader.prove_keys(names).map_err(|error| self.failure(error))?;
         head.extend_from_slice(&proof);
         Ok(head.into())
     }
@@ -215,7 +220,7 @@ impl DatabaseRef for StateSnapshot {
     fn block_hash_ref(&self, number: u64) -> Result<B256, SnapshotError> {
         let reader = self.read()?;
         let bytes = reader.get(&name_key(number));
-        readable(&reader, bytes.is_some())?;
+        self.readable(&reader, bytes.is_some())?;
         let Some(bytes) = bytes else { return Ok(B256::ZERO) };
         let (height, name) = decode_name(bytes).ok_or_else(|| StateError(format!("the name of block {number}")))?;
         Ok(if height == number { name } else { B256::ZERO })

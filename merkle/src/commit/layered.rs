@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     log::Log,
-    state::{BaseState, KeyDigester, Resident, State, StateView, Wait},
+    state::{BaseState, KeyDigester, Reads, Resident, State, StateView, Wait},
     types::{Error, Lookup, Written, prefix},
 };
 
@@ -26,7 +26,7 @@ impl Layer {
             }
             (State::Resident(state), None) => Self::spell_out(id, digester, state, &effect),
             (State::Paged(paged), base) => {
-                let state = &paged.session(log, effect.arena.clone().unwrap_or_default(), Wait::Stealing);
+                let state = &paged.session(log, effect.arena.clone().unwrap_or_default(), Reads::Now(Wait::Stealing));
                 match base {
                     Some(overlay) => Self::spell_out(id, digester, &Overlaid { state, overlay }, &effect),
                     None => Self::spell_out(id, digester, state, &effect),

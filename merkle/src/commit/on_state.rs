@@ -7,7 +7,7 @@ use phalanx_merkle_proof::HashFn;
 use super::{effect::Effect, layered::Overlaid, layers::Overlay, prepare::compute, steps::position_changes};
 use crate::{
     log::Log,
-    state::{State, Wait},
+    state::{Reads, State, Wait},
     tree::{Patches, TreeView},
     types::{Delta, Error},
 };
@@ -34,7 +34,7 @@ impl State {
                 compute(&Overlaid { state, overlay }, tree, hash, delta, height, keeps)
             }
             (Self::Paged(paged), overlay) => {
-                let state = &paged.session(log, Arc::default(), Wait::Stealing);
+                let state = &paged.session(log, Arc::default(), Reads::Now(Wait::Stealing));
                 let (effect, steps) = match overlay {
                     None => {
                         let effect = compute(state, tree, hash, delta, height, keeps)?;

@@ -1,6 +1,6 @@
 //! The interface of a log, which every backend implements.
 
-use std::{fmt::Debug, path::PathBuf, sync::Arc};
+use std::{fmt::Debug, fs::File, path::PathBuf, sync::Arc};
 
 use phalanx_merkle_proof::{Hash, Params};
 
@@ -48,6 +48,21 @@ pub(crate) struct Spot {
     pub(crate) place: u64,
     /// Maximum length of the extent, where places count bytes and the next place is known.
     pub(crate) most: u64,
+}
+
+/// Files that extents are in. They stay readable when the log is pruned meanwhile; empty for backends without files.
+#[derive(Debug, Default)]
+pub(crate) struct Files(pub(super) Vec<Target>);
+
+/// File of a log. It stays readable when the log has pruned it meanwhile.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(super) number: u32,
+    /// The file through the page cache.
+    pub(super) cached: Arc<File>,
+    /// The same file past the page cache, if it may be read so, and the bytes that are durable: beyond them it is written to.
+    pub(super) direct: Option<(Arc<File>, u64)>,
+    pub(super) path: PathBuf,
 }
 
 /// Visitor of codes, by hash and bytes.
@@ -111,15 +126,26 @@ pub(crate) trait Log: Debug + Send + Sync {
     /// Place where a written block begins.
     fn begin(&self, id: u64) -> Option<Begin>;
 
-    /// Hands extents to `visit`, in any order, each with its number among `spots`, which ascend.
-    fn read(&self, spots: &[Spot], visit: VisitMany<'_>) -> Result<(), Error>;
+    /// Opens what extents are read from, whose places ascend. They can be read as long as the log keeps them, and in files even
+    /// longer.
+    fn hold(&self, _: &[Spot]) -> Result<Files, Error> {
+        Ok(Files::default())
+    }
 
-    /// Returns true if one thread keeps many reads in flight ([`Self::read`]); otherwise each thread has one.
+    /// Hands extents to `visit`, in any order, each with its number among `spots`: some of those that are held.
+    fn read(&self, spots: &[Spot], files: &Files, visit: VisitMany<'_>) -> Result<(), Error>;
+
+    /// As [`Self::read`], with many reads in flight. Returns false, and has read nothing, if there is no ring for it now.
+    fn read_deep(&self, _spots: &[Spot], _files: &Files, _visit: VisitMany<'_>) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// Returns true if the log can keep many reads in flight per thread ([`Self::read_deep`]), as far as known.
     fn reads_at_depth(&self) -> bool {
         false
     }
 
-    /// Figures of [`Self::read`], if the backend has them.
+    /// Figures of reads, if the backend has them.
     fn reads(&self) -> Option<ReadUse> {
         None
     }

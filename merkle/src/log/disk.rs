@@ -57,9 +57,16 @@ impl Disk {
         self.faults.as_ref().is_some_and(|faults| faults.is_queue_full())
     }
 
-    /// Returns true if the system is said to refuse rings.
-    pub(super) fn refuses_rings(&self) -> bool {
-        self.faults.as_ref().is_some_and(|faults| faults.refuses_rings())
+    /// Checks whether the system is said to refuse another ring.
+    pub(super) fn makes_ring(&self) -> io::Result<()> {
+        self.faults.as_ref().and_then(|faults| faults.refuses_ring()).map_or(Ok(()), Err)
+    }
+
+    /// Checks whether the kernel is said to refuse to look at a ring's queue.
+    #[inline]
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has rings"))]
+    pub(super) fn enters_ring(&self) -> io::Result<()> {
+        self.faults.as_ref().and_then(|faults| faults.refuses_to_enter()).map_or(Ok(()), Err)
     }
 
     pub(crate) fn append(&self, mut file: &File, path: &Path, bytes: &[u8]) -> Result<(), Error> {

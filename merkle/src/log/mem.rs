@@ -9,7 +9,7 @@ use std::{
 use phalanx_merkle_proof::Hash;
 
 use super::{
-    backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
+    backend::{Batch, Begin, Files, Log, Spot, Visit, VisitCode, VisitMany},
     index::LogIndex,
     record::{BlockRecord, Marks, Records, TipRecord},
 };
@@ -111,7 +111,7 @@ impl Log for MemLog {
         None
     }
 
-    fn read(&self, _: &[Spot], _: VisitMany<'_>) -> Result<(), Error> {
+    fn read(&self, _: &[Spot], _: &Files, _: VisitMany<'_>) -> Result<(), Error> {
         Ok(())
     }
 

@@ -17,7 +17,7 @@ mod places;
 mod index;
 mod record;
 
-pub(crate) use backend::{Batch, Log, Opening, Spot};
+pub(crate) use backend::{Batch, Files, Log, Opening, Spot};
 pub(crate) use disk::{Disk, at};
 pub use identity::Identity;
 pub(crate) use identity::Place;

@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 
 use super::{
     handle::Store,
-    reader::{At, Reader},
+    held::{At, Held},
 };
 use crate::commit::Core;
 
@@ -15,7 +15,7 @@ use crate::commit::Core;
 ///
 /// While a handle exists, dropping the store does not close its log.
 ///
-/// The handle takes turns with blocks that wait to be applied. So its thread must hold no [`Reader`]: the block would
+/// The handle takes turns with blocks that wait to be applied. So its thread must hold no [`Reader`](crate::Reader): the block would
 /// wait for the reader, and the handle for the block.
 #[derive(Clone, Debug)]
 pub struct Background {
@@ -25,8 +25,8 @@ pub struct Background {
 impl Background {
     /// Lets a waiting block be applied first: one read per twig would leave it no gap. The caller has dropped the
     /// previous reader.
-    pub(crate) fn read(&self) -> Reader<'_> {
-        Reader::new(self.core.read(), At::Tip)
+    pub(crate) fn read(&self) -> Held<'_> {
+        Held::new(self.core.read(), At::Tip)
     }
 }
 

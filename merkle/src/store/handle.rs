@@ -6,11 +6,7 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 use parking_lot::{RwLock, RwLockReadGuard};
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
-use super::{
-    forks::ForkState,
-    reader::{At, Reader},
-    snapshot::Snapshot,
-};
+use super::{forks::ForkState, link::Link, reader::Reader, snapshot::Snapshot};
 use crate::{
     commit::Core,
     log::{BlockRecord, Disk, Opening, Place, Shared, open_log},
@@ -43,10 +39,13 @@ pub struct Store {
     opened: Opened,
     tail: Tail,
     pub(crate) job: Job,
+    /// Way of prefetchers to the state.
+    pub(super) link: Arc<Link>,
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
+        self.link.cut();
         // The thread that writes a checkpoint keeps the log open.
         match Arc::get_mut(&mut self.core) {
             Some(core) => self.job.close(core.get_mut()),
@@ -93,7 +92,7 @@ impl Store {
         let opening = Opening { access, durability, past_cache, reading, params: &params, note, disk: disk.clone() };
         let log = open_log(place.as_ref(), opening)?;
         let recovery = Recovery { params, salt, window, memory };
-        let Recovered { mut state, tree, chain, mut staged, history, next_id, opened } =
+        let Recovered { state, tree, chain, mut staged, history, next_id, opened } =
             recovery.replay(&*log, checkpoint)?;
         let found = chain.last().map(|record| record.height);
         if let Some(expected) = expected_min_height.filter(|expected| found.is_none_or(|found| found < *expected)) {
@@ -111,8 +110,8 @@ impl Store {
         staged.iter_mut().try_for_each(|record| payload_of(record).map(|payload| record.payload = payload))?;
         let chain = chain.iter().map(Into::into).collect();
         let shared = Shared::new(log, found, access);
-        if let State::Paged(paged) = &mut state {
-            paged.thread_start = thread_start.clone();
+        if let State::Paged(paged) = &state {
+            paged.set_thread_start(thread_start.clone());
         }
         let core = Core {
             params,
@@ -130,8 +129,22 @@ impl Store {
         let core = Arc::new(RwLock::new(core));
         let forks = HashMap::new();
         let job = Job::new(dir.filter(|_| access != Access::Read), checkpoint_bytes, disk);
-        let mut store =
-            Self { params, core, shared, forks, payload, note, next_extent, next_seq, next_id, opened, tail, job };
+        let link = Arc::default();
+        let mut store = Self {
+            params,
+            core,
+            shared,
+            forks,
+            payload,
+            note,
+            next_extent,
+            next_seq,
+            next_id,
+            opened,
+            tail,
+            job,
+            link,
+        };
         store.restore(staged)?;
         Ok(store)
     }
@@ -154,7 +167,7 @@ impl Store {
     /// Reader of the state after the last applied block.
     #[inline]
     pub fn read(&self) -> Reader<'_> {
-        Reader::new(self.core(), At::Tip)
+        Reader::of_tip(&self.core)
     }
 
     /// Snapshot of the state after a block, readable from any thread while the store goes on.

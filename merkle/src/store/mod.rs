@@ -10,12 +10,14 @@ mod maintenance;
 mod background;
 mod fork;
 mod commit;
+mod prefetcher;
 mod handle;
 mod forks;
 mod snapshot;
 mod reader;
+mod held;
 mod prepared;
-mod prefetcher;
+mod link;
 
 pub use background::Background;
 pub use export::{EXPORT_HEAD_LEN, export_params};

@@ -2,43 +2,43 @@
 
 use std::{
     sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::JoinHandle,
 };
 
-use parking_lot::RwLock;
+use super::{handle::Store, link::Link};
+use crate::{metrics, state::State};
 
-use super::handle::Store;
-use crate::{
-    commit::Core,
-    state::State,
-    types::{Error, prefix},
-};
-
-/// Keys whose entries are read under one hold of the lock, which a block waits for that is applied meanwhile.
+/// Keys whose entries are read together: a block that needs some of them waits for all of them.
 const SLICE: usize = 1024;
 
 /// Threads that read: while one ends its slice, the other keeps the disk busy.
 const READERS: usize = 2;
 
-/// Announcements that wait for each thread. A caller that is further ahead than that has its next one dropped.
-const WAITING: usize = 4;
+/// Announcements that wait for each thread.
+const WAITING: usize = 64;
+
+/// Bytes of keys that wait for all threads: half a million slots of storage, several blocks' worth.
+const WAITING_BYTES: usize = 32 << 20;
 
 /// Reads entries of a paged state into its cache ahead of their use: those of keys that a later block reads or changes.
 ///
 /// It takes no part in a result: a key that was not announced is read when it is needed, and a failed read fails again there.
 /// The cache bounds its memory; announced entries may be evicted before their use if the cache holds fewer than were announced.
+/// It reads without the store's lock, and a block that needs what is being read waits for that read instead of reading again.
 ///
-/// Dropping it waits for reads that have begun. Drop it before the store, which could not close in order beside them, and
-/// without a [`Reader`](crate::Reader) in hand, which they might wait for.
+/// Dropping it waits for reads that have begun, and so does dropping the store.
 #[derive(Debug)]
 pub struct Prefetcher {
     ended: Arc<AtomicBool>,
     readers: Vec<SyncSender<Announced>>,
     threads: Vec<JoinHandle<()>>,
+    /// Bytes of keys that wait or are being read.
+    waiting: Arc<AtomicUsize>,
+    refused: AtomicU64,
 }
 
 /// Keys, one after the other.
@@ -49,6 +49,15 @@ struct Announced {
 }
 
 impl Announced {
+    /// Bytes that a key takes.
+    const fn cost(key: &[u8]) -> usize {
+        key.len() + size_of::<usize>()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len() + self.ends.len() * size_of::<usize>()
+    }
+
     fn push(&mut self, key: &[u8]) {
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());
@@ -65,13 +74,16 @@ impl Store {
     pub fn prefetcher(&self) -> Option<Prefetcher> {
         let core = self.core();
         let State::Paged(paged) = &core.state else { return None };
-        let (ended, mut readers, mut threads) = (Arc::new(AtomicBool::new(false)), Vec::new(), Vec::new());
+        self.link.tie(&self.core);
+        let (ended, waiting) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (mut readers, mut threads) = (Vec::new(), Vec::new());
         for number in 0..READERS {
             let (announce, announced) = sync_channel(WAITING);
-            let (start, core, ended) = (paged.thread_start.clone(), Arc::downgrade(&self.core), Arc::clone(&ended));
+            let (start, link) = (paged.thread_start(), Arc::clone(&self.link));
+            let (ended, waiting) = (Arc::clone(&ended), Arc::clone(&waiting));
             let read = move || {
                 start.call();
-                read_all(&announced, &core, &ended);
+                read_all(&announced, &link, &ended, &waiting);
             };
             // Without threads nothing is read ahead, which changes no result.
             let Ok(thread) = std::thread::Builder::new().name(format!("phalanx-ahead-{number}")).spawn(read) else {
@@ -80,26 +92,45 @@ impl Store {
             readers.push(announce);
             threads.push(thread);
         }
-        Some(Prefetcher { ended, readers, threads })
+        Some(Prefetcher { ended, readers, threads, waiting, refused: AtomicU64::new(0) })
     }
 }
 
 impl Prefetcher {
-    /// Announces keys whose entries are needed soon, and returns at once. Entries that the cache misses are read many at a time;
-    /// blocks are applied between slices of them.
+    /// Announces keys whose entries are needed soon, and returns at once. Entries that the cache misses are read many at a time.
     ///
-    /// Returns false if some keys were dropped, because earlier announcements still wait.
+    /// Returns false if some keys were refused, because 32 MiB of earlier ones still wait ([`Self::refused`]).
     pub fn announce<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {
         let mut parts: Vec<Announced> = self.readers.iter().map(|_| Announced::default()).collect();
-        if parts.is_empty() {
-            return false;
+        let mut room = WAITING_BYTES.saturating_sub(self.waiting.load(Ordering::Relaxed));
+        let (mut at, mut refused) = (0, 0);
+        for key in keys {
+            let count = parts.len().max(1);
+            match parts.get_mut(at / SLICE % count) {
+                Some(part) if Announced::cost(key) <= room => {
+                    room -= Announced::cost(key);
+                    part.push(key);
+                    at += 1;
+                }
+                _ => refused += 1,
+            }
         }
-        for (at, key) in keys.into_iter().enumerate() {
-            let part = at / SLICE % parts.len();
-            parts[part].push(key);
+        for (part, reader) in parts.into_iter().zip(&self.readers).filter(|(part, _)| !part.ends.is_empty()) {
+            let (keys, bytes) = (part.ends.len() as u64, part.bytes());
+            self.waiting.fetch_add(bytes, Ordering::Relaxed);
+            if reader.try_send(part).is_err() {
+                self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+                refused += keys;
+            }
         }
-        let wanted = parts.into_iter().zip(&self.readers).filter(|(part, _)| !part.ends.is_empty());
-        wanted.fold(true, |all, (part, reader)| reader.try_send(part).is_ok() && all)
+        self.refused.fetch_add(refused, Ordering::Relaxed);
+        metrics::not_read_ahead(refused);
+        refused == 0
+    }
+
+    /// Keys that were announced and are not read ahead, because too many waited.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 }
 
@@ -115,22 +146,18 @@ impl Drop for Prefetcher {
 }
 
 /// Reads what is announced until the prefetcher is dropped, or the store.
-fn read_all(announced: &Receiver<Announced>, core: &Weak<RwLock<Core>>, ended: &AtomicBool) {
+fn read_all(announced: &Receiver<Announced>, link: &Link, ended: &AtomicBool, waiting: &AtomicUsize) {
     for part in announced {
         let mut keys = part.keys().peekable();
         while keys.peek().is_some() {
-            let Some(core) = core.upgrade().filter(|_| !ended.load(Ordering::Relaxed)) else { return };
-            if read_slice(&core, keys.by_ref().take(SLICE)).is_err() {
+            if ended.load(Ordering::Relaxed) {
+                return;
+            }
+            let Some(read) = link.read(keys.by_ref().take(SLICE)) else { return };
+            if read.is_err() {
                 break;
             }
         }
+        waiting.fetch_sub(part.bytes(), Ordering::Relaxed);
     }
-}
-
-fn read_slice<'k>(core: &RwLock<Core>, keys: impl Iterator<Item = &'k [u8]>) -> Result<(), Error> {
-    // A block that waits to be applied comes first.
-    let core = core.read();
-    let State::Paged(paged) = &core.state else { return Ok(()) };
-    let hash = core.params.hash;
-    paged.prefetch(&*core.shared.log, keys.map(|key| prefix(&hash.key(key))))
 }

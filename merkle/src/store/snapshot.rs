@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use parking_lot::RwLock;
 
-use super::reader::{At, Reader};
+use super::reader::Reader;
 use crate::{
     commit::{Core, Overlay},
     types::{BlockId, Error},
@@ -37,17 +37,7 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Gone`] if the block was discarded or rewound, or is too far behind the tip.
     pub fn read(&self) -> Result<Reader<'_>, Error> {
-        let core = self.core.read_recursive();
-        let tip = core.tip_id();
-        let at = if tip == self.id {
-            At::Tip
-        } else if let Some(depth) = core.depth_of(self.id) {
-            At::Past(depth)
-        } else {
-            let overlay = self.overlay.as_deref().filter(|overlay| overlay.depth_above(tip).is_some());
-            At::Fork(overlay.ok_or(Error::Gone { block: BlockId(self.id) })?)
-        };
-        Ok(Reader::new(core, at))
+        Reader::new(&self.core, self.id, self.overlay.as_deref())
     }
 
     /// Contract code with this hash, if a committed block put it, or one between it and this block. Reads the log: cache

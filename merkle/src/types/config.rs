@@ -256,21 +256,18 @@ pub enum Backend {
     Rocks(PathBuf),
 }
 
-/// Way in which values are read from the log in files. Where a system lacks one, the next one is taken. A ring of reads in flight,
-/// of 2 MiB and one open file, stays for each thread that has read at the same time as others.
+/// Way in which values are read from the log in files. Where a system lacks one, the next one is taken. At most 24 rings of reads in
+/// flight, of 2 MiB and one open file each, stay open with the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reading {
-    /// Many reads in flight per thread (io_uring), past the page cache: memory is what the cache of values takes. For states
-    /// that are larger than memory.
-    ///
-    /// A reader holds the store's lock while it reads. Readers that leave no gap between them hold up the next block, and reads
-    /// of a disk take longer than those of the page cache.
+    /// Many reads in flight per thread (io_uring), past the page cache: memory is what the cache of values takes, and the disk is read
+    /// as fast as it can be. For states that are larger than memory.
+    #[default]
     Direct,
     /// Many reads in flight per thread, through the page cache: faster if the system has so much free memory that it keeps
     /// most of the log.
     Buffered,
     /// One read in flight per thread, on sixteen threads, through the page cache.
-    #[default]
     Threads,
 }
 

@@ -61,8 +61,13 @@ pub trait Faults: Debug + Send + Sync {
         false
     }
 
-    /// Returns true if the system refuses rings, so that extents are read one after the other.
-    fn refuses_rings(&self) -> bool {
-        false
+    /// Error with which the system refuses another ring, if it does.
+    fn refuses_ring(&self) -> Option<io::Error> {
+        None
+    }
+
+    /// Error with which the kernel refuses to take reads from a ring's queue, and to hand out those that have ended, if it does.
+    fn refuses_to_enter(&self) -> Option<io::Error> {
+        None
     }
 }

@@ -149,9 +149,18 @@ impl Copies {
 
 /// Configuration: every other opening has a small cache, and checkpoints are due all the time.
 fn config(kind: &str, dir: &Path, durability: Durability, round: u64) -> StoreConfig {
-    let memory = if round.is_multiple_of(2) { Memory::Resident } else { Memory::Cached { bytes: 4000 } };
-    // Both ways to read are killed.
-    let reading = if round % 4 == 1 { Reading::Direct } else { Reading::Threads };
+    // Every life is a paged one if the environment names a way to read; otherwise some are, with either way.
+    let named = std::env::var("PHALANX_MERKLE_READING");
+    let reading = match named.as_deref() {
+        Ok("direct") => Reading::Direct,
+        Ok("buffered") => Reading::Buffered,
+        Ok("threads") => Reading::Threads,
+        Ok(other) => panic!("PHALANX_MERKLE_READING={other}: expected direct, buffered or threads"),
+        Err(_) if round % 4 == 1 => Reading::Direct,
+        Err(_) => Reading::Threads,
+    };
+    let is_paged = named.is_ok() || !round.is_multiple_of(2);
+    let memory = if is_paged { Memory::Cached { bytes: 4000 } } else { Memory::Resident };
     life::config(kind, dir, durability).with_checkpoint_bytes(1).with_memory(memory).with_reading(reading)
 }
 

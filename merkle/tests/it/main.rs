@@ -32,6 +32,7 @@ mod ahead;
 mod beside;
 mod reading;
 mod rings;
+mod unlocked;
 mod snapshots;
 mod streams;
 mod sweep;

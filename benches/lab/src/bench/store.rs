@@ -1,17 +1,22 @@
 //! `bench store`: the state store alone.
 
 use crate::{
-    config::{Store, bytes, choice, threads, word},
+    config::{Store, Word, bytes, choice, threads, word},
     doctor,
     error::Usage,
-    machine::{clock, host, memory, temporary::Temporary},
+    machine::{
+        clock,
+        disk_reads::{PAGE, RandomReads},
+        host, memory,
+        temporary::Temporary,
+    },
     result::{Host, SCHEMA, Tool},
     ui::Ui,
     written::{self, Named},
 };
 use clap::Args;
 use phalanx::{
-    merkle::{self, Delta, Durability, HashFn, Locator, Memory, Params, StoreConfig},
+    merkle::{self, Delta, Durability, HashFn, Locator, Memory, Params, ReadUse, Reading, StoreConfig},
     parascheduler::Workers,
     revm::primitives::B256,
 };
@@ -19,7 +24,14 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use std::{hint::black_box, mem::MaybeUninit, path::Path, time::Instant};
+use std::{
+    collections::VecDeque,
+    fs::File,
+    hint::black_box,
+    mem::MaybeUninit,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 /// Bytes per key of a resident state, its locators and log buffers, for the check of available memory.
 const KEY_BYTES: u64 = 200;
@@ -150,8 +162,14 @@ struct StoreRun {
     seed: u64,
     /// Distribution of the updates: `uniform` or `zipf:T`.
     skew: String,
+    /// What the measured blocks do: `update`, `create` or `delete`.
+    work: String,
     /// `resident`, or `cached:BYTES`.
     memory: String,
+    /// Way to read values from disk: `direct`, `buffered` or `threads`.
+    reading: String,
+    /// Blocks whose keys are announced before they run.
+    ahead_blocks: usize,
     /// Updates per second.
     updates_per_s: f64,
     /// Processor time of all threads per update, in µs.
@@ -164,6 +182,8 @@ struct StoreRun {
     memory_bytes: Held,
     /// Share of reads that the cache answered. Null for a resident state.
     cache_hit_rate: Option<f64>,
+    /// Reads of the measured blocks. Null for a resident state, and where the backend reads by itself.
+    reads: Option<Reads>,
     /// Memory of the state without history and cache, in bytes per key.
     state_bytes_per_key: f64,
     /// Growth of the store, in bytes per update.
@@ -188,6 +208,33 @@ struct StoreRun {
     bench_bytes: usize,
     /// Root after the last block.
     state_root: String,
+}
+
+/// Reads of values from disk.
+#[derive(Serialize, JsonSchema)]
+struct Reads {
+    /// Reads per second.
+    per_s: f64,
+    /// Reads per update.
+    per_update: f64,
+    /// Extents that were asked for per update: neighbours share a read.
+    extents_per_update: f64,
+    /// Bytes per read.
+    bytes_per_read: f64,
+    /// Bytes that block devices sent per update, with those of other threads of the process.
+    device_bytes_per_update: f64,
+    /// Mean number of reads in flight.
+    depth: f64,
+    /// True if reads were queued on io_uring.
+    on_rings: bool,
+    /// True if the page cache was dropped before the measured blocks.
+    page_cache_dropped: bool,
+    /// Keys that were announced and refused, because too many waited.
+    refused_ahead: u64,
+    /// The disk's own random reads of the log's files, measured right before: of a page, and of two.
+    disk: Vec<RandomReads>,
+    /// Reads per second as a share of the disk's own best rate for a page.
+    share_of_disk: Option<f64>,
 }
 
 /// Memory of a state by part, in bytes.
@@ -254,6 +301,15 @@ pub struct StoreBench {
     /// Part of the state in memory: resident, or cached:BYTES (with K, M or G) of values besides an index
     #[arg(long, default_value = "resident", value_parser = memory)]
     pub memory: Memory,
+    /// Way to read values from disk; cached memory in files only
+    #[arg(long, value_parser = choice::<Reading>(), default_value = Reading::default().word())]
+    pub reading: Reading,
+    /// Blocks whose keys are announced before they run, so that their values are read meanwhile; cached memory only
+    #[arg(long, default_value_t = 1)]
+    pub ahead: usize,
+    /// What the measured blocks do
+    #[arg(long, value_parser = choice::<Work>(), default_value = "update")]
+    pub work: Work,
     /// Blocks that can be rolled back
     #[arg(long, default_value_t = 8)]
     pub history: usize,
@@ -266,6 +322,25 @@ pub struct StoreBench {
     /// Seed of the keys
     #[arg(long, default_value_t = 42)]
     pub seed: u64,
+}
+
+/// What measured blocks do to keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// New values of keys that exist.
+    Update,
+    /// Keys that do not exist.
+    Create,
+    /// Ends of keys that exist.
+    Delete,
+}
+
+impl Word for Work {
+    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Update, "update", "New values of keys that exist"),
+        (Self::Create, "create", "Keys that do not exist"),
+        (Self::Delete, "delete", "Deletes keys that exist, each once"),
+    ];
 }
 
 /// Distribution of updates over keys.
@@ -316,6 +391,12 @@ pub fn run(config: &StoreBench, ui: &Ui) -> anyhow::Result<Value> {
         let bounds = "--keys, --updates and --blocks must be above zero, --keys at most 2^31, --updates at most 2^24";
         return Err(Usage(bounds.into()).into());
     }
+    if config.work == Work::Delete && updates.saturating_mul(blocks) > keys {
+        return Err(Usage(
+            "--work delete deletes each key once: --updates times --blocks must be at most --keys".into(),
+        )
+        .into());
+    }
     let needed = match config.memory {
         Memory::Resident => (keys as u64).saturating_mul(KEY_BYTES),
         Memory::Cached { bytes } => (keys as u64).saturating_mul(INDEX_BYTES).saturating_add(bytes as u64),
@@ -328,6 +409,7 @@ pub fn run(config: &StoreBench, ui: &Ui) -> anyhow::Result<Value> {
         .with_durability(config.durability)
         .with_params(Params::with_hash(config.hasher))
         .with_memory(config.memory)
+        .with_reading(config.reading)
         .with_history(config.history);
     let workers = Workers::new(threads(config.threads)?)?;
     let row = workers.install(|| measure(config, ui, store_config, path.as_deref()))?;
@@ -370,33 +452,57 @@ fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option
     anyhow::ensure!(!resident || located.len() == keys, "every key can be located");
     let dram = host::rss().saturating_sub(before);
 
-    let mut numbers = Numbers(config.seed);
+    let mut draw = Draw { config, numbers: Numbers(config.seed), next: 0 };
     let warmup = config.warmup.unwrap_or((2 * keys).div_ceil(updates));
     ui.say("warming up");
     for _ in 0..warmup {
         ui.go_on()?;
-        block(&mut store, &mut numbers, config, &located)?;
+        block(&mut store, Work::Update, &located, &draw.updated())?;
     }
+    let dropped = !resident && drop_page_cache(path);
+    let disk_alone = if resident { Vec::new() } else { path.map_or_else(Vec::new, disk_alone) };
     ui.say("measuring");
-    let (mut times, mut cpu, mut moved) = (Vec::with_capacity(blocks), 0, 0);
+    let (mut times, mut cpu, mut moved): (Vec<f64>, u64, usize) = (Vec::with_capacity(blocks), 0, 0);
     let (disk, written) = (path.map_or(0, host::size_of), written());
-    let asked = store.cache();
-    for _ in 0..blocks {
+    let (asked, reads, device) = (store.cache(), store.reads(), io_field("read_bytes"));
+    let prefetcher = store.prefetcher().filter(|_| config.ahead > 0);
+    let ahead = if prefetcher.is_some() { config.ahead } else { 0 };
+    let (begin, cpu_before) = (Instant::now(), clock::process());
+    let mut drawn = VecDeque::new();
+    for number in 0..blocks {
         ui.go_on()?;
-        let measured = block(&mut store, &mut numbers, config, &located)?;
+        while drawn.len() <= ahead.min(blocks - number - 1) {
+            let ranks = draw.measured();
+            if let Some(prefetcher) = &prefetcher {
+                let names: Vec<[u8; 20]> = ranks.iter().map(|rank| key(*rank as u64)).collect();
+                prefetcher.announce(names.iter().map(<[u8; 20]>::as_slice));
+            }
+            drawn.push_back(ranks);
+        }
+        let Some(ranks) = drawn.pop_front() else { break };
+        let measured = block(&mut store, config.work, &located, &ranks)?;
         times.push(measured.seconds);
         cpu += measured.cpu;
         moved += measured.moves;
     }
+    // What is read before the first block counts as well; keys of a resident state are drawn outside of the blocks.
+    let seconds = if resident { times.iter().sum() } else { begin.elapsed().as_secs_f64() };
+    let cpu = if resident { cpu } else { clock::process() - cpu_before };
+    let reads = store.reads().zip(reads).map(|(after, before)| after.since(&before));
+    let device = io_field("read_bytes").saturating_sub(device);
+    let refused = prefetcher.as_ref().map_or(0, merkle::Prefetcher::refused);
+    drop(prefetcher);
     let disk = path.map_or(0, host::size_of).saturating_sub(disk);
     let written = self::written().saturating_sub(written);
     let rewritten = store.rewritten_bytes();
-    let hit_rate = store.cache().zip(asked).map(|(after, before)| {
-        let (hits, misses) = (after.hits - before.hits, after.misses - before.misses);
-        hits as f64 / (hits + misses).max(1) as f64
-    });
-    let seconds: f64 = times.iter().sum();
+    let hit_rate = store.cache().zip(asked).map(|(after, before)| after.since(&before).hit_rate());
     let count = (updates * blocks) as f64;
+    let reads = reads.map(|made| Reads {
+        device_bytes_per_update: device as f64 / count,
+        page_cache_dropped: dropped,
+        refused_ahead: refused,
+        ..Reads::of(made, disk_alone, count, seconds)
+    });
     times.sort_by(f64::total_cmp);
     let quantile = |share: f64| times[((times.len() - 1) as f64 * share) as usize] * 1e3;
     let (root, rss, held) = (store.root(), host::rss_peak(), store.memory());
@@ -433,6 +539,9 @@ fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option
             Memory::Resident => "resident".to_owned(),
             Memory::Cached { bytes } => format!("cached:{bytes}"),
         },
+        work: word(config.work),
+        reading: word(config.reading),
+        ahead_blocks: ahead,
         updates_per_s: count / seconds,
         us_core_per_update: cpu as f64 / 1e3 / count,
         moves_per_update: moved as f64 / count,
@@ -448,6 +557,7 @@ fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option
             cache: held.cache,
         },
         cache_hit_rate: hit_rate,
+        reads,
         state_bytes_per_key: (held.total() - held.history - held.cache) as f64 / keys as f64,
         disk_bytes_per_update: disk as f64 / count,
         written_bytes_per_update: written as f64 / count,
@@ -463,10 +573,81 @@ fn measure(config: &StoreBench, ui: &Ui, store_config: StoreConfig, path: Option
     })
 }
 
+impl Reads {
+    fn of(made: ReadUse, disk: Vec<RandomReads>, updates: f64, seconds: f64) -> Self {
+        let per_s = made.reads as f64 / seconds;
+        let page = disk.iter().find(|disk| disk.bytes == PAGE);
+        Self {
+            per_s,
+            per_update: made.reads as f64 / updates,
+            extents_per_update: made.extents as f64 / updates,
+            bytes_per_read: made.bytes as f64 / (made.reads as f64).max(1.0),
+            device_bytes_per_update: 0.0,
+            depth: made.depth(),
+            on_rings: made.on_rings,
+            page_cache_dropped: false,
+            refused_ahead: 0,
+            share_of_disk: page.map(|page| per_s / page.best()),
+            disk,
+        }
+    }
+}
+
+/// Segments of a log in files.
+fn segments(store: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let files = std::fs::read_dir(store)?.filter_map(|entry| Some(entry.ok()?.path()));
+    Ok(files.filter(|path| path.extension().is_some_and(|end| end == "seg")).collect())
+}
+
+/// The disk's own random reads of a log's files; nothing where the system does not allow them.
+fn disk_alone(store: &Path) -> Vec<RandomReads> {
+    let of = |bytes| RandomReads::of(&segments(store)?, bytes);
+    [PAGE, 2 * PAGE].into_iter().filter_map(|bytes| of(bytes).ok()).collect()
+}
+
+/// Makes the log's files durable and drops the system's page cache; false where that is not permitted.
+fn drop_page_cache(store: Option<&Path>) -> bool {
+    let sync = |path: PathBuf| File::open(path).and_then(|file| file.sync_all());
+    let synced = store.map(|store| segments(store).and_then(|files| files.into_iter().try_for_each(sync)));
+    matches!(synced, Some(Ok(()))) && std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
+}
+
 /// Bytes that this process gave to the kernel to write: logs, tables and checkpoints. Zero where the system does not tell.
 fn written() -> u64 {
+    io_field("wchar")
+}
+
+/// Field of the process's accounts of input and output. Zero where the system does not tell.
+fn io_field(name: &str) -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    io.lines().find_map(|line| line.strip_prefix("wchar: ")?.trim().parse().ok()).unwrap_or(0)
+    io.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")?.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Draws the keys of blocks.
+struct Draw<'c> {
+    config: &'c StoreBench,
+    numbers: Numbers,
+    /// Keys that were created or deleted so far.
+    next: usize,
+}
+
+impl Draw<'_> {
+    /// Ranks of keys that a block updates.
+    fn updated(&mut self) -> Vec<usize> {
+        (0..self.config.updates).map(|_| self.numbers.rank(self.config.skew, self.config.keys)).collect()
+    }
+
+    /// Ranks of keys that a measured block changes. Keys are in no order of their ranks.
+    fn measured(&mut self) -> Vec<usize> {
+        let StoreBench { keys, updates, work, .. } = *self.config;
+        let first = match work {
+            Work::Update => return self.updated(),
+            Work::Create => keys + self.next,
+            Work::Delete => self.next,
+        };
+        self.next += updates;
+        (first..first + updates).collect()
+    }
 }
 
 struct Measured {
@@ -477,24 +658,19 @@ struct Measured {
 }
 
 /// Runs one block: the delta is made, hashed, applied and written inside the timer; its keys are drawn before.
-fn block(
-    store: &mut merkle::Store,
-    numbers: &mut Numbers,
-    config: &StoreBench,
-    located: &[Locator],
-) -> anyhow::Result<Measured> {
+fn block(store: &mut merkle::Store, work: Work, located: &[Locator], ranks: &[usize]) -> anyhow::Result<Measured> {
     let height = store.height().map_or(0, |height| height + 1);
-    let ranks: Vec<usize> = (0..config.updates).map(|_| numbers.rank(config.skew, config.keys)).collect();
     let found: Vec<Locator> = ranks.iter().filter_map(|rank| located.get(*rank).copied()).collect();
     let (begin, cpu) = (Instant::now(), clock::process());
-    let mut delta = Delta::with_capacity(config.updates);
+    let mut delta = Delta::with_capacity(ranks.len());
     for (nonce, rank) in ranks.iter().enumerate() {
         let value = value(height << 32 | nonce as u64);
-        match found.get(nonce) {
+        match (work, found.get(nonce)) {
+            (Work::Delete, _) => delta.delete(&key(*rank as u64)),
             // No other block has moved the key since it was located.
-            Some(locator) => delta.change_at(*locator, &value),
+            (Work::Update, Some(locator)) => delta.change_at(*locator, &value),
             // A paged state finds keys by name.
-            None => delta.put(&key(*rank as u64), &value),
+            _ => delta.put(&key(*rank as u64), &value),
         }
     }
     let prepared = store.prepare(delta, height)?;

@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use phalanx::{
     Executor, Order, Traces,
-    merkle::{Durability, HashFn},
+    merkle::{Durability, HashFn, Reading},
     paralyze::Layers,
     revm::primitives::hardfork::SpecId,
 };
@@ -73,6 +73,14 @@ impl Word for Durability {
         (Self::None, "none", "No log: survives only a clean end"),
         (Self::Async, "async", "Survives kill -9"),
         (Self::Block, "block", "Survives power loss: fsync per block"),
+    ];
+}
+
+impl Word for Reading {
+    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Direct, "direct", "Many reads in flight per thread (io_uring), past the page cache"),
+        (Self::Buffered, "buffered", "Many reads in flight per thread, through the page cache"),
+        (Self::Threads, "threads", "One read in flight on each of sixteen threads, through the page cache"),
     ];
 }
 

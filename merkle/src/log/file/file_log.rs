@@ -17,23 +17,23 @@
 //! before the block that brings it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, atomic::Ordering},
 };
 
 use phalanx_merkle_proof::{Hash, Params};
 
 use super::{
     read::{Counts, Rings},
-    segment::{Segment, Segments, append, corrupt, existing, lengths, open_segments},
-    state::{At, State, TornEnd, Unfinished, pack},
+    segment::{Readable, Segment, Segments, append, corrupt, existing, lengths, open_segments},
+    state::{At, State, TornEnd, Unfinished, pack, unpack},
 };
 use crate::{
     log::backend::Opening,
-    log::backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
+    log::backend::{Batch, Begin, Files, Log, Spot, Visit, VisitCode, VisitMany},
     log::disk::{Disk, at},
     log::frames::Frames,
     log::identity::{How, Place},
@@ -69,6 +69,8 @@ pub(crate) struct FileLog {
     pub(super) disk: Disk,
     pub(super) rings: Rings,
     pub(super) reads: Counts,
+    /// Segments by ascending number, without gaps, for reads: `state` is locked while a write is made durable.
+    pub(super) readable: RwLock<VecDeque<Arc<Readable>>>,
     state: Mutex<State>,
 }
 
@@ -157,8 +159,14 @@ impl FileLog {
         let tip = state.tip;
         state.height = state.found.iter().find(|record| Some(record.id) == tip).map(|record| record.height);
         let place = place.clone();
-        let (rings, reads, state) = (Rings::new(reading), Counts::default(), Mutex::new(state));
-        Ok(Self { place, durability, params: *params, marks, writes, beside, disk, rings, reads, state })
+        let readable: VecDeque<Arc<Readable>> =
+            state.segments.iter().map(|segment| Arc::clone(&segment.readable)).collect();
+        // A segment is durable before the next one begins.
+        let before = readable.len() - 1;
+        readable.iter().take(before).for_each(|segment| segment.durable.store(u64::MAX, Ordering::Release));
+        let (rings, reads, readable) = (Rings::new(reading), Counts::default(), RwLock::new(readable));
+        let state = Mutex::new(state);
+        Ok(Self { place, durability, params: *params, marks, writes, beside, disk, rings, reads, readable, state })
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -175,6 +183,15 @@ impl FileLog {
             self.disk.sync(&file, &path)?;
         }
         Ok(torn)
+    }
+
+    fn readable_mut(&self) -> RwLockWriteGuard<'_, VecDeque<Arc<Readable>>> {
+        self.readable.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands what `Durability::None` holds back to the kernel. Other durabilities hold nothing back.
+    pub(super) fn push_buffer(&self) -> Result<(), Error> {
+        if self.durability == Durability::None { self.state().push_buffer() } else { Ok(()) }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -278,6 +295,8 @@ impl FileLog {
         let segment = Segment::create(self.dir(), number, &self.params, &self.marks, &self.disk)?;
         let (end, code) = (pack((number, segment.len)), state.code_len);
         let reached = Reached { next_seq: state.next_seq, height: state.height };
+        state.last().readable.durable.store(u64::MAX, Ordering::Release);
+        self.readable_mut().push_back(Arc::clone(&segment.readable));
         state.segments.push(segment);
         let promise = state.promise.as_mut().ok_or(Error::ReadOnly)?;
         promise.put_synced(|now| (now.durable, now.acked, now.end, now.code) = (reached, reached, end, code))
@@ -486,8 +505,16 @@ impl Log for FileLog {
         self.state().places.find(id, None).map(|begin| Begin::Byte(pack(begin)))
     }
 
-    fn read(&self, spots: &[Spot], visit: VisitMany<'_>) -> Result<(), Error> {
-        self.read_extents(spots, visit)
+    fn hold(&self, spots: &[Spot]) -> Result<Files, Error> {
+        self.targets(spots).map(Files)
+    }
+
+    fn read(&self, spots: &[Spot], files: &Files, visit: VisitMany<'_>) -> Result<(), Error> {
+        self.read_in_turn(spots, &files.0, visit)
+    }
+
+    fn read_deep(&self, spots: &[Spot], files: &Files, visit: VisitMany<'_>) -> Result<bool, Error> {
+        self.read_on_ring(spots, &files.0, visit)
     }
 
     fn reads_at_depth(&self) -> bool {
@@ -514,6 +541,7 @@ impl Log for FileLog {
         self.disk.sync(&code, &self.dir().join(CODE))?;
         self.disk.sync(&last, &path)?;
         let mut state = self.state();
+        state.synced(unpack(place.0));
         let promise = state.promise.as_mut().ok_or(Error::ReadOnly)?;
         if promise.now().durable.next_seq < reached.next_seq {
             promise.put_synced(|now| (now.durable, now.end, now.code) = (reached, place.0, place.1))?;
@@ -533,6 +561,7 @@ impl Log for FileLog {
         state.promise.as_mut().ok_or(Error::ReadOnly)?.put_synced(|now| now.first = first)?;
         for _ in 0..gone {
             let gone = state.segments.remove(0);
+            self.readable_mut().pop_front();
             self.disk.remove(&gone.path)?;
             // One at a time: the remaining segments never have a gap.
             self.disk.sync_names(self.dir())?;

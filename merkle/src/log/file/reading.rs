@@ -1,15 +1,15 @@
 //! Reads extents of a file log: on a ring where there is one.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use super::{
     file_log::FileLog,
-    read::{FIRST, Job, Target, direct, windows},
+    read::{FIRST, windows},
     segment::corrupt,
     state::unpack,
 };
 use crate::{
-    log::backend::{Spot, VisitMany},
+    log::backend::{Spot, Target, VisitMany},
     log::disk::at,
     log::frames::read_frame,
     log::record::{FRAME_HEADER, Kind, frame_body, frame_header},
@@ -17,23 +17,17 @@ use crate::{
 };
 
 impl FileLog {
-    /// Hands extents to `visit`, in any order.
+    /// Hands extents to `visit`, in any order; returns false, and has read nothing, if there is no ring for them now.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Io`].
-    pub(super) fn read_extents(&self, spots: &[Spot], visit: VisitMany<'_>) -> Result<(), Error> {
-        let targets = self.targets(spots)?;
-        self.reads.asked(spots.len());
-        if !self.rings.are_there() {
-            return self.read_in_turn(spots, &targets, visit);
-        }
-        let windows = windows(spots, &targets);
+    pub(super) fn read_on_ring(&self, spots: &[Spot], targets: &[Target], visit: VisitMany<'_>) -> Result<bool, Error> {
+        let windows = windows(spots, targets);
         for window in &windows {
             self.disk.ask(Step::Read(&targets[window.target].path))?;
         }
-        let job = Job { windows: &windows, targets: &targets, disk: &self.disk, counts: &self.reads };
         let mut frame = Vec::new();
-        let on_ring = self.rings.read(&job, &mut |window, bytes| {
+        let on_ring = self.rings.read(&windows, targets, (&self.disk, &self.reads), &mut |window, bytes| {
             let window = &windows[window];
             for (at, spot) in spots.iter().enumerate().take(window.end).skip(window.first) {
                 let (_, offset) = unpack(spot.place);
@@ -50,37 +44,48 @@ impl FileLog {
             }
             Ok(())
         })?;
-        if on_ring { Ok(()) } else { self.read_in_turn(spots, &targets, visit) }
+        if on_ring {
+            self.reads.asked(spots.len());
+        }
+        Ok(on_ring)
     }
 
-    /// Files of spots, each once, in the order of the spots. The lock is released then, so that many threads read at a time.
-    fn targets(&self, spots: &[Spot]) -> Result<Vec<Target>, Error> {
-        let past_cache = self.rings.bypass_page_cache();
+    /// Files of spots, which ascend, each once. Waits for no write, except for those that `Durability::None` holds back.
+    pub(super) fn targets(&self, spots: &[Spot]) -> Result<Vec<Target>, Error> {
+        self.push_buffer()?;
+        let readable = self.readable.read().unwrap_or_else(PoisonError::into_inner);
+        let first = readable.front().map_or(0, |segment| segment.number);
         let mut targets: Vec<Target> = Vec::new();
-        let mut state = self.state();
-        state.push_buffer()?;
         for spot in spots {
             let (number, _) = unpack(spot.place);
             if targets.last().is_some_and(|last| last.number == number) {
                 continue;
             }
-            let Some(segment) = state.segment(number) else {
+            let segment = number.checked_sub(first).and_then(|at| readable.get(at as usize));
+            let Some(segment) = segment else {
                 return Err(corrupt(self.dir(), format!("segment {number} is missing")));
             };
-            let opened = past_cache.then(|| segment.direct.get_or_init(|| direct(&segment.path)).as_ref()).flatten();
-            let file = Arc::clone(opened.unwrap_or(&segment.file));
-            targets.push(Target { number, file, cached: Arc::clone(&segment.file), path: segment.path.clone() });
+            // Before it is opened or read: what is durable then stays so.
+            let durable = segment.durable.load(Ordering::Acquire);
+            let direct = segment.direct.get().cloned().filter(|_| self.rings.bypass_page_cache()).or_else(|| {
+                let opened = self.rings.open_direct(&segment.file, &segment.path)?;
+                Some(Arc::clone(segment.direct.get_or_init(|| opened)))
+            });
+            let direct = direct.map(|file| (file, durable));
+            targets.push(Target { number, cached: Arc::clone(&segment.file), direct, path: segment.path.clone() });
         }
         Ok(targets)
     }
 
     /// Reads extents one after the other.
-    fn read_in_turn(&self, spots: &[Spot], targets: &[Target], visit: VisitMany<'_>) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::Io`].
+    pub(super) fn read_in_turn(&self, spots: &[Spot], targets: &[Target], visit: VisitMany<'_>) -> Result<(), Error> {
+        self.reads.asked(spots.len());
         let (mut frame, mut target) = (Vec::new(), 0);
         for (at, spot) in spots.iter().enumerate() {
-            while targets[target].number != unpack(spot.place).0 {
-                target += 1;
-            }
+            target += targets[target..].partition_point(|target| target.number < unpack(spot.place).0);
             self.disk.ask(Step::Read(&targets[target].path))?;
             self.read_one(&targets[target], *spot, &mut frame, &mut |kind, body| visit(at, kind, body))?;
         }

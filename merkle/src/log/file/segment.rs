@@ -5,7 +5,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::AtomicU64},
 };
 
 use phalanx_merkle_proof::Params;
@@ -22,14 +22,33 @@ pub(super) struct Segment {
     pub(super) path: PathBuf,
     /// Opened for appending unless the log is only read; also read at offsets.
     pub(super) file: Arc<File>,
-    /// The file, opened past the page cache on first use; `None` where that is not allowed.
-    pub(super) direct: OnceLock<Option<Arc<File>>>,
+    /// What reads need of it, which wait for no write.
+    pub(super) readable: Arc<Readable>,
     /// Length in bytes, buffered bytes included.
     pub(super) len: u64,
     /// Highest block id in the segment.
     pub(super) last_id: u64,
     /// True if the head is not whole: the segment's creation was interrupted.
     pub(super) begun: bool,
+}
+
+/// Segment as it is read.
+#[derive(Debug)]
+pub(super) struct Readable {
+    pub(super) number: u32,
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<File>,
+    /// The file, opened past the page cache on first use.
+    pub(super) direct: OnceLock<Arc<File>>,
+    /// Bytes that were made durable since the log was opened; all of them once the next segment begins. Stored after the sync.
+    pub(super) durable: AtomicU64,
+}
+
+impl Readable {
+    fn new(number: u32, path: &Path, file: &Arc<File>) -> Arc<Self> {
+        let (direct, durable) = (OnceLock::new(), AtomicU64::new(0));
+        Arc::new(Self { number, path: path.to_path_buf(), file: Arc::clone(file), direct, durable })
+    }
 }
 
 /// Opens a file for reading and appending; creates it if `create`.
@@ -101,11 +120,12 @@ impl Segment {
                 Other::Damage(what) => corrupt(&path, what.into()),
             })?;
         }
+        let file = Arc::new(file);
         Ok(Self {
             number,
+            readable: Readable::new(number, &path, &file),
             path,
-            file: Arc::new(file),
-            direct: OnceLock::new(),
+            file,
             len: head.len() as u64,
             last_id: 0,
             begun,
@@ -120,7 +140,8 @@ impl Segment {
         let path = dir.join(name_of(number));
         let file = Arc::new(append(&path, true)?);
         let len = encode_head(params, marks, number).bytes.len() as u64;
-        let mut segment = Self { number, path, file, direct: OnceLock::new(), len, last_id: 0, begun: true };
+        let readable = Readable::new(number, &path, &file);
+        let mut segment = Self { number, path, file, readable, len, last_id: 0, begun: true };
         segment.begin(dir, params, marks, disk)?;
         Ok(segment)
     }

@@ -16,7 +16,7 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use phalanx_merkle_proof::Hash;
@@ -390,7 +390,18 @@ impl State {
     pub(super) fn sync(&mut self) -> Result<(), Error> {
         self.push_buffer()?;
         let last = self.last();
-        self.disk.sync(&last.file, &last.path)
+        self.disk.sync(&last.file, &last.path)?;
+        self.synced((last.number, last.len));
+        Ok(())
+    }
+
+    /// Notes that a segment is durable up to an offset, and so may be read past the page cache.
+    pub(super) fn synced(&self, (number, offset): At) {
+        let first = self.segments[0].number;
+        let at = number.checked_sub(first).map(|at| at as usize);
+        if let Some(segment) = at.and_then(|at| self.segments.get(at)) {
+            segment.readable.durable.fetch_max(offset, Ordering::Release);
+        }
     }
 
     pub(super) fn segment(&self, number: u32) -> Option<&Segment> {

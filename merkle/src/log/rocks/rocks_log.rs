@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     log::{
-        backend::{Batch, Begin, Log, Spot, Visit, VisitCode, VisitMany},
+        backend::{Batch, Begin, Files, Log, Spot, Visit, VisitCode, VisitMany},
         disk::{Disk, at},
         identity::Place,
         index::{IndexedBlock, LogIndex},
@@ -445,7 +445,7 @@ impl Log for RocksLog {
         self.state().places.find(id, None).map(Begin::Extent)
     }
 
-    fn read(&self, spots: &[Spot], visit: VisitMany<'_>) -> Result<(), Error> {
+    fn read(&self, spots: &[Spot], _: &Files, visit: VisitMany<'_>) -> Result<(), Error> {
         let entries = self.family(ENTRIES);
         for (at, spot) in spots.iter().enumerate() {
             self.disk.ask(Step::Read(&self.path))?;

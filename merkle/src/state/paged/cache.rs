@@ -27,6 +27,10 @@ pub(crate) struct Cache {
     shards: Box<[Mutex<Shard>]>,
     /// Maximum bytes per shard.
     budget: usize,
+    /// Number of rewinds so far. An entry is read without the store's lock, and its position may be another's by the time it is
+    /// put here: a rewind is counted before its positions are evicted, and a put compares the count under a shard's lock, so
+    /// that it either comes before the eviction, or is refused.
+    rewinds: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -80,7 +84,18 @@ pub(super) struct Part<'c> {
 impl Cache {
     pub(crate) fn new(bytes: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, budget: bytes / SHARDS as usize, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+        let zero = || AtomicU64::new(0);
+        Self { shards, budget: bytes / SHARDS as usize, rewinds: zero(), hits: zero(), misses: zero() }
+    }
+
+    /// Counts a rewind, whose positions are removed next.
+    pub(super) fn rewind(&self) {
+        self.rewinds.fetch_add(1, Ordering::Release);
+    }
+
+    /// Number of rewinds so far.
+    pub(super) fn rewinds(&self) -> u64 {
+        self.rewinds.load(Ordering::Acquire)
     }
 
     /// Returns true if the budget holds any entry.
@@ -140,18 +155,19 @@ impl Part<'_> {
         })
     }
 
-    /// Caches an entry, and evicts entries that were not read lately.
-    pub(super) fn put(&mut self, sn: u64, stored: Stored) {
-        let (cost, budget) = (stored.len() + OVERHEAD, self.cache.budget);
+    /// Caches an entry that was found after this many rewinds, and evicts entries that were not read lately.
+    pub(super) fn put(&mut self, sn: u64, stored: &Stored, rewinds: u64) {
+        let cache = self.cache;
+        let (cost, budget) = (stored.len() + OVERHEAD, cache.budget);
         let shard = self.shard(sn);
         // The cached entry is the same.
-        if cost > budget || shard.cells_of.contains_key(&sn) {
+        if cost > budget || cache.rewinds() != rewinds || shard.cells_of.contains_key(&sn) {
             return;
         }
         while shard.bytes + cost > budget {
             shard.evict();
         }
-        let cell = Cell { sn, stored: Some(stored), was_read: false };
+        let cell = Cell { sn, stored: Some(Arc::clone(stored)), was_read: false };
         let at = match shard.free.pop() {
             Some(at) => {
                 shard.cells[at as usize] = cell;
@@ -223,7 +239,7 @@ mod tests {
                         assert_eq!(found, stored(sn));
                         hits += usize::from(sn < 50 * NEIGHBOURS);
                     }
-                    None => part.put(sn, stored(sn)),
+                    None => part.put(sn, &stored(sn), 0),
                 }
                 if step % 50 == 0 {
                     part.remove(sn);
@@ -242,5 +258,37 @@ mod tests {
             }
             assert_eq!(hits > 15_000, budget >= 1 << 16, "{hits} hits with {budget}");
         }
+    }
+    /// Threads put entries that they found before a rewind while positions are rewound and given to others. The value of an
+    /// entry is the rewind after which it was found.
+    #[test]
+    fn no_entry_of_before_a_rewind_stays() {
+        const ROUNDS: u64 = 3000;
+        let cache = Cache::new(1 << 20);
+        let stored = |rewinds: u64| Stored::from(rewinds.to_be_bytes().as_slice());
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while cache.rewinds() < ROUNDS {
+                        let rewinds = cache.rewinds();
+                        let found = stored(rewinds);
+                        if rewinds.is_multiple_of(2) {
+                            std::thread::yield_now();
+                        }
+                        for sn in [3, 3 + NEIGHBOURS] {
+                            cache.part().put(sn, &found, rewinds);
+                        }
+                    }
+                });
+            }
+            for round in 1..=ROUNDS {
+                cache.rewind();
+                [3, 3 + NEIGHBOURS].iter().for_each(|sn| cache.part().remove(*sn));
+                for sn in [3, 3 + NEIGHBOURS] {
+                    let found = cache.part().get(sn);
+                    assert!(found.is_none_or(|found| found == stored(round)), "round {round}");
+                }
+            }
+        });
     }
 }

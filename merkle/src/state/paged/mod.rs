@@ -5,16 +5,20 @@
 //! restoring positions, and earlier entries are still in the log.
 
 mod session;
+mod later;
 mod read;
 mod state;
+mod fetcher;
 mod entries;
+mod claims;
 mod cache;
 mod extents;
 mod keys;
 mod arena;
 
 pub(crate) use extents::Extents;
+pub(crate) use fetcher::{Ahead, Wait};
 pub(crate) use keys::{Keys, slot_of};
-pub(crate) use read::Wait;
-pub(crate) use session::{Arena, Session};
+pub(crate) use later::Later;
+pub(crate) use session::{Arena, Reads, Session};
 pub(crate) use state::{Paged, PositionChange, UnwrittenExtents};

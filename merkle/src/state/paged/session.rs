@@ -11,8 +11,9 @@ use phalanx_merkle_proof::{Entry, Hash, HashFn, Params};
 
 use super::{
     cache::{Spread, Stored},
+    fetcher::Wait,
     keys::{Frag, frag},
-    read::Wait,
+    later::Later,
     state::{Paged, missing},
 };
 use crate::{
@@ -72,13 +73,22 @@ fn decode(stored: &[u8]) -> Option<Entry<'_>> {
     Entry::decode(encoded, u64::from_be_bytes(*height)).map(|(entry, _)| entry)
 }
 
+/// Time at which a session reads what is not in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reads<'p> {
+    /// At once, while the caller holds the store's lock.
+    Now(Wait),
+    /// Later: what is not in memory seems absent, and the caller asks again when it has been read.
+    Later(&'p Later),
+}
+
 /// Paged state, and the entries read from it. Ids belong to the arena.
 #[derive(Debug)]
 pub(crate) struct Session<'p> {
     paged: &'p Paged,
     log: &'p dyn Log,
     hash: HashFn,
-    wait: Wait,
+    reads: Reads<'p>,
     arena: Arc<Arena>,
     /// Entries read together before their use, by position.
     ahead: OnceLock<HashMap<u64, u32, BuildHasherDefault<Spread>>>,
@@ -88,9 +98,9 @@ pub(crate) struct Session<'p> {
 
 impl Paged {
     /// Begins a session with the entries that `arena` has.
-    pub(crate) fn session<'p>(&'p self, log: &'p dyn Log, arena: Arc<Arena>, wait: Wait) -> Session<'p> {
+    pub(crate) fn session<'p>(&'p self, log: &'p dyn Log, arena: Arc<Arena>, reads: Reads<'p>) -> Session<'p> {
         let (hash, ahead, failed) = (self.params.hash, OnceLock::new(), Mutex::new(None));
-        Session { paged: self, log, hash, wait, arena, ahead, failed }
+        Session { paged: self, log, hash, reads, arena, ahead, failed }
     }
 }
 
@@ -119,19 +129,37 @@ impl Session<'_> {
         missing(self.log, sn)
     }
 
+    fn fetch(&self, sn: u64) -> Option<Stored> {
+        match self.reads {
+            Reads::Now(_) => self.ok(self.paged.fetch(self.log, sn)),
+            Reads::Later(later) => later.get(self.paged, sn),
+        }
+    }
+
+    fn fetch_many(&self, sns: &[u64]) -> Option<Vec<Stored>> {
+        match self.reads {
+            Reads::Now(wait) => self.ok(self.paged.fetch_many(self.log, sns, wait)),
+            Reads::Later(later) => {
+                // All of them are noted.
+                let found: Vec<Option<Stored>> = sns.iter().map(|sn| later.get(self.paged, *sn)).collect();
+                found.into_iter().collect()
+            }
+        }
+    }
+
     /// Entry of a position that is or was a key's.
     pub(crate) fn at(&self, sn: u64) -> Option<u32> {
         if let Some(id) = self.ahead.get().and_then(|ahead| ahead.get(&sn)) {
             return Some(*id);
         }
-        let stored = self.ok(self.paged.fetch(self.log, sn))?;
+        let stored = self.fetch(sn)?;
         let item = Item::new(&self.paged.params, sn, stored).ok_or_else(|| self.corrupt(sn));
         self.ok(item).map(|item| self.arena.push(item))
     }
 
     fn find_hashed(&self, hash: &Hash, is_it: impl Fn(&Entry<'_>) -> bool) -> Option<u32> {
         for sn in self.paged.keys.find(frag(prefix(hash))) {
-            let stored = self.ok(self.paged.fetch(self.log, sn))?;
+            let stored = self.fetch(sn)?;
             if decode(&stored).is_some_and(|entry| is_it(&entry)) {
                 return Item::with_hash(*hash, sn, stored).map(|item| self.arena.push(item));
             }
@@ -152,7 +180,7 @@ impl Session<'_> {
 
     /// Reads the entries of many positions.
     fn at_many(&self, sns: &[u64]) -> Option<Vec<u32>> {
-        let stored = self.ok(self.paged.fetch_many(self.log, sns, self.wait))?;
+        let stored = self.fetch_many(sns)?;
         let items = sns.iter().zip(stored).map(|(sn, stored)| {
             let item = Item::new(&self.paged.params, *sn, stored).ok_or_else(|| self.corrupt(*sn));
             self.ok(item).map(|item| self.arena.push(item))
@@ -242,7 +270,7 @@ impl StateView for Session<'_> {
             Lookup::Key(_) => None,
         });
         let (places, sns): (Vec<usize>, Vec<u64>) = located.unzip();
-        let stored = self.ok(self.paged.fetch_many(self.log, &sns, self.wait)).unwrap_or_default();
+        let stored = self.fetch_many(&sns).unwrap_or_default();
         let mut moved = Vec::new();
         for ((at, sn), stored) in places.iter().zip(&sns).zip(stored) {
             let item = Item::new(&self.paged.params, *sn, stored).ok_or_else(|| self.corrupt(*sn));
@@ -264,7 +292,7 @@ impl StateView for Session<'_> {
         let likely =
             likely.flat_map(|(rank, (_, _, hash))| self.paged.keys.find(frag(prefix(hash))).map(move |sn| (rank, sn)));
         let (ranks, sns): (Vec<usize>, Vec<u64>) = likely.unzip();
-        let stored = self.ok(self.paged.fetch_many(self.log, &sns, self.wait)).unwrap_or_default();
+        let stored = self.fetch_many(&sns).unwrap_or_default();
         for ((rank, sn), stored) in ranks.iter().zip(&sns).zip(stored) {
             let (at, key, hash) = &by_key[*rank];
             if decode(&stored).is_some_and(|entry| !entry.sentinel && entry.key == *key) {

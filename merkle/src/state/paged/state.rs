@@ -1,17 +1,14 @@
 //! The paged state: applies blocks, rolls them back, and keeps the entries of unwritten blocks until the log has them.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, OnceLock},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use phalanx_merkle_proof::{Params, Sentinels};
 use rayon::prelude::*;
 
 use super::{
-    cache::Cache,
     entries::each,
     extents::Extents,
+    fetcher::Fetcher,
     keys::{Keys, frag},
 };
 use crate::{
@@ -65,12 +62,10 @@ pub(crate) struct Paged {
     pub(crate) keys: Keys,
     pub(crate) extents: Extents,
     pub(super) fresh: VecDeque<Unwritten>,
-    pub(super) cache: Cache,
+    /// Cache, and reader of what it misses, which needs no lock of the store.
+    pub(super) fetcher: Arc<Fetcher>,
     /// Per rewind, the position below which nothing was rewound since.
     epochs: Vec<u64>,
-    pub(super) readers: OnceLock<Option<rayon::ThreadPool>>,
-    /// For readers that are not started yet.
-    pub(crate) thread_start: ThreadStart,
 }
 
 impl Paged {
@@ -92,9 +87,24 @@ impl Paged {
         keys: Keys,
         extents: Extents,
     ) -> Self {
-        let (cache, readers) = (Cache::new(cache_bytes), OnceLock::new());
-        let (fresh, epochs, thread_start) = (VecDeque::new(), Vec::new(), ThreadStart::default());
-        Self { params: *params, digester, keys, extents, fresh, cache, epochs, readers, thread_start }
+        let (fetcher, fresh, epochs) = (Arc::new(Fetcher::new(cache_bytes)), VecDeque::new(), Vec::new());
+        Self { params: *params, digester, keys, extents, fresh, fetcher, epochs }
+    }
+
+    /// Sets the callback that runs first on threads that read.
+    pub(crate) fn set_thread_start(&self, start: ThreadStart) {
+        // A state is opened once.
+        let _ = self.fetcher.thread_start.set(start);
+    }
+
+    /// Callback that runs first on threads that read.
+    pub(crate) fn thread_start(&self) -> ThreadStart {
+        self.fetcher.thread_start()
+    }
+
+    /// Number of rewinds so far.
+    pub(super) fn rewinds(&self) -> u64 {
+        self.fetcher.cache.rewinds()
     }
 
     /// Number of keys.
@@ -140,7 +150,7 @@ impl Paged {
 
     /// Positions that a block deactivates, sorted; empty if the cache is off.
     pub(crate) fn gone(&self, steps: &[PositionChange]) -> Vec<u64> {
-        let steps = if self.cache.keeps() { steps } else { &[] };
+        let steps = if self.fetcher.cache.keeps() { steps } else { &[] };
         let mut gone: Vec<u64> = steps.iter().filter_map(|step| step.before).collect();
         gone.par_sort_unstable();
         gone
@@ -149,15 +159,16 @@ impl Paged {
     /// Caches the entries of the last applied block, and evicts those that it deactivated. The cache changes no result,
     /// so readers go on meanwhile.
     pub(crate) fn cache_block(&self, gone: &[u64]) {
-        let Some(fresh) = self.fresh.back().filter(|_| self.cache.keeps()) else { return };
+        let Some(fresh) = self.fresh.back().filter(|_| self.fetcher.cache.keeps()) else { return };
+        let rewinds = self.rewinds();
         Par::UNOBSERVED.map_range(gone.len().div_ceil(CHUNK), CHUNK * 100, |chunk| {
-            let mut part = self.cache.part();
+            let mut part = self.fetcher.cache.part();
             gone.iter().skip(chunk * CHUNK).take(CHUNK).for_each(|sn| part.remove(*sn));
         });
         Par::UNOBSERVED.map(&fresh.extents, 5000, |extent| {
             let Some((kind, body)) = fresh.frame(extent) else { return };
-            let mut part = self.cache.part();
-            each(kind, body, &mut |sn, stored| part.put(sn, stored));
+            let mut part = self.fetcher.cache.part();
+            each(kind, body, &mut |sn, stored| part.put(sn, &stored, rewinds));
         });
     }
 
@@ -179,11 +190,12 @@ impl Paged {
 
     /// Rolls the state back to where it ended at `next_sn`.
     pub(crate) fn roll_back(&mut self, steps: &[PositionChange], next_sn: u64) {
+        self.fetcher.cache.rewind();
         for step in steps.iter().rev() {
             let back = PositionChange { before: step.after, after: step.before, ..*step };
             let fits = self.step(&[back]);
             debug_assert!(fits, "what a block did can be taken back");
-            step.after.into_iter().for_each(|sn| self.cache.part().remove(sn));
+            step.after.into_iter().for_each(|sn| self.fetcher.cache.part().remove(sn));
         }
         self.keys.advance(next_sn);
         self.extents.truncate(next_sn);
@@ -205,12 +217,12 @@ impl Paged {
     /// Adds the memory of the state.
     pub(crate) fn memory(&self, to: &mut MemoryUse) {
         to.index = self.keys.memory() + self.extents.memory();
-        to.cache = self.cache.memory();
+        to.cache = self.fetcher.cache.memory();
     }
 
     /// Cache hits and misses so far.
     pub(crate) fn cache_counts(&self) -> (u64, u64) {
-        self.cache.counts()
+        self.fetcher.cache.counts()
     }
 
     /// Extents whose places [`Self::release`] has not recorded yet.

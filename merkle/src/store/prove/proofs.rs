@@ -8,23 +8,17 @@ use super::{prover::Prover, wanted::Wanted};
 use crate::{
     commit::ChainBlock,
     log::{extent_head, read_extent},
-    store::reader::{At, Reader},
+    store::held::{At, Held},
     tree::{Patches, TreePatch, TreeView, TwigTree, twig_of},
     types::Error,
 };
 
-impl Reader<'_> {
-    /// Proves the value of a key under [`Self::root`], for
-    /// [`verify_inclusion`](phalanx_merkle_proof::verify_inclusion). `None` if the key does not exist.
-    ///
-    /// A proof is about 700 bytes and an entry. The digests of recent values are in memory; otherwise a twig of 2048
-    /// entries, about 200 KB, is read from the log and hashed, in about half a millisecond.
+impl Held<'_> {
+    /// Proves the value of a key.
     ///
     /// # Errors
-    /// [`Error::NotWritten`] if the value came with a block of more than a million changed keys whose write is pending;
-    /// [`Error::Corrupt`] if the log differs from the tree; [`Error::Key`] if the application cannot have the key;
-    /// [`Error::Poisoned`], or what the log reports.
-    pub fn prove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    /// Those of [`Reader`](crate::Reader).
+    pub(crate) fn prove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.core.shared.check()?;
         self.check_key(key)?;
         let wanted = self.wanted(key);
@@ -32,12 +26,11 @@ impl Reader<'_> {
         wanted.map(|entry| self.prove_wanted(vec![entry])).transpose()
     }
 
-    /// Proves that a key does not exist, for [`verify_exclusion`](phalanx_merkle_proof::verify_exclusion). `None` if it
-    /// exists.
+    /// Proves that a key does not exist.
     ///
     /// # Errors
-    /// Errors of [`Self::prove`].
-    pub fn prove_absence(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    /// Those of [`Reader`](crate::Reader).
+    pub(crate) fn prove_absence(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.core.shared.check()?;
         self.check_key(key)?;
         if self.get(key).is_some() {
@@ -48,25 +41,22 @@ impl Reader<'_> {
         before.map(|entry| self.prove_wanted(vec![entry])).transpose()
     }
 
-    /// Proves the values or the absence of many keys, for [`verify_keys`](phalanx_merkle_proof::verify_keys). Shared
-    /// parts of their paths are in the proof once.
+    /// Proves the values or the absence of many keys.
     ///
     /// # Errors
-    /// Errors of [`Self::prove`].
-    pub fn prove_keys<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<u8>, Error> {
+    /// Those of [`Reader`](crate::Reader).
+    pub(crate) fn prove_keys<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<u8>, Error> {
         self.core.shared.check()?;
         keys.iter().try_for_each(|key| self.check_key(key.as_ref()))?;
         let wanted = |key: &[u8]| self.wanted(key).or_else(|| self.wanted_before(&self.hash_of(key)));
         self.prove_wanted(keys.iter().filter_map(|key| wanted(key.as_ref())).collect())
     }
 
-    /// Proves all keys whose hashes lie from `from` up to `to`, for
-    /// [`verify_range`](phalanx_merkle_proof::verify_range), at most about `limit` of them. Returns the proof and the
-    /// hash up to which it is complete.
+    /// Proves all keys of a range of hashes.
     ///
     /// # Errors
-    /// Errors of [`Self::prove`].
-    pub fn prove_range(&self, from: &Hash, to: &Hash, limit: usize) -> Result<(Vec<u8>, Hash), Error> {
+    /// Those of [`Reader`](crate::Reader).
+    pub(crate) fn prove_range(&self, from: &Hash, to: &Hash, limit: usize) -> Result<(Vec<u8>, Hash), Error> {
         self.core.shared.check()?;
         let mut wanted: Vec<Wanted> = self.wanted_before(from).into_iter().collect();
         let mut end = *to;

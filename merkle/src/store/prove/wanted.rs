@@ -10,7 +10,7 @@ use phalanx_merkle_proof::{Entry, Hash};
 use crate::{
     commit::{Overlaid, Overlay},
     state::{BaseState, Resident, State, StateView},
-    store::reader::{At, Reader},
+    store::held::{At, Held},
 };
 
 /// Entry that a proof needs: its position, and the bytes that follow the position in a proof.
@@ -35,7 +35,7 @@ impl Wanted {
 /// Visitor of entries, until it breaks.
 type Visit<'a> = &'a mut dyn FnMut(Wanted) -> ControlFlow<()>;
 
-impl Reader<'_> {
+impl Held<'_> {
     /// Entry of a key.
     pub(crate) fn wanted(&self, key: &[u8]) -> Option<Wanted> {
         match (&self.core.state, self.at) {

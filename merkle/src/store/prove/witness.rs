@@ -6,23 +6,17 @@ use phalanx_merkle_proof::{Change, Entry, Hash, Outline};
 
 use super::{prover::Prover, wanted::Wanted};
 use crate::{
-    store::reader::{At, Reader},
+    store::held::{At, Held},
     tree::{Patches, TreePatch, TreeView, twig_of},
     types::{Delta, Error, Target},
 };
 
-impl Reader<'_> {
-    /// Creates the witness of the block that `delta` makes on top of this state, for
-    /// [`verify_transition`](phalanx_merkle_proof::verify_transition): the entries of its keys, the predecessors of new
-    /// and deleted keys, the end of the log, and the entries that compaction moves.
-    ///
-    /// Takes an entry and at most 350 bytes per key, and 256 bytes per touched twig. Twigs that are not in memory are
-    /// read from the log, half a millisecond each. At an earlier block, every new or deleted key takes time in
-    /// proportion to the state.
+impl Held<'_> {
+    /// Witness of a delta.
     ///
     /// # Errors
-    /// [`Error::StaleLocator`], [`Error::TooLong`], and errors of [`Self::prove`].
-    pub fn witness(&self, delta: &Delta) -> Result<Vec<u8>, Error> {
+    /// Those of [`Reader`](crate::Reader).
+    pub(crate) fn witness(&self, delta: &Delta) -> Result<Vec<u8>, Error> {
         self.core.shared.check()?;
         delta.check()?;
         let tree = &self.core.tree;
@@ -51,7 +45,7 @@ impl Reader<'_> {
             let key = match op.target() {
                 Target::Key(key) => key,
                 Target::At(locator) => {
-                    let (key, _) = self.located(locator).ok_or(Error::StaleLocator)?;
+                    let key = self.located(locator).ok_or(Error::StaleLocator)?;
                     self.get(key).ok_or(Error::StaleLocator)?;
                     key
                 }

@@ -36,6 +36,12 @@ impl Counts {
         metrics::read(reads, bytes);
     }
 
+    /// Counts reads that had begun and are begun again otherwise.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only rings take reads back"))]
+    pub(super) fn took_back(&self, reads: usize) {
+        self.in_flight.fetch_sub(reads as u64, Ordering::Relaxed);
+    }
+
     /// The counts.
     pub(in crate::log::file) fn total(&self, on_rings: bool) -> ReadUse {
         let [extents, reads, bytes, depths] =

@@ -1,26 +1,18 @@
 //! A batch of reads: files, the windows of them that are read, and who takes their bytes.
 
-use std::{fs::File, path::PathBuf, sync::Arc};
+use std::{fs::File, sync::atomic::AtomicBool};
 
 use super::counts::Counts;
-use crate::{log::disk::Disk, types::Error};
+use crate::{
+    log::{backend::Target, disk::Disk},
+    types::Error,
+};
 
 /// Maximum bytes of a window.
 pub(super) const WINDOW: usize = 32 << 10;
 
 /// Bytes that are read of an extent whose length is not known, and at most of any: usual extents are shorter.
 pub(in crate::log::file) const FIRST: u64 = 8 << 10;
-
-/// File of a batch.
-#[derive(Clone, Debug)]
-pub(in crate::log::file) struct Target {
-    pub(in crate::log::file) number: u32,
-    /// File, opened past the page cache if possible.
-    pub(in crate::log::file) file: Arc<File>,
-    /// The same file through the page cache.
-    pub(in crate::log::file) cached: Arc<File>,
-    pub(in crate::log::file) path: PathBuf,
-}
 
 /// Windows of a batch, and how they are read.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +22,8 @@ pub(in crate::log::file) struct Job<'j> {
     pub(in crate::log::file) targets: &'j [Target],
     pub(in crate::log::file) disk: &'j Disk,
     pub(in crate::log::file) counts: &'j Counts,
+    /// False once the file system has refused to read past the page cache.
+    pub(super) past_cache: &'j AtomicBool,
 }
 
 /// Takes the bytes of a window by its index: as many as the file has of it.
@@ -45,4 +39,15 @@ pub(in crate::log::file) struct Window {
     /// Extents in it, by their range among the spots.
     pub(in crate::log::file) first: usize,
     pub(in crate::log::file) end: usize,
+}
+
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only rings read past the page cache"))]
+impl Window {
+    /// File that it is read from: past the page cache, unless that may have what the disk does not. A file system does not have to
+    /// keep the two alike.
+    pub(super) fn file<'t>(&self, target: &'t Target) -> &'t File {
+        let end = self.begin + self.len as u64;
+        let direct = target.direct.as_ref().filter(|(_, durable)| end <= *durable);
+        direct.map_or(&target.cached, |(file, _)| file)
+    }
 }

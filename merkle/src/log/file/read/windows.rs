@@ -1,22 +1,23 @@
 //! Windows: the parts of files that are read, aligned as direct reads must be. Neighbouring extents share a window.
 
-use super::job::{FIRST, Target, WINDOW, Window};
-use crate::log::{backend::Spot, file::state::unpack};
+use super::job::{FIRST, WINDOW, Window};
+use crate::log::{
+    backend::{Spot, Target},
+    file::state::unpack,
+};
 
 /// Alignment of windows, in bytes.
 const PAGE: u64 = 4096;
 
 const _: () = assert!(FIRST + PAGE <= WINDOW as u64 && (WINDOW as u64).is_multiple_of(PAGE));
 
-/// Covers spots with windows, in order. Spots are in the order of `targets`; only ascending ones share a window.
+/// Covers spots with windows, in order. Spots and targets ascend.
 pub(in crate::log::file) fn windows(spots: &[Spot], targets: &[Target]) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::with_capacity(spots.len());
     let mut target = 0;
     for (at, spot) in spots.iter().enumerate() {
         let (number, offset) = unpack(spot.place);
-        while targets[target].number != number {
-            target += 1;
-        }
+        target += targets[target..].partition_point(|target| target.number < number);
         let (begin, end) = (offset / PAGE * PAGE, (offset + spot.most.min(FIRST)).next_multiple_of(PAGE));
         if let Some(last) = windows.last_mut().filter(|last| last.target == target) {
             // Across a page that is not needed, too: that is cheaper than another read.
@@ -41,7 +42,7 @@ mod tests {
 
     fn target(number: u32) -> Target {
         let file = Arc::new(tempfile::tempfile().expect("a file"));
-        Target { number, cached: Arc::clone(&file), file, path: "x".into() }
+        Target { number, cached: file, direct: None, path: "x".into() }
     }
 
     #[test]

@@ -1,0 +1,92 @@
+//! A lookup whose entries are read without the store's lock: under the lock it notes what it misses, and it is repeated when that
+//! is there.
+
+use std::{
+    collections::HashMap,
+    hash::BuildHasherDefault,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{
+    cache::{Spread, Stored},
+    fetcher::{Fetcher, Plan, Wait},
+    state::Paged,
+};
+use crate::{log::Log, types::Error};
+
+/// Entries that a lookup missed, and those that were read for it.
+#[derive(Debug, Default)]
+pub(crate) struct Later(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    found: HashMap<u64, Stored, BuildHasherDefault<Spread>>,
+    /// Rewinds of the state that `found` belongs to: a later one may have given its positions to others.
+    rewinds: u64,
+    missed: Vec<u64>,
+    /// True once something was read: what the cache answers was counted before.
+    is_repeated: bool,
+}
+
+impl Later {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Entry of a position; if it is not in memory it is noted.
+    pub(super) fn get(&self, paged: &Paged, sn: u64) -> Option<Stored> {
+        let inner = &mut *self.inner();
+        if inner.rewinds != paged.rewinds() {
+            inner.found.clear();
+            inner.rewinds = paged.rewinds();
+        }
+        if let Some(found) = inner.found.get(&sn) {
+            return Some(Arc::clone(found));
+        }
+        let cached = if inner.is_repeated { paged.fetcher.cache.part().get(sn) } else { paged.cached(sn) };
+        match &cached {
+            None => inner.missed.push(sn),
+            // What is read for this lookup may evict it.
+            Some(stored) if !inner.missed.is_empty() => {
+                inner.found.insert(sn, Arc::clone(stored));
+            }
+            Some(_) => {}
+        }
+        cached
+    }
+
+    /// Plans to read what was missed; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// Errors of [`Paged::plan`].
+    pub(crate) fn plan(&self, paged: &Paged, log: &dyn Log) -> Result<Option<LaterPlan>, Error> {
+        let inner = &mut *self.inner();
+        let mut missed = std::mem::take(&mut inner.missed);
+        missed.sort_unstable();
+        missed.dedup();
+        if missed.is_empty() {
+            return Ok(None);
+        }
+        let plan = paged.plan(log, &missed)?;
+        Ok(Some(LaterPlan { fetcher: Arc::clone(&paged.fetcher), plan }))
+    }
+
+    /// Reads what is planned, for the next time that the lookup runs. Needs no lock of the store.
+    ///
+    /// # Errors
+    /// What the log reports.
+    pub(crate) fn read(&self, LaterPlan { fetcher, plan }: LaterPlan, log: &dyn Log) -> Result<(), Error> {
+        let read = fetcher.read(log, plan, Wait::Blocking)?;
+        let inner = &mut *self.inner();
+        inner.found.extend(read);
+        inner.is_repeated = true;
+        Ok(())
+    }
+}
+
+/// Reads that a lookup waits for.
+#[derive(Debug)]
+pub(crate) struct LaterPlan {
+    fetcher: Arc<Fetcher>,
+    plan: Plan,
+}
