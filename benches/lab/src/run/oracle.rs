@@ -65,7 +65,8 @@ pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, Stri
     let compared = run.blocks.len().min(oracle.blocks.len());
     let what = "order, every result and log, gas, receipts root, state root; final balances by arithmetic";
     if compared == run.blocks.len() && oracle.of >= compared {
-        ("match", format!("all {compared} blocks: {what}"))
+        let all = if compared == 1 { "the only block".to_owned() } else { format!("all {compared} blocks") };
+        ("match", format!("{all}: {what}"))
     } else {
         ("sampled", format!("blocks 1 to {compared} of {}: {what}", run.blocks.len()))
     }
