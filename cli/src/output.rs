@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use phalanx_lab::{
+    doctor,
     error::Usage,
     machine::temporary::{Unfinished, in_the_making},
     report::{self, Gallery, Output, svg::Origin},
@@ -149,7 +150,15 @@ pub(crate) fn show(output: &Output, files: Files<'_>) -> anyhow::Result<()> {
     let rows = output.csv.clone().map(|rows| ("points.csv", rows));
     gallery(
         dir,
-        &Gallery { title: "Phalanx benchmark", table: &output.text, pictures, rows, command: &command },
+        &Gallery {
+            title: "Phalanx benchmark",
+            claim: output.claim.clone(),
+            doubts: doctor::spoils(),
+            table: &output.text,
+            pictures,
+            rows,
+            command: &command,
+        },
         stdout,
     )
 }

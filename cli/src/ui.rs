@@ -65,8 +65,8 @@ pub(crate) fn immediate() -> Ui {
 
 /// Warns of flags that were given and have no effect on the load.
 pub(crate) fn warn_of_idle(load: &LoadConfig, ui: &Ui) {
-    if let flags @ [_, ..] = &load.idle()[..] {
-        ui.warn(&format!("{} without effect: other workloads, or --alpha above 0, use them", flags.join(", ")));
+    if let Some(idle) = load.idle() {
+        ui.warn(&idle);
     }
 }
 

@@ -60,7 +60,7 @@ pub use config::{ConfigError, Fees, HotSide, TransferLoad, UnknownHotSide};
 pub use erc20::Erc20;
 pub use genesis::{Genesis, GenesisAccount, Wanted};
 pub use ledger::Ledger;
-pub use market::{Mix, MixError, Pools};
+pub use market::{Mix, MixError, Pools, contract_name};
 pub use native::Native;
 pub use pool::{PhalanxPool, Swap};
 pub use sign::SignError;

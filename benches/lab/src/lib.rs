@@ -16,6 +16,7 @@ pub mod papers;
 pub mod report;
 pub mod run;
 pub mod config;
+mod head;
 pub mod doctor;
 pub mod machine;
 pub mod steady;

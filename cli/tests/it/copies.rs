@@ -66,6 +66,23 @@ fn an_import_with_another_root_leaves_nothing() {
 }
 
 #[test]
+fn a_fault_of_a_stream_names_its_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (name, _) = made("file", dir.path());
+    let (stream, cut) = (dir.path().join("stream"), dir.path().join("cut"));
+    assert_eq!(run(&format!("state export --db {name} {}", stream.display())).code, Some(0));
+    let bytes = fs::read(&stream).expect("a stream");
+    fs::write(&cut, &bytes[..bytes.len() / 2]).expect("a file");
+    let ended = run(&format!("state import {} --db file:{}", cut.display(), dir.path().join("copy").display()));
+    ended.refused(6, &format!("{} is corrupt", cut.display()));
+    assert!(!ended.stderr.contains("(import)"), "{ended:?}");
+    // A full device has no room for a stream.
+    let full = run(&format!("state export --db {name} /dev/full"));
+    assert!(full.code == Some(1) && full.stderr.contains("/dev/full: No space left"), "{full:?}");
+    run(&format!("state info --db {}", stream.display())).refused(2, "is a file, and a store is a folder");
+}
+
+#[test]
 fn snapshots_of_both_backends_are_equal_and_restored() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut seen = Vec::new();

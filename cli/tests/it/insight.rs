@@ -35,6 +35,7 @@ fn an_axis_varies_one_flag() {
     assert_eq!(at, [Some(50.0), Some(100.0), Some(200.0)]);
     assert!(cells.as_array().expect("cells").iter().all(|cell| cell["oracle"] == "match"), "{cells}");
     run("bench sweep --axis hasher=1").refused(2, "is none of accounts, alpha");
+    run("bench sweep --axis pools=1,2").refused(2, "--axis pools without effect: only amm and mixed have pools");
     run("bench sweep").refused(2, "name what to vary: --axis NAME=a,b,c");
     run("bench sweep --axis txs=0 --json -").refused(2, "--txs must be at least 1");
     let two = "--executor dag --executor sequential";
@@ -108,8 +109,9 @@ fn a_single_hot_pool_is_a_chain_and_its_key_is_named() {
     assert!(dot.starts_with("digraph") && dot.contains("  0 -> 1;"), "{dot}");
     let text = run(&format!("explain {load}")).stdout;
     assert!(text.contains("longest chain 30 transactions") && text.contains("hottest keys"), "{text}");
+    assert!(text.contains(" of pool 0 (0x"), "keys have names: {text}");
     run("explain --txs 100 --block-txs 100 --accounts 200 --block 2")
-        .refused(2, "the load has 1 blocks, and --block 2 is none");
+        .refused(2, "the load has 1 block, and --block 2 is none");
     run("explain /nowhere").refused(2, "/nowhere");
     run("explain --csv x").refused(2, "explain writes");
     assert_eq!(explained["edges_total"].as_u64(), explained["edges"].as_array().map(|edges| edges.len() as u64));

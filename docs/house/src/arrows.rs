@@ -38,7 +38,7 @@ pub(crate) struct Arrow {
     pub path: String,
     /// Modules that the path leads through, and the one that defines its item.
     pub through: Vec<usize>,
-    /// Where the path leads.
+    /// Target of the path.
     pub to: Found,
     /// True for a glob, which may bring in anything of a module.
     is_glob: bool,

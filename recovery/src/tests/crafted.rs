@@ -135,7 +135,7 @@ fn factors_at_the_edges_of_their_halves() {
     }
 }
 
-/// What the kernel says of one group, with r as x of R.
+/// Verdict of the kernel on one group, with r as x of R.
 pub(super) fn marked(kernel: &Kernel, batch: &[(B256, Signature)]) -> Keys {
     let mut group = Group::new();
     for (lane, (digest, signature)) in batch.iter().enumerate() {

@@ -24,6 +24,7 @@ mod pools;
 mod names;
 
 pub use mix::{Mix, MixError};
+pub use names::contract_name;
 pub use pools::Pools;
 
 pub(crate) use book::Book;

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, address};
 
-use crate::config::MAX_POOLS;
+use crate::{config::MAX_POOLS, token::PhalanxToken};
 
 /// A token: zero is the hub, `p + 1` that of pool `p`. Also its rank among tokens, less one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,7 +45,32 @@ pub(crate) fn pool_at(address: &Address) -> Option<u32> {
     number(POOLS, address).filter(|pool| *pool < MAX_POOLS)
 }
 
+/// Name of a load's contract, as `pool 28` or `token 29`; `None` for any other address.
+pub fn contract_name(address: &Address) -> Option<String> {
+    if *address == PhalanxToken::ADDRESS {
+        return Some("the ERC20 token".into());
+    }
+    let token = |token| if token == TokenId::HUB.0 { "the hub token".into() } else { format!("token {token}") };
+    let pool = || Some(format!("pool {}", pool_at(address)?));
+    number(TOKENS, address).map(token).or_else(pool)
+}
+
 /// True if a market may have a contract at this address.
 pub(crate) fn is_contract(address: &Address) -> bool {
     number(TOKENS, address).or_else(|| number(POOLS, address)).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contracts_have_names_and_accounts_have_none() {
+        let name = |address| contract_name(&address).unwrap_or_default();
+        assert_eq!(name(pool_address(28)), "pool 28");
+        assert_eq!(name(token_address(TokenId::of_pool(28))), "token 29");
+        assert_eq!(name(token_address(TokenId::HUB)), "the hub token");
+        assert_eq!(name(PhalanxToken::ADDRESS), "the ERC20 token");
+        assert_eq!(contract_name(&Address::ZERO), None);
+    }
 }

@@ -186,7 +186,10 @@ fn show(config: &CompareConfig, measured: &Measured) -> anyhow::Result<(Output, 
         () => Ending::Complete,
     };
     let value = show::value(config, measured, &rows, &missed);
-    Ok((Output { value, text: table::text(config, measured, &rows, &missed), csv: None, picture: None }, ending))
+    Ok((
+        Output { value, claim: None, text: table::text(config, measured, &rows, &missed), csv: None, picture: None },
+        ending,
+    ))
 }
 
 /// Pairs every variant with every earlier one.

@@ -6,9 +6,7 @@ use super::{
     stats::Estimate,
 };
 use crate::{
-    doctor,
-    machine::host,
-    result::{Host, SCHEMA, Tool},
+    head::Head,
     written::{self, Named},
 };
 use schemars::JsonSchema;
@@ -18,13 +16,8 @@ use serde_json::Value;
 /// The output.
 #[derive(Serialize, JsonSchema)]
 struct Written<'a> {
-    /// Version of the schema.
-    #[schemars(extend("const" = SCHEMA))]
-    schema: u32,
-    /// Program that compared.
-    tool: Tool,
-    /// Machine that it ran on.
-    host: Host,
+    #[serde(flatten)]
+    head: Head<'a>,
     /// Flags as resolved.
     config: Flags<'a>,
     /// Runs of each variant.
@@ -35,8 +28,6 @@ struct Written<'a> {
     missed: Vec<Unmet<'a>>,
     /// Tags: `interrupted`, `not-steady`.
     tags: Vec<&'a str>,
-    /// The exact command.
-    command: &'a str,
 }
 
 /// Flags, as written.
@@ -114,9 +105,7 @@ pub(crate) fn schema() -> Named {
 pub(super) fn value(config: &CompareConfig, measured: &Measured, rows: &[Row], missed: &[Missed]) -> Value {
     let comparisons = rows.iter().flat_map(|row| Metric::ALL.into_iter().zip(row.estimates).map(move |of| (row, of)));
     written::value(&Written {
-        schema: SCHEMA,
-        tool: host::tool(),
-        host: doctor::host(None),
+        head: Head::here(None, &config.command),
         config: Flags {
             floor: config.floor,
             resamples: config.resamples,
@@ -129,6 +118,5 @@ pub(super) fn value(config: &CompareConfig, measured: &Measured, rows: &[Row], m
         comparisons: comparisons.map(|(row, (metric, estimate))| Comparison::new(row, metric, estimate)).collect(),
         missed: missed.iter().map(Unmet::from).collect(),
         tags: measured.tags(),
-        command: &config.command,
     })
 }

@@ -141,17 +141,28 @@ impl LoadConfig {
         Ok(())
     }
 
-    /// Flags that were changed and have no effect on this workload.
-    pub fn idle(&self) -> Vec<&'static str> {
+    /// Sentence on the flags that were changed and have no effect on this workload; `None` if all have one.
+    pub fn idle(&self) -> Option<String> {
+        let idle = self.without_effect();
+        let flags: Vec<&str> = idle.iter().map(|(flag, _)| *flag).collect();
+        let mut reasons: Vec<&str> = idle.iter().map(|(_, reason)| *reason).collect();
+        reasons.dedup();
+        (!idle.is_empty()).then(|| format!("{} without effect: {}", flags.join(", "), reasons.join("; ")))
+    }
+
+    /// Flags that were changed and have no effect on this workload, each with the reason.
+    pub(crate) fn without_effect(&self) -> Vec<(&'static str, &'static str)> {
+        const POOLS: &str = "only amm and mixed have pools";
+        const HOT: &str = "no account is hot at --alpha 0";
         let (usual, swaps) = (Self::default(), matches!(self.workload, WorkloadKind::Amm | WorkloadKind::Mixed));
         let flags = [
-            ("--pools", self.pools != usual.pools && !swaps),
-            ("--hot-pool-share", self.hot_pool_share != usual.hot_pool_share && !swaps),
-            ("--mix", self.mix != usual.mix && self.workload != WorkloadKind::Mixed),
-            ("--gamma", self.gamma != usual.gamma && self.alpha == 0.0),
-            ("--hot", self.hot != usual.hot && self.alpha == 0.0),
+            ("--pools", POOLS, self.pools != usual.pools && !swaps),
+            ("--hot-pool-share", POOLS, self.hot_pool_share != usual.hot_pool_share && !swaps),
+            ("--mix", "only mixed has a mix", self.mix != usual.mix && self.workload != WorkloadKind::Mixed),
+            ("--gamma", HOT, self.gamma != usual.gamma && self.alpha == 0.0),
+            ("--hot", HOT, self.hot != usual.hot && self.alpha == 0.0),
         ];
-        flags.into_iter().filter(|(_, idle)| *idle).map(|(flag, _)| flag).collect()
+        flags.into_iter().filter(|(.., idle)| *idle).map(|(flag, reason, _)| (flag, reason)).collect()
     }
 
     /// Every setting by its name in results.
@@ -175,12 +186,16 @@ mod tests {
     #[test]
     fn flags_of_another_workload_are_named() {
         let idle = |flags: &str| parse::<LoadConfig>(flags.split_whitespace().map(Into::into)).unwrap().idle();
-        assert_eq!(idle("--workload erc20 --pools 5 --mix swap=1"), ["--pools", "--mix"]);
-        assert_eq!(idle("--workload amm --pools 5 --hot-pool-share 0.5"), [""; 0]);
-        assert_eq!(idle("--workload mixed --mix swap=1"), [""; 0]);
-        assert_eq!(idle("--gamma 5 --hot both"), ["--gamma", "--hot"]);
-        assert_eq!(idle("--alpha 0.5 --gamma 5 --hot both"), [""; 0]);
-        assert_eq!(LoadConfig::default().idle(), [""; 0]);
+        let told = |sentence: &str| Some(sentence.to_owned());
+        assert_eq!(
+            idle("--workload erc20 --pools 5 --mix swap=1"),
+            told("--pools, --mix without effect: only amm and mixed have pools; only mixed has a mix")
+        );
+        assert_eq!(idle("--workload amm --pools 5 --hot-pool-share 0.5"), None);
+        assert_eq!(idle("--workload mixed --mix swap=1"), None);
+        assert_eq!(idle("--gamma 5 --hot both"), told("--gamma, --hot without effect: no account is hot at --alpha 0"));
+        assert_eq!(idle("--alpha 0.5 --gamma 5 --hot both"), None);
+        assert_eq!(LoadConfig::default().idle(), None);
     }
 
     #[test]

@@ -43,6 +43,16 @@ pub fn host(store: Option<&Path>) -> Host {
     Host { findings: judge::judge(&Facts::told(store)), ..host::host(store) }
 }
 
+/// Findings that make figures of this machine mean little, each with its remedy.
+pub fn spoils() -> Vec<String> {
+    let spoils = host(None).findings.into_iter().filter(|finding| finding.verdict == Verdict::Spoils);
+    let line = |Finding { check, found, advice, .. }: Finding| {
+        let advice = advice.map_or_else(String::new, |advice| format!(": {advice}"));
+        format!("The machine is unfit: {check} {found}{advice}.")
+    };
+    spoils.map(line).collect()
+}
+
 /// The findings, as written.
 #[derive(Serialize, JsonSchema)]
 struct Examined<'a> {

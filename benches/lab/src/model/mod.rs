@@ -114,6 +114,7 @@ pub fn run(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<O
     let scaled = measure(config, capacity, ui)?;
     Ok(Output {
         value: scaled.value(config, capacity),
+        claim: Some(scaled.claim()),
         text: scaled.table(capacity) + &text::prepared(config.pin, config.touch),
         csv: Some(scaled.csv()),
         picture: Some(scaled.picture(config)),

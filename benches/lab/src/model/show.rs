@@ -7,14 +7,13 @@ use super::{
 };
 use crate::{
     config::{RunConfig, word},
-    doctor,
-    machine::host,
+    head::Head,
     papers,
     report::{
+        Claim,
         svg::{Line, Picture, ratios},
         text,
     },
-    result::{Host, SCHEMA, Tool},
     written::{self, Named},
 };
 use schemars::JsonSchema;
@@ -118,6 +117,28 @@ impl Scaled {
         picture.warned(doubt.as_slice())
     }
 
+    pub(super) fn claim(&self) -> Claim {
+        let knee = match self.knee() {
+            Some(knee) => format!("{} are the most with {} of ideal", cores_of(knee), text::percent(ENOUGH)),
+            None => format!("{} have {} of ideal", cores_of(knee::MOST), text::percent(ENOUGH)),
+        };
+        let most = self.curve.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or((1, 0.0), |point| *point);
+        let workers: Vec<String> = self.real.iter().map(|(workers, ..)| workers.to_string()).collect();
+        Claim {
+            what: format!(
+                "A model, not a run: up to {} transactions per second, on {}; {knee}",
+                text::count(most.1),
+                cores_of(most.0)
+            ),
+            sure: format!(
+                "Off by at most {:.0} % from real runs on {} threads of this machine; results {}.",
+                self.deviation() * 100.0,
+                workers.join(", "),
+                text::compared(self.verdict.0)
+            ),
+        }
+    }
+
     /// Reason why the model is not validated, for text and picture alike; `None` if it is.
     fn doubt(&self) -> Option<String> {
         match (self.is_compared(), self.validated()) {
@@ -134,9 +155,7 @@ impl Scaled {
         let cores = |at: usize| self.causes.get(at).map(|(cores, _)| *cores);
         let without = |at: usize| self.causes.get(at).map(|(_, causes)| named(causes));
         written::value(&Written {
-            schema: SCHEMA,
-            tool: host::tool(),
-            host: doctor::host(config.store.path()),
+            head: Head::here(config.store.path(), &config.command),
             config: config.resolved(self.real.last().map_or(1, |(workers, ..)| *workers)),
             integrity: Verdict { oracle: self.verdict.0, detail: &self.verdict.1 },
             parts_ns_per_tx: named(&self.parts()),
@@ -159,7 +178,6 @@ impl Scaled {
             },
             escapes: self.escapes,
             tags: if self.validated() { Vec::new() } else { vec!["not-validated"] },
-            command: &config.command,
         })
     }
 
@@ -175,13 +193,8 @@ fn named(figures: &[(Part, f64)]) -> Vec<OfPart> {
 /// The output.
 #[derive(Serialize, JsonSchema)]
 struct Written<'a> {
-    /// Version of the schema.
-    #[schemars(extend("const" = SCHEMA))]
-    schema: u32,
-    /// Program that measured.
-    tool: Tool,
-    /// Machine that it ran on.
-    host: Host,
+    #[serde(flatten)]
+    head: Head<'a>,
     /// Every flag as resolved.
     config: Map<String, Value>,
     /// Comparison with the oracle.
@@ -214,8 +227,6 @@ struct Written<'a> {
     escapes: u64,
     /// Tags: `not-validated`.
     tags: Vec<&'a str>,
-    /// The exact command.
-    command: &'a str,
 }
 
 /// Comparison with the oracle.
@@ -223,7 +234,7 @@ struct Written<'a> {
 struct Verdict<'a> {
     /// `match`, `sampled` or `off`.
     oracle: &'a str,
-    /// What was compared.
+    /// Scope of the comparison.
     detail: &'a str,
 }
 

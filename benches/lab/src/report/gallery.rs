@@ -10,11 +10,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Result in a sentence, and how far it may be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The result.
+    pub what: String,
+    /// Number of runs, comparison with an oracle, or why the figures do not vary.
+    pub sure: String,
+}
+
 /// Pictures of one command.
 #[derive(Clone, Debug)]
 pub struct Gallery<'a> {
     /// Title of the page.
     pub title: &'a str,
+    /// First thing on the page; left out if there is none.
+    pub claim: Option<Claim>,
+    /// Reasons to doubt the claim beside the warnings of the pictures.
+    pub doubts: Vec<String>,
     /// The table that the command prints.
     pub table: &'a str,
     /// Names of files, without extension, and their pictures.
@@ -60,6 +73,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let gallery = Gallery {
             title: "Figures & more",
+            claim: Some(Claim { what: "1 < 2 tps".into(), sure: "median of 3 runs".into() }),
+            doubts: vec!["load: 9.0".into()],
             table: "tps  ms\n  1 < 2\n",
             pictures: vec![("figure-5".into(), picture.clone()), ("figure-6".into(), picture)],
             rows: Some(("points.csv", "tps,ms\n1,2\n".into())),
@@ -73,6 +88,15 @@ mod tests {
         {
             assert!(text.contains(word), "{word}: {text}");
         }
+        // The claim comes first, with every doubt once: a warning of two pictures, and the machine's condition.
+        let card = text.split("<section").next().unwrap();
+        for part in ["claim caution", "1 &lt; 2 tps", "median of 3 runs", "<p>load: 9.0</p>"] {
+            assert!(card.contains(part), "{part}: {card}");
+        }
+        assert_eq!(card.matches("NOT SURE: ours").count(), 1, "{card}");
+        assert!(text.contains("<pre class=\"table\">"), "columns stay columns: {text}");
+        let sure = Gallery { doubts: Vec::new(), pictures: Vec::new(), ..gallery.clone() };
+        assert!(fs::read_to_string(sure.write(&dir.path().join("sure")).unwrap()).unwrap().contains("claim good"));
         assert!(!text.contains("<script") && !text.contains("src="), "{text}");
         let drawn = fs::read_to_string(page.with_file_name("figure-6.svg")).unwrap();
         assert!(drawn.contains("$ phalanx simulate zaptos --figure 5") && drawn.contains("⚠ NOT SURE"), "{drawn}");

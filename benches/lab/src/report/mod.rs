@@ -23,7 +23,7 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
-pub use gallery::Gallery;
+pub use gallery::{Claim, Gallery};
 pub(crate) use summary::rows;
 pub use table::{csv, table};
 
@@ -39,6 +39,8 @@ use std::{
 pub struct Output {
     /// For programs.
     pub value: Value,
+    /// The result in a sentence, for the page.
+    pub claim: Option<Claim>,
     /// For a terminal.
     pub text: String,
     /// A row per point, if there are points.

@@ -222,6 +222,16 @@ fn other_work_of_the_machine_is_in_text_page_and_pictures() {
     assert!(tps.contains("DISTURBED by other work of the machine: native · dag · 2 threads<"), "{tps}");
     assert!(page.contains("load &lt;was&gt; found: stop it") && page.contains("To keep in mind"), "{page}");
     assert!(!page.contains("numa"), "what has no effect is no news");
+    // The headline says it too; a run beside the best spoils only the ratio to it.
+    let headline = |page: &str| page.split("<section").next().unwrap().to_owned();
+    assert!(headline(&page).contains("unfit before it: load load &lt;was&gt; found"), "{page}");
+    results[0].host.findings.clear();
+    results[0].runs.iter_mut().for_each(|run| run.disturbance = None);
+    results[0].runs[1].disturbance = Some(Disturbance { other_cores: 1.3, stolen: 0.0 });
+    let beside = headline(&everything(&results)[0]);
+    let rough = "other work beside native · sequential · 1 thread, and a ratio to it is rough";
+    assert!(beside.contains("claim good") && beside.contains(rough), "{beside}");
+    results[0].runs[0].disturbance = Some(Disturbance { other_cores: 1.3, stolen: 0.02 });
     // Too short to judge.
     results[0].runs[0].throughput.as_mut().unwrap().seconds = 0.5;
     assert!(!everything(&results).iter().any(|text| text.contains("DISTURBED")));

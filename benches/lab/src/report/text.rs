@@ -49,7 +49,22 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
 
 /// `1 thread`, `2 threads`.
 pub fn threads(count: usize) -> String {
-    if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
+    counted(count, "thread")
+}
+
+/// A count and its noun: `1 block`, `2,000 blocks`.
+pub fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{} {noun}s", self::count(count as f64)) }
+}
+
+/// Verdict of an oracle in words, after "results".
+pub(crate) fn compared(oracle: &str) -> &'static str {
+    match oracle {
+        "match" => "all equal to sequential revm's",
+        "sampled" => "of the sampled blocks equal to sequential revm's",
+        "off" => "not compared with sequential revm",
+        _ => "DIFFER from sequential revm's",
+    }
 }
 
 /// `; pinned to cores 0, 2`, core *i* of worker *i*; of many cores their number and ends. Empty for none.

@@ -66,7 +66,8 @@ pub(crate) fn judge(oracle: Option<&Oracle>, run: &Timed) -> (&'static str, Stri
     let what = "order, every result and log, gas, receipts root, state root";
     let what = format!("{what}; {}balances by arithmetic", arithmetic(run));
     if compared == run.blocks.len() && oracle.of >= compared {
-        ("match", format!("all {compared} blocks: {what}"))
+        let all = if compared == 1 { "the only block".to_owned() } else { format!("all {compared} blocks") };
+        ("match", format!("{all}: {what}"))
     } else {
         ("sampled", format!("blocks 1 to {compared} of {}: {what}", run.blocks.len()))
     }

@@ -16,6 +16,7 @@ use phalanx_lab::{
     },
     ui::Ui,
 };
+use phalanx_workloads::contract_name;
 use source::Explained;
 use std::path::{Path, PathBuf};
 
@@ -133,19 +134,19 @@ impl Explained {
         let (by_txs, by_gas) = self.parallelism();
         let ms = |ns: f64| text::figure(ns / 1e6);
         let mut out = format!(
-            "{}: {} transactions, {} keys, {} gas. Edges are {}.\n\
-             longest chain {} transactions: {} ÷ chain = {}\n\
-             critical path {} transactions with {} gas: all gas ÷ its = {}; by gas about {} ms of the {} ms that sequential revm takes\n\
+            "{}: {}, {}, {} gas. Edges are {}.\n\
+             longest chain {}: {} ÷ chain = {}\n\
+             critical path {} with {} gas: all gas ÷ its = {}; by gas about {} ms of the {} ms that sequential revm takes\n\
              escapes {}, executions beyond the first {}{}\n",
             self.what,
-            self.txs(),
-            graph.keys.len(),
+            text::counted(self.txs(), "transaction"),
+            text::counted(graph.keys.len(), "key"),
             text::count(graph.total_gas() as f64),
             self.sets,
-            graph.dag.critical_path(),
+            text::counted(graph.dag.critical_path(), "transaction"),
             self.txs(),
             text::figure(by_txs),
-            graph.path.len(),
+            text::counted(graph.path.len(), "transaction"),
             text::count(graph.path_gas() as f64),
             text::figure(by_gas),
             ms(self.path_ns()),
@@ -190,10 +191,11 @@ impl Explained {
         let (by_txs, by_gas) = self.parallelism();
         let title = format!("Conflict graph: {}", self.what);
         let subtitle = format!(
-            "{} transactions; by longest chain {} run at once, by gas {}; further right waits longer",
-            self.txs(),
+            "{}; by longest chain {} run at once, by gas {}; further right waits longer; edges are {}",
+            text::counted(self.txs(), "transaction"),
             text::figure(by_txs),
-            text::figure(by_gas)
+            text::figure(by_gas),
+            self.sets
         );
         let layout = Layout { levels: &graph.level, edges: &graph.edges, path: &graph.path };
         svg::graph(&title, &subtitle, layout, |tx| {
@@ -234,10 +236,11 @@ impl Explained {
 
 /// A key, for people.
 fn name(key: &StateKey) -> String {
+    let of = |address| contract_name(address).map_or_else(|| address.to_string(), |name| format!("{name} ({address})"));
     match key {
-        StateKey::Basic(address) => format!("balance and nonce of {address}"),
-        StateKey::Code(address) => format!("code of {address}"),
-        StateKey::Slot(address, slot) => format!("slot {slot:#x} of {address}"),
+        StateKey::Basic(address) => format!("balance and nonce of {}", of(address)),
+        StateKey::Code(address) => format!("code of {}", of(address)),
+        StateKey::Slot(address, slot) => format!("slot {slot:#x} of {}", of(address)),
     }
 }
 

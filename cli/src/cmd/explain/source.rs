@@ -16,6 +16,7 @@ use phalanx_lab::{
         clock::{self, StageClock},
         pin,
     },
+    report::text,
     result,
     run::{
         drive::{self, Purpose, Setup},
@@ -161,7 +162,8 @@ pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<E
         let mut env = workload.block_env(height);
         env.gas_limit = config.block_gas;
         let block = planner.next_block(&engine, &env).ok_or_else(|| {
-            Usage(format!("the load has {} blocks, and --block {number} is none of them", height - 1))
+            let blocks = text::counted(height as usize - 1, "block");
+            Usage(format!("the load has {blocks}, and --block {number} is none of them"))
         })?;
         let (sets, keys) = (block.sets().clone(), block.keys().to_vec());
         let planned = block.order()[..sets.len()].to_vec();

@@ -58,11 +58,11 @@ struct Written<'a> {
 /// The chain with the most gas.
 #[derive(Serialize, JsonSchema)]
 struct Path {
-    /// Its gas.
+    /// Gas of the chain.
     gas: u64,
-    /// Its share of the gas × the time of sequential revm, in ns.
+    /// Share of the block's gas × the time of sequential revm, in ns.
     ns: f64,
-    /// Its transactions in order.
+    /// Transactions of the chain in order.
     txs: Vec<Step>,
 }
 

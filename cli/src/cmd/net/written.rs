@@ -132,7 +132,7 @@ struct Second {
     second: u64,
     /// Transactions that were sent.
     sent: u64,
-    /// Those that were answered.
+    /// Transactions that were answered.
     confirmed: u64,
     /// Mean latency, in ms.
     mean_ms: f64,

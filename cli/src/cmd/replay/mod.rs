@@ -105,7 +105,7 @@ fn replay_all(args: &ReplayArgs, ui: &Ui) -> anyhow::Result<u8> {
 struct Malformed<'a> {
     /// The folder.
     dir: &'a Path,
-    /// What is wrong with it.
+    /// Fault of the folder.
     error: String,
 }
 

@@ -1,6 +1,7 @@
 //! `simulate autobahn`: the evaluation of Autobahn against HotStuff in virtual time. Two runs print the same bytes.
 
 use super::{
+    claim::virtual_time,
     parallel,
     written::{AutobahnPoint, Compared, Figure as Drawn, Figures, trace},
 };
@@ -91,8 +92,15 @@ impl AutobahnArgs {
         let plots = names.zip(swept).map(|(name, swept)| (format!("autobahn-{name}"), plot(swept)));
         let (pictures, command) = (plots.collect(), output::command());
         let rows = Some(("autobahn.csv", csv(swept)));
-        let gallery =
-            Gallery { title: "Autobahn, simulated", table: &tables(swept), pictures, rows, command: &command };
+        let gallery = Gallery {
+            title: "Autobahn, simulated",
+            claim: Some(virtual_time("Throughput and latency of Autobahn")),
+            doubts: Vec::new(),
+            table: &tables(swept),
+            pictures,
+            rows,
+            command: &command,
+        };
         output::gallery(dir, &gallery, self.json.as_deref() == Some(Path::new("-")))
     }
 }

@@ -1,6 +1,7 @@
 //! `simulate sbft`: throughput and latency of SBFT and of what it is built from, in virtual time. Two runs print the same bytes.
 
 use super::{
+    claim::virtual_time,
     parallel,
     written::{Compared, Figure as Drawn, Figures, SbftPoint, trace},
 };
@@ -196,7 +197,15 @@ impl SbftArgs {
         });
         let (pictures, command) = (plots.collect(), output::command());
         let rows = Some(("points.csv", csv(swept)));
-        let gallery = Gallery { title: "SBFT, simulated", table: &tables(swept), pictures, rows, command: &command };
+        let gallery = Gallery {
+            title: "SBFT, simulated",
+            claim: Some(virtual_time("Throughput and latency of SBFT beside the paper")),
+            doubts: Vec::new(),
+            table: &tables(swept),
+            pictures,
+            rows,
+            command: &command,
+        };
         output::gallery(dir, &gallery, self.json.as_deref() == Some(Path::new("-")))
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn many(points: &[Point]) -> String {
     let width = points.iter().map(|point| point.label.len()).max().unwrap_or(0);
     let mut text = format!(
         "{:width$} {:>10} {:>9} {:>8} {:>8} {:>8} {:>8} {:>10} {:>8} {:>9} {:>7} {:>6}\n",
-        "", "", "tps", "p25 ms", "p50", "p75", "p99", "consensus", "rest", "shadowed", "wasted", "gain"
+        "", "", "tps", "p25", "p50", "p75", "p99", "consensus", "rest", "shadowed", "wasted", "gain"
     );
     for point in points {
         let baseline = point.reports.iter().find(|report| report.mode == Mode::Baseline);
@@ -67,8 +67,16 @@ pub(super) fn many(points: &[Point]) -> String {
             );
         }
     }
+    text.push_str(COLUMNS);
     text
 }
+
+/// Words on the columns whose names do not say enough.
+const COLUMNS: &str = "
+p25 to p99, consensus and rest are latencies in ms. consensus: mean time to order a block. rest: mean latency outside of
+that. shadowed: share of the other stages that lies between proposal and order. wasted: share of the executors' time that
+went into blocks that lost. gain: reduction of the median against the baseline.
+";
 
 /// Reduction of the median against the baseline.
 fn gain(report: &Report, baseline: Option<&Report>) -> String {

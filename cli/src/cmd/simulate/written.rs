@@ -29,7 +29,7 @@ pub(super) struct Figures<P> {
 pub(super) struct Figure<P> {
     /// Name of the figure.
     pub(super) figure: String,
-    /// Its points.
+    /// Points of the figure.
     pub(super) points: Vec<P>,
     /// Numbers that the paper states, beside ours.
     pub(super) compared: Vec<Compared>,

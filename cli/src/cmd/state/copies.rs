@@ -66,20 +66,30 @@ fn closed_the_pipe(error: &anyhow::Error) -> bool {
 /// Writes the store as a stream.
 pub(super) fn export(db: &Db, to: &Path) -> anyhow::Result<u8> {
     let store = db.read()?;
-    let writing = || format!("writing {}", to.display());
+    let named = |error| named(error, to);
     let blocks = if to == Path::new("-") {
         let mut out = BufWriter::new(io::stdout().lock());
-        let blocks = store.export(&mut out).with_context(writing)?;
-        out.flush().with_context(writing)?;
+        let blocks = store.export(&mut out).map_err(named)?;
+        out.flush().context("writing to stdout")?;
         blocks
     } else {
         let mut out = output::Beside::create(to)?;
-        let blocks = store.export(&mut out).with_context(writing)?;
+        let blocks = store.export(&mut out).map_err(named)?;
         out.finish()?;
         blocks
     };
     eprintln!("exported {blocks} blocks, root {}", B256::new(store.root()));
     Ok(exit::OK)
+}
+
+/// The error with the stream's own path: the store knows a stream and no path of it.
+fn named(mut error: merkle::Error, stream: &Path) -> merkle::Error {
+    if let merkle::Error::Corrupt { path, .. } | merkle::Error::Io { path, .. } = &mut error
+        && (path == Path::new("(export)") || path == Path::new("(import)"))
+    {
+        *path = if stream == Path::new("-") { "(standard stream)".into() } else { stream.to_path_buf() };
+    }
+    error
 }
 
 /// Makes a store from a stream, which says its hash function itself.
@@ -95,7 +105,9 @@ pub(super) fn import(New { db, hasher }: &New, from: &Path, root: Option<&Hex>) 
     })?;
     check_hasher(from, params.hash, *hasher)?;
     let mut stream = head.chain(stream);
-    let store = merkle::Store::import_root(config(backend, params), &mut stream, root.as_ref()).context("importing")?;
+    let store = merkle::Store::import_root(config(backend, params), &mut stream, root.as_ref())
+        .map_err(|error| named(error, from))
+        .context("importing")?;
     let found = B256::new(store.root());
     output::print(&format!("imported {} keys, root {found}\n", store.len()))?;
     Ok(exit::OK)

@@ -97,6 +97,9 @@ impl Db {
             let (path, partial) = (path.display(), partial.display());
             return Err(Usage(format!("{path} is no store yet: {what} ({partial}); {repair}")).into());
         }
+        if path.is_file() {
+            return Err(Usage(format!("{} is a file, and a store is a folder", path.display())).into());
+        }
         let identity = Identity::of(path)?;
         if let Place::Store(store) = &self.db {
             let (found, expected) = (identity.backend.name(), store.backend()?.name());

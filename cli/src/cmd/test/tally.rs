@@ -20,7 +20,7 @@ pub(crate) struct Tally {
 struct Failure<'a> {
     #[serde(flatten)]
     case: &'a Case,
-    /// What differs, or is malformed.
+    /// Difference, or fault of the fixture.
     reason: &'a str,
 }
 

@@ -97,11 +97,11 @@ struct Flags<'a> {
 /// Highest factors of processor time, by role.
 #[derive(Serialize, JsonSchema)]
 struct Bounds {
-    /// Of a validator.
+    /// Highest factor for a validator.
     validator: f64,
-    /// Of a builder.
+    /// Highest factor for a builder.
     builder: f64,
-    /// Of a planner.
+    /// Highest factor for a planner.
     planner: f64,
 }
 
@@ -166,7 +166,10 @@ pub fn measure(config: &AdversaryConfig, command: &str, ui: &Ui) -> anyhow::Resu
         holds,
         rows: &rows,
     });
-    Ok(Adversary { output: Output { value, text: verdict::table(&rows), csv: None, picture: None }, holds })
+    Ok(Adversary {
+        output: Output { value, claim: None, text: verdict::table(&rows), csv: None, picture: None },
+        holds,
+    })
 }
 
 impl AdversaryConfig {

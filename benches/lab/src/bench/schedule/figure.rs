@@ -87,7 +87,7 @@ pub fn run(config: &LoadConfig, ui: &Ui) -> anyhow::Result<Option<Output>> {
     let points = rows.iter().map(row).collect();
     let (tool, host) = (host::tool(), doctor::host(None));
     let value = written::value(&Grid { schema: SCHEMA, tool, host, config: resolved, rows: points });
-    Ok(Some(Output { value, text: table(&rows), csv: None, picture: None }))
+    Ok(Some(Output { value, claim: None, text: table(&rows), csv: None, picture: None }))
 }
 
 fn measure(load: &LoadConfig, ui: &Ui) -> anyhow::Result<Row> {

@@ -264,7 +264,7 @@ pub fn run(config: &ScheduleConfig, ui: &Ui) -> anyhow::Result<Option<Output>> {
     for (what, free, given) in lines {
         text.push_str(&format!("{:34} {free:>12.1} {given:>12.1}\n", format!("transactions ÷ {what}")));
     }
-    Ok(Some(Output { value, text, csv: None, picture: None }))
+    Ok(Some(Output { value, claim: None, text, csv: None, picture: None }))
 }
 
 fn frame(sets: &AccessSets<StateKey>, digests: &[(u64, Access)], limits: BlockLimits) -> (Vec<Planned>, usize) {

@@ -15,7 +15,7 @@ use crate::{
 };
 pub(super) use show::schema;
 
-use show::{by_alpha, csv, curve, place, table, value};
+use show::{by_alpha, claim, csv, curve, place, table, value};
 
 /// FAFO's grid (§3.2, Figure 4).
 const ALPHAS: [f64; 5] = [0.0, 0.1, 0.5, 0.9, 0.99];
@@ -33,6 +33,8 @@ struct Cell {
     at: Vec<(&'static str, f64)>,
     /// `None` if the results are wrong.
     tps: Option<f64>,
+    /// Lowest and highest of several runs; `None` for a single run or wrong results.
+    spread: Option<(f64, f64)>,
     us_core: f64,
     tlp_frames: Option<f64>,
     tlp_dag: Option<f64>,
@@ -107,6 +109,7 @@ pub fn run(config: &RunConfig, over: &Over, ui: &Ui) -> anyhow::Result<(Output, 
     };
     let output = Output {
         value: value(config, &swept, judged.as_ref()),
+        claim: Some(claim(&swept, picture.title())),
         text: table(&swept, judged.as_ref()) + &text::prepared(config.pin, config.touch),
         csv: Some(csv(&swept.cells)),
         picture: Some(picture.warned(&swept.warnings())),
@@ -123,7 +126,14 @@ fn along(config: &RunConfig, axis: &Axis, ui: &Ui) -> anyhow::Result<Swept> {
         axis.set(&mut bench, *value);
         (vec![(axis.name, *value)], bench)
     });
-    measure(settings.collect(), &mut |bench| workload::run(bench, ui), ui)
+    let settings: Vec<Setting> = settings.collect();
+    // All cells would be the same run.
+    let flag = format!("--{}", axis.name);
+    let idle = settings.iter().flat_map(|(_, bench)| bench.load.without_effect()).find(|(idle, _)| *idle == flag);
+    if let Some((_, reason)) = idle {
+        return Err(Usage(format!("--axis {} without effect: {reason}", axis.name)).into());
+    }
+    measure(settings, &mut |bench| workload::run(bench, ui), ui)
 }
 
 fn grid(config: &RunConfig, ui: &Ui) -> anyhow::Result<Swept> {
@@ -211,6 +221,7 @@ fn cell(at: Vec<(&'static str, f64)>, result: &BenchResult) -> Cell {
     Cell {
         at,
         tps: row.tps(),
+        spread: row.spread(),
         us_core: row.us_core(),
         tlp_frames: row.tlp_frames(),
         tlp_dag: row.tlp_dag(),
@@ -245,14 +256,28 @@ fn judge(cells: &[Cell]) -> Option<Judged> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::LoadConfig, report::fixture};
+    use crate::{
+        config::LoadConfig,
+        report::{Claim, fixture},
+    };
     use phalanx::Executor;
     use serde_json::{Value, json};
 
     fn cell(alpha: f64, tps: f64, tlp: f64) -> Cell {
         let at = vec![("alpha", alpha), ("gamma", 100.0)];
         let (tps, oracle, detail) = (Some(tps), "match".to_owned(), String::new());
-        Cell { at, tps, us_core: 1.0, tlp_frames: None, tlp_dag: Some(tlp), escapes: 0, oracle, detail, tags: vec![] }
+        Cell {
+            at,
+            tps,
+            spread: None,
+            us_core: 1.0,
+            tlp_frames: None,
+            tlp_dag: Some(tlp),
+            escapes: 0,
+            oracle,
+            detail,
+            tags: vec![],
+        }
     }
 
     /// Settings of a small sweep of so many rounds.
@@ -368,6 +393,34 @@ mod tests {
         let medians: Vec<_> = swept.cells.iter().map(|cell| (cell.tps, &*cell.oracle)).collect();
         assert_eq!(medians, [600.0, 500.0, 400.0].map(|tps| (Some(tps), "match")));
         assert_eq!(swept.ending, Ending::Complete);
+        // What the median hides is in every form of the output, and the page says how many runs there were.
+        assert_eq!(swept.cells[1].spread, Some((200.0, 800.0)));
+        let told = table(&swept, None);
+        assert!(told.contains("lowest") && told.lines().nth(2).unwrap().contains(" 200 "), "{told}");
+        assert!(csv(&swept.cells).lines().nth(2).unwrap().ends_with(",match,200,800"), "{}", csv(&swept.cells));
+        assert_eq!(value(&small(3), &swept, None)["cells"][1]["tps_spread"], json!([200.0, 800.0]));
+        let axis = "alpha=0,0.5,0.9".parse().unwrap();
+        let picture = curve(&axis, &swept.cells).inline();
+        assert!(picture.contains("lowest run") && picture.contains("highest run"), "{picture}");
+        let Claim { what, sure } = claim(&swept, "By alpha");
+        assert_eq!(what, "By alpha: 400 to 600 transactions per second");
+        assert!(sure.starts_with("Medians of several runs") && sure.contains("all equal"), "{sure}");
+    }
+
+    #[test]
+    fn an_axis_without_effect_is_refused() {
+        let axis = "pools=1,2".parse().unwrap();
+        let refused = along(&small(1), &axis, &Ui::silent()).unwrap_err().to_string();
+        assert_eq!(refused, "--axis pools without effect: only amm and mixed have pools");
+    }
+
+    #[test]
+    fn a_claim_of_single_runs_says_so() {
+        let swept = swept([cell(0.0, 100.0, 5000.0), Cell { oracle: "off".into(), ..cell(0.5, 91.0, 200.0) }]);
+        let Claim { what, sure } = claim(&swept, "By alpha");
+        assert_eq!(what, "By alpha: 91 to 100 transactions per second");
+        assert!(sure.contains("--runs 5") && sure.contains("not compared"), "{sure}");
+        assert!(!table(&swept, None).contains("lowest"));
     }
 
     #[test]

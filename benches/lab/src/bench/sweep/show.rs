@@ -3,14 +3,14 @@
 use super::{Axis, Cell, ENOUGH, FLAT, GAMMAS, Judged, Swept};
 use crate::{
     config::RunConfig,
-    doctor,
+    head::Head,
     machine::host,
     papers,
     report::{
+        Claim,
         svg::{Line, Picture, Published, lines, lines_beside},
         text,
     },
-    result::{Host, SCHEMA, Tool},
     written::{self, Named},
 };
 use schemars::JsonSchema;
@@ -28,15 +28,25 @@ pub(super) fn table(swept: &Swept, judged: Option<&Judged>) -> String {
     for (name, _) in cells.first().map_or(&[][..], |cell| &cell.at) {
         out.push_str(&format!("{name:>10}"));
     }
+    let repeated = cells.iter().any(|cell| cell.spread.is_some());
+    let spread = |low: &str, high: &str| if repeated { format!("{low:>12}{high:>12}") } else { String::new() };
     out.push_str(&format!(
-        "{:>14}{:>15}{:>12}{:>10}{:>9}  oracle\n",
-        "TPS", "µs·core per tx", "TLP frames", "TLP DAG", "escapes"
+        "{:>14}{}{:>15}{:>12}{:>10}{:>9}  oracle\n",
+        if repeated { "TPS, median" } else { "TPS" },
+        spread("lowest", "highest"),
+        "µs·core per tx",
+        "TLP frames",
+        "TLP DAG",
+        "escapes"
     ));
     for cell in cells {
         cell.at.iter().for_each(|(_, value)| out.push_str(&format!("{value:>10}")));
+        let [low, high] = [cell.spread.map(|of| of.0), cell.spread.map(|of| of.1)]
+            .map(|end| end.map_or_else(|| text::NONE.to_owned(), text::count));
         out.push_str(&format!(
-            "{:>14}{:>15}{:>12}{:>10}{:>9}  {}\n",
+            "{:>14}{}{:>15}{:>12}{:>10}{:>9}  {}\n",
             cell.tps.map_or_else(|| text::NONE.to_owned(), text::count),
+            spread(&low, &high),
             text::figure(cell.us_core),
             text::optional(cell.tlp_frames),
             text::optional(cell.tlp_dag),
@@ -68,29 +78,63 @@ pub(super) fn table(swept: &Swept, judged: Option<&Judged>) -> String {
 
 pub(super) fn csv(cells: &[Cell]) -> String {
     let names: Vec<&str> = cells.first().map_or(&[][..], |cell| &cell.at).iter().map(|(name, _)| *name).collect();
-    let mut out = format!("{},tps,us_core_per_tx,tlp_frames,tlp_dag,escapes,oracle\n", names.join(","));
+    let mut out =
+        format!("{},tps,us_core_per_tx,tlp_frames,tlp_dag,escapes,oracle,tps_lowest,tps_highest\n", names.join(","));
     let optional = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+    let whole = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.0}"));
     for cell in cells {
         let at: Vec<String> = cell.at.iter().map(|(_, value)| value.to_string()).collect();
         out.push_str(&format!(
-            "{},{},{:.4},{},{},{},{}\n",
+            "{},{},{:.4},{},{},{},{},{},{}\n",
             at.join(","),
-            cell.tps.map_or_else(String::new, |tps| format!("{tps:.0}")),
+            whole(cell.tps),
             cell.us_core,
             optional(cell.tlp_frames),
             optional(cell.tlp_dag),
             cell.escapes,
-            cell.oracle
+            cell.oracle,
+            whole(cell.spread.map(|of| of.0)),
+            whole(cell.spread.map(|of| of.1))
         ));
     }
     out
 }
 
+/// The lowest and the highest rate, the runs behind them, and the oracle's verdict.
+pub(super) fn claim(swept: &Swept, title: &str) -> Claim {
+    let mut rates: Vec<f64> = swept.cells.iter().filter_map(|cell| cell.tps).collect();
+    rates.sort_by(f64::total_cmp);
+    let range = match rates.as_slice() {
+        [] => "nothing was measured".to_owned(),
+        [only] => format!("{} transactions per second", text::count(*only)),
+        [least, .., most] => format!("{} to {} transactions per second", text::count(*least), text::count(*most)),
+    };
+    let runs = if swept.cells.iter().any(|cell| cell.spread.is_some()) {
+        "Medians of several runs of each setting, whose lowest and highest are in the table"
+    } else {
+        "One run of each setting, whose spread is unknown: --runs 5 tells it"
+    };
+    let verdicts: Vec<&str> = swept.cells.iter().map(|cell| cell.oracle.as_str()).collect();
+    let worst = ["mismatch", "off", "sampled"].into_iter().find(|verdict| verdicts.contains(verdict));
+    Claim {
+        what: format!("{title}: {range}"),
+        sure: format!("{runs}; results {}.", text::compared(worst.unwrap_or("match"))),
+    }
+}
+
 pub(super) fn curve(axis: &Axis, cells: &[Cell]) -> Picture {
     let points = cells.iter().filter_map(|cell| Some((cell.at[0].1, cell.tps?))).collect();
-    let line = Line { label: axis.name.to_owned(), group: 0, points };
+    let mut drawn = vec![Line { label: axis.name.to_owned(), group: 0, points }];
+    let mut groups = vec!["the only run".to_owned()];
+    if cells.iter().any(|cell| cell.spread.is_some()) {
+        groups = ["median of the runs", "lowest run", "highest run"].map(str::to_owned).to_vec();
+        for (group, end) in [(1, 0), (2, 1)] {
+            let end = |cell: &Cell| cell.spread.map(|of| (cell.at[0].1, [of.0, of.1][end]));
+            drawn.push(Line { label: groups[group].clone(), group, points: cells.iter().filter_map(end).collect() });
+        }
+    }
     let title = format!("Throughput by {}", axis.name);
-    lines(&title, "transactions per second", axis.name, &["median of the runs".to_owned()], &[line])
+    lines(&title, "transactions per second", axis.name, &groups, &drawn)
 }
 
 /// A line per gamma, and the paper's own points.
@@ -123,13 +167,8 @@ pub(super) fn by_alpha(cells: &[Cell]) -> Picture {
 /// The output.
 #[derive(Serialize, JsonSchema)]
 struct Written<'a> {
-    /// Version of the schema.
-    #[schemars(extend("const" = SCHEMA))]
-    schema: u32,
-    /// Program that measured.
-    tool: Tool,
-    /// Machine that it ran on.
-    host: Host,
+    #[serde(flatten)]
+    head: Head<'a>,
     /// Every flag as resolved.
     config: Map<String, Value>,
     /// Settings that were run.
@@ -138,8 +177,6 @@ struct Written<'a> {
     judged: Option<Judgement>,
     /// Tags of the cells.
     tags: Vec<&'a str>,
-    /// The exact command.
-    command: &'a str,
 }
 
 /// A setting and its figures, as written.
@@ -150,6 +187,8 @@ struct Point {
     at: BTreeMap<&'static str, f64>,
     /// Median succeeded transactions per second. Null if a result differs from the oracle's.
     tps: Option<f64>,
+    /// Lowest and highest rate of the runs. Null for a single run or wrong results.
+    tps_spread: Option<[f64; 2]>,
     /// Processor time of the process ÷ succeeded transactions, in µs.
     us_core_per_tx: f64,
     /// Transactions ÷ frames. Null if nothing was framed.
@@ -160,7 +199,7 @@ struct Point {
     escapes: u64,
     /// `match`, `sampled`, `off` or `mismatch`.
     oracle: String,
-    /// What the oracle compared, or the first difference.
+    /// Scope of the oracle's comparison, or the first difference.
     detail: String,
     /// Tags of the runs.
     tags: Vec<String>,
@@ -171,6 +210,7 @@ impl From<&Cell> for Point {
         Self {
             at: cell.at.iter().copied().collect(),
             tps: cell.tps,
+            tps_spread: cell.spread.map(|(low, high)| [low, high]),
             us_core_per_tx: cell.us_core,
             tlp_frames: cell.tlp_frames,
             tlp_dag: cell.tlp_dag,
@@ -215,13 +255,10 @@ pub(super) fn value(config: &RunConfig, swept: &Swept, judged: Option<&Judged>) 
         best: Point::from(&cells[judged.best]),
     });
     written::value(&Written {
-        schema: SCHEMA,
-        tool: host::tool(),
-        host: doctor::host(config.store.path()),
+        head: Head::here(config.store.path(), &config.command),
         config: config.resolved(config.threads.unwrap_or_else(host::cores)),
         cells: cells.iter().map(Point::from).collect(),
         judged,
         tags: swept.tags(),
-        command: &config.command,
     })
 }

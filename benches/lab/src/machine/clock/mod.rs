@@ -111,9 +111,9 @@ impl StageClock {
 
     /// Starts to watch the calling thread and all workers of the process.
     pub(crate) fn watch_threads<'w>(&self, all: impl IntoIterator<Item = &'w Workers>) {
-        // A worker names its thread when it first runs; before that it cannot be recognised.
-        all.into_iter().for_each(|workers| _ = workers.install(|| rayon::broadcast(|_| ())));
-        let _ = self.threads.set(watched_threads());
+        // Each worker tells its own clock: a name would not do, as threads that a store starts on a worker inherit it.
+        let clocks = |workers: &'w Workers| workers.install(|| rayon::broadcast(|_| own_clock()));
+        let _ = self.threads.set(watched_threads(all.into_iter().flat_map(clocks)));
     }
 
     /// Sets whether planning overlaps execution, and sealing the root.
@@ -266,25 +266,14 @@ const fn own_clock() -> libc::clockid_t {
 }
 
 #[cfg(target_os = "linux")]
-fn watched_threads() -> Vec<(String, libc::clockid_t)> {
-    let (mut threads, mut workers) = (vec![("driver".to_owned(), own_clock())], Vec::new());
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return threads };
-    for task in tasks.flatten() {
-        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-        if name.starts_with("phalanx-worker") {
-            workers.extend(task.file_name().to_str().and_then(|tid| tid.parse::<i32>().ok()));
-        }
-    }
-    // The kernel cuts thread names before the number, and numbers threads in starting order.
-    workers.sort_unstable();
-    let numbered = workers.into_iter().enumerate();
-    threads.extend(numbered.map(|(index, tid)| (format!("phalanx-worker-{index}"), clock_of(tid))));
-    threads
+fn watched_threads(workers: impl Iterator<Item = libc::clockid_t>) -> Vec<(String, libc::clockid_t)> {
+    let workers = workers.enumerate().map(|(index, clock)| (format!("phalanx-worker-{index}"), clock));
+    [("driver".to_owned(), own_clock())].into_iter().chain(workers).collect()
 }
 
 /// Elsewhere the process's clock stands for its threads, so stages include concurrent writes.
 #[cfg(not(target_os = "linux"))]
-fn watched_threads() -> Vec<(String, libc::clockid_t)> {
+fn watched_threads(_: impl Iterator<Item = libc::clockid_t>) -> Vec<(String, libc::clockid_t)> {
     vec![("process".to_owned(), libc::CLOCK_PROCESS_CPUTIME_ID)]
 }
 

@@ -1,6 +1,9 @@
 //! Claims: a result in a sentence, or the reason why it claims nothing.
 
-use super::tag::{distinct, tag};
+use super::{
+    context,
+    tag::{distinct, tag},
+};
 use crate::{
     report::{
         settled,
@@ -8,7 +11,7 @@ use crate::{
         table::{DIFFERS, bottleneck},
         text::{self, escape},
     },
-    result::{BenchResult, INTERRUPTED, NOT_STEADY},
+    result::{BenchResult, INTERRUPTED, NOT_STEADY, Verdict},
 };
 
 /// Boxes, one per result: a claim, or a red box with the difference.
@@ -67,6 +70,13 @@ fn claim(result: &BenchResult, name: &str, rows: &[&Row<'_>]) -> String {
     raw_card(if doubts.is_empty() { "good" } else { "caution" }, &headline, &lines)
 }
 
+/// Box with a claim, the reasons to doubt it, and last what speaks for it.
+pub(super) fn sentence(what: &str, doubts: &[&String], sure: &str) -> String {
+    let lines: Vec<String> = doubts.iter().map(|doubt| (*doubt).clone()).chain([sure.to_owned()]).collect();
+    let kind = if doubts.is_empty() { "good" } else { "caution" };
+    format!("<div class=\"claims\">\n{}</div>\n", card(kind, what, &lines))
+}
+
 fn equality(oracle: &str) -> &'static str {
     match oracle {
         "match" => "every result equal to sequential revm",
@@ -102,6 +112,11 @@ fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
     if let Some(row) = best.filter(|row| row.threads > row.cores) {
         doubts.push(format!("It had {} on {} cores.", text::threads(row.threads), row.cores));
     }
+    let spoils = result.host.findings.iter().filter(|finding| finding.verdict == Verdict::Spoils);
+    doubts.extend(spoils.map(|finding| {
+        let (check, found) = context::remark(finding);
+        format!("The machine was unfit before it: {check} {found}.")
+    }));
     let judged = result.runs.iter().any(|run| run.steady.is_some());
     if !result.is_interrupted() && distinct(result.runs.iter().map(|run| &run.integrity.state_root)).len() > 1 {
         doubts.push("Runs of the same blocks ended in different states.".into());
@@ -122,12 +137,11 @@ fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
 
 /// Remark on a run beside the best: it does not touch the headline, but the ratio to it.
 fn remark(row: &Row<'_>) -> Option<String> {
-    match row.pace() {
-        Pace::Drifts(drift) => {
-            Some(format!("The rate of {} drifted by {:+.0} %: a ratio to it is rough.", row.name(), drift * 100.0))
-        }
-        _ => None,
+    if let Pace::Drifts(drift) = row.pace() {
+        return Some(format!("The rate of {} drifted by {:+.0} %: a ratio to it is rough.", row.name(), drift * 100.0));
     }
+    let disturbed = settled::disturbance(row.disturbance()?);
+    Some(format!("The machine did other work beside {}, and a ratio to it is rough: {disturbed}.", row.name()))
 }
 
 /// Figures that belong beside a throughput: the settings that change it most, the sequential executor's figure, spread,

@@ -145,7 +145,7 @@ pub(super) fn machines(results: &[BenchResult]) -> String {
 }
 
 /// Name of a finding, and what was found with its remedy.
-fn remark(finding: &Finding) -> (&str, String) {
+pub(super) fn remark(finding: &Finding) -> (&str, String) {
     let advice = finding.advice.as_ref().map_or_else(String::new, |advice| format!(": {advice}"));
     (&finding.check, format!("{}{advice}", finding.found))
 }

@@ -8,14 +8,14 @@ mod figures;
 mod tag;
 
 use super::{
-    Gallery, plots, settled,
+    Claim, Gallery, plots, settled,
     summary::{self, Row},
     svg::{self, Origin, Picture},
     table,
     text::escape,
 };
 use crate::result::BenchResult;
-use tag::{section, tag};
+use tag::{distinct, section, tag};
 
 const STYLE: &str = include_str!("page.css");
 const GLOSSARY: &str = include_str!("glossary.html");
@@ -61,10 +61,14 @@ pub(crate) fn page(results: &[BenchResult]) -> String {
 /// The page of a [`Gallery`]; `files` are beside it.
 pub(crate) fn gallery(of: &Gallery<'_>, origin: &Origin, files: &[&str]) -> String {
     let mut body = format!("<h1 class=\"brand\">{}</h1>\n", escape(of.title));
+    if let Some(Claim { what, sure }) = &of.claim {
+        let warnings = of.pictures.iter().flat_map(|(_, picture)| picture.warnings());
+        body.push_str(&claim::sentence(what, &distinct(warnings.chain(&of.doubts)), sure));
+    }
     let lines: String = origin.lines().iter().map(|line| tag("pre", line) + "\n").collect();
     body.push_str(&section("Program, machine and command", &lines));
     of.pictures.iter().for_each(|(_, picture)| body.push_str(&figure(picture, "", "")));
-    body.push_str(&section("Figures", &format!("<div class=\"scroll\">{}</div>\n", tag("pre", of.table))));
+    body.push_str(&section("Figures", &format!("<pre class=\"table\">{}</pre>\n", escape(of.table))));
     let links: Vec<String> = files.iter().map(|name| format!("<a href=\"{0}\">{0}</a>", escape(name))).collect();
     body.push_str(&format!("<footer>The same as files: {}.</footer>\n", links.join(", ")));
     document(&format!("Phalanx: {}", of.title), &body)

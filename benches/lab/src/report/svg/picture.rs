@@ -25,6 +25,7 @@ pub struct Picture {
     title: String,
     pub(super) height: f64,
     pub(super) body: String,
+    warnings: Vec<String>,
 }
 
 impl Picture {
@@ -44,7 +45,18 @@ impl Picture {
     #[must_use]
     pub fn warned(mut self, warnings: &[String]) -> Self {
         warnings.iter().for_each(|warning| self.below("warn", &format!("⚠ {warning}")));
+        self.warnings.extend_from_slice(warnings);
         self
+    }
+
+    /// Title above the drawing.
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Warnings below the drawing.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Adds text below everything, wrapped to the width.
@@ -70,7 +82,7 @@ impl Picture {
     }
 
     pub(super) fn new(title: &str, subtitle: &str) -> Self {
-        let mut picture = Self { title: title.to_owned(), height: 0.0, body: String::new() };
+        let mut picture = Self { title: title.to_owned(), height: 0.0, body: String::new(), warnings: Vec::new() };
         picture.text(20.0, 28.0, "head", title);
         picture.text(20.0, 48.0, "soft", subtitle);
         picture
