@@ -54,7 +54,7 @@ pub(super) struct Ran {
     pub(super) stages: Vec<(String, f64)>,
 }
 
-/// Transactions on their way.
+/// Transactions that were sent, and whose receipts were not read.
 #[derive(Debug, Default)]
 struct Way {
     state: Mutex<Sent>,
