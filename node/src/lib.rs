@@ -18,8 +18,8 @@
 //! - `join`: a node without a chain, which takes a snapshot from others.
 //! - `rpc`: the methods, their arguments and errors, and the server.
 //! - `exit`: way of an admitted transaction out of the pool: to the producer, or to CometBFT.
-//! - `relay`: transactions for the pools of other validators.
 //! - `validator`: blocks of a chain that CometBFT orders.
+//! - `relay`: transactions for the pools of other validators.
 //! - `taken`: snapshots for other nodes.
 //! - `report`: reports of halts, which may forbid a start.
 //! - `producer`: blocks of a chain with one producer.
@@ -39,8 +39,8 @@ mod source;
 mod join;
 mod rpc;
 mod exit;
-mod relay;
 mod validator;
+mod relay;
 mod taken;
 mod report;
 mod producer;

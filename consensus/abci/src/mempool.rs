@@ -46,7 +46,7 @@ pub struct RequestReapTxs {
 /// A response to a call of the mempool.
 #[derive(Clone, PartialEq, Message)]
 pub struct MempoolResponse {
-    /// What became of a transaction.
+    /// Fate of a transaction.
     #[prost(message, optional, tag = "22")]
     pub insert_tx: Option<ResponseInsertTx>,
     /// This node's transactions.
@@ -54,7 +54,7 @@ pub struct MempoolResponse {
     pub reap_txs: Option<ResponseReapTxs>,
 }
 
-/// What became of a transaction.
+/// Fate of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct ResponseInsertTx {
     /// 0 if the pool has it.

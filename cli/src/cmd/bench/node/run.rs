@@ -8,7 +8,7 @@ use alloy_primitives::B256;
 use anyhow::{anyhow, bail, ensure};
 use phalanx_lab::machine::temporary::Temporary;
 use phalanx_node::{Node, NodeConfig, Production, RpcConfig, StorePlace};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::{
     collections::HashMap,
     net::SocketAddr,
@@ -54,7 +54,7 @@ pub(super) struct Ran {
     pub(super) stages: Vec<(String, f64)>,
 }
 
-/// Transactions on their way.
+/// Transactions that were sent, and whose receipts were not read.
 #[derive(Debug, Default)]
 struct Way {
     state: Mutex<Sent>,
@@ -224,7 +224,7 @@ fn watch(plan: &Plan<'_>, address: SocketAddr, way: &Way) -> anyhow::Result<(Vec
         let mut sent = way.lock();
         for receipt in receipts {
             let hash: B256 = serde_json::from_value(receipt["transactionHash"].clone())?;
-            ensure!(receipt["status"] == Value::from("0x1"), "transaction {hash} has failed");
+            ensure!(receipt["status"] == "0x1", "transaction {hash} has failed");
             let at = sent.at.remove(&hash).ok_or_else(|| anyhow!("a receipt of {hash}, which was not sent"))?;
             latencies.push(now - at);
             last = now;
