@@ -41,7 +41,7 @@ impl Claims {
         self.read_now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims positions for a thread that reads ahead: those that nobody reads, which stay in `sns`.
+    /// Claims positions for a thread that reads ahead: those that no thread reads, which stay in `sns`.
     pub(super) fn ahead(self: &Arc<Self>, sns: &mut Vec<u64>) -> Claim {
         let mut read_now = self.read_now();
         sns.retain(|sn| !read_now.contains_key(sn));

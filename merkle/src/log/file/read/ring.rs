@@ -256,7 +256,7 @@ impl Ring {
     /// Ends the use of a ring that the kernel serves no more: awaits what it has begun, and leaves the rest to the thread.
     fn give_up(&mut self, error: io::Error, batch: &mut Batch, job: &Job<'_>, take: Take<'_>) {
         self.refused = Some(error);
-        // The kernel has taken reads in order. It takes no more: nobody calls it.
+        // The kernel has taken reads in order. It takes no more, because it is not called again.
         let untaken = self.ring.submission().len() as u64;
         let taken = self.pushed - untaken;
         let mut back: Vec<usize> = Vec::new();
