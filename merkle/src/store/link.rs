@@ -35,11 +35,11 @@ impl Link {
     }
 }
 
+/// Reads to make ahead, if there are any, and the store's parts that they need.
+type Planned = (Result<Option<Ahead>, Error>, Arc<Shared>);
+
 /// Finds out where the entries of keys are, under the store's lock.
-fn plan<'k>(
-    core: &RwLock<Core>,
-    keys: impl Iterator<Item = &'k [u8]>,
-) -> Option<(Result<Option<Ahead>, Error>, Arc<Shared>)> {
+fn plan<'k>(core: &RwLock<Core>, keys: impl Iterator<Item = &'k [u8]>) -> Option<Planned> {
     // A block that waits to be applied comes first.
     let core = core.read();
     let State::Paged(paged) = &core.state else { return None };

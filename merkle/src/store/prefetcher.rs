@@ -54,7 +54,7 @@ impl Announced {
         key.len() + size_of::<usize>()
     }
 
-    fn bytes(&self) -> usize {
+    const fn bytes(&self) -> usize {
         self.bytes.len() + self.ends.len() * size_of::<usize>()
     }
 
