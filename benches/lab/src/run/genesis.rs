@@ -63,7 +63,7 @@ fn part_of(hash: HashFn, parts: u64, address: &Address, slot: Option<&U256>) -> 
         Some(slot) => hash.key(&[address.as_slice(), &slot.to_be_bytes::<32>()].concat()),
     };
     let prefix = hash.first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix));
-    (u128::from(prefix) * u128::from(parts) >> 64) as u64
+    ((u128::from(prefix) * u128::from(parts)) >> 64) as u64
 }
 
 /// Accounts of a genesis, as the engine takes them.
