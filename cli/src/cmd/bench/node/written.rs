@@ -180,7 +180,7 @@ pub(super) fn output(bench: &NodeBench, recovered: &Recovered, runs: &[(&str, Ra
         recovery_us,
         command: output::command(),
     };
-    Output { text: text(&written), value: written::value(&written), csv: None, picture: None }
+    Output { text: text(&written), value: written::value(&written), claim: None, csv: None, picture: None }
 }
 
 fn text(written: &Written<'_>) -> String {
