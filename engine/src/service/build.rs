@@ -5,7 +5,7 @@ use super::{
     driver::{Driver, Order, rows_above},
     execute::{Executing, Failed, Frame, environment, keep},
     failure::unread,
-    kept::Kept,
+    kept::{Changed, Kept},
     shared::{PoolRules, Shared, is_forced},
     slot::{Ordered, Slot},
 };
@@ -93,8 +93,12 @@ impl Service {
         if fit.is_empty() {
             return Ok(refused.into_iter().flatten().map(Err).collect());
         }
+        // In this order: the driver commits, then tells the pool which of its senders changed. A state from before the lock could be
+        // older than that, and a sender that is new to the pool would keep its old nonce: its transactions would wait for ever.
+        let mut pool = self.shared.pool.lock();
         let senders = Senders(self.snapshot(api::ViewAt::Committed)?);
-        let mut admitted = self.shared.pool.lock().add_all(fit, &senders)?.into_iter();
+        let mut admitted = pool.add_all(fit, &senders)?.into_iter();
+        drop(pool);
         let mut next = || admitted.next().expect("an admission per recovered transaction");
         Ok(refused.into_iter().map(|refused| refused.map_or_else(|| Ok(next()), Err)).collect())
     }
@@ -199,7 +203,7 @@ impl Driver {
     pub(super) fn build(&mut self, slot: &Slot) {
         if slot.begin() {
             let built = self.try_build(slot);
-            self.follow(Vec::new());
+            self.follow(Changed::default());
             slot.end(built.map_err(|failed| match failed {
                 Failed::Invalid(cause) => Failure::Invalid(cause),
                 Failed::Engine(why) => why,
@@ -324,14 +328,15 @@ impl Driver {
         }
         let kept = desk.value(parent)?.clone();
         let path = desk.path(parent).ok()?;
-        let hashes = path.iter().filter_map(|id| desk.value(*id)).flat_map(|kept| kept.facts.hashes.iter().copied());
+        let facts = path.iter().filter_map(|id| desk.value(*id)?.facts.as_ref());
+        let hashes = facts.flat_map(|facts| facts.hashes.iter().copied());
         let (hashes, rows) = (hashes.collect(), rows_above(&desk, kept.covered));
         Some((kept, hashes, rows))
     }
 
-    /// Advances the pool to the committed block, with the accounts that it changed: after a commit, and after a build, which
-    /// judges by the environment of its own block.
-    pub(super) fn follow(&self, changed: Vec<Address>) {
+    /// Moves the pool to the committed block, with the accounts that it changed: after a commit, after a rewind, and after a
+    /// build, which judges by the environment of its own block.
+    pub(super) fn follow(&self, changed: Changed) {
         let desk = self.shared.desk.lock();
         let (now, kept) = (desk.height(), desk.rows().tip().value.clone());
         drop(desk);
@@ -342,6 +347,10 @@ impl Driver {
         pool.set_env(env);
         let known = *pool.fees();
         let fees = Fees { base: base.map_or(known.base, u128::from), blob: blob.unwrap_or(known.blob) };
+        let changed = match changed {
+            Changed::Named(changed) => changed,
+            Changed::Unknown => pool.iter().map(|tx| tx.tx().caller).collect(),
+        };
         let tip = Tip { now, fees, changed };
         // If the state cannot be read, the pool stays as it was: it offers transactions that are invalid by now, and
         // they are dropped.

@@ -4,14 +4,13 @@ use super::{
     codec::Note,
     execute::{Failed, execute, named},
     failure::failure,
-    kept::{Handed, Kept},
+    kept::{Changed, Handed, Kept},
     shared::Shared,
     shelf::Shelf,
     sink::BlockSink,
     slot::Ordered,
 };
 use crate::{builder::Builder, engine::Engine, model::Error};
-use alloy_primitives::Address;
 use crossbeam_channel::{Receiver, Sender};
 use phalanx_engine_api::{
     CommittedTip, EngineStatus, ExecId, ExecOutcome, Failure, InvalidCause, RetryCause, Ticket, TxPolicy,
@@ -63,8 +62,8 @@ pub(super) struct Driver {
     pub(super) shared: Arc<Shared>,
     pub(super) builder: Builder,
     pub(super) shelf: Shelf,
-    /// Senders of the blocks that are being committed.
-    committing: Vec<Address>,
+    /// Accounts that the blocks change which are being committed.
+    committing: Changed,
     orders: Sender<Order>,
     disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
     pub(super) sink: Option<Arc<dyn BlockSink>>,
@@ -86,7 +85,7 @@ impl Driver {
             // The other replicas skip what has no room by its gas limit, so it may not come into a block here.
             TxPolicy::SkipInvalid => Builder::new(&engine).with_limits_reserved(),
         };
-        let (shelf, committing) = (Shelf::default(), Vec::new());
+        let (shelf, committing) = (Shelf::default(), Changed::default());
         Self { engine, shared, builder, shelf, committing, orders, disk_room, sink, writing: 0, settling: Vec::new() }
     }
 
@@ -240,7 +239,7 @@ impl Driver {
         let (path, finalised) = {
             let desk = self.shared.desk.lock();
             let kept = desk.pending().into_iter().flat_map(|commit| commit.path()).filter_map(|id| desk.value(*id));
-            self.committing = kept.flat_map(|kept| kept.facts.accounts.iter().copied()).collect();
+            self.committing = Changed::of(kept);
             (path(&desk), desk.status().finalised)
         };
         let (mut rows, steps) = path.ok_or(Failure::Superseded)?;
@@ -318,6 +317,7 @@ impl Driver {
             self.shelf.follow(&self.engine.state.store);
         }
         self.shared.with(|desk| desk.rewound(ticket, check.unwrap_or(height), to));
+        self.follow(Changed::Unknown);
         self.tell_sink();
         self.drop_losers();
         Ok(())

@@ -16,10 +16,12 @@ impl Driver {
         let Some(sink) = &self.sink else { return Ok(()) };
         for handed in path {
             let Handed { committed, candidate, kept } = handed;
-            let (Some(info), Some(outcome)) = (&kept.info, &kept.outcome) else { return Err(Failure::Superseded) };
+            let (Some(info), Some(outcome), Some(facts)) = (&kept.info, &kept.outcome, &kept.facts) else {
+                return Err(Failure::Superseded);
+            };
             let diff = self.diff(kept).map_err(|error| failure(&error))?;
             let header = kept.header.as_deref();
-            let (hashes, senders) = (&kept.facts.hashes[..], &kept.facts.senders[..]);
+            let (hashes, senders) = (&facts.hashes[..], &facts.senders[..]);
             let block = SinkBlock { committed, candidate, outcome, header, info, hashes, senders, diff };
             let put = catch_unwind(AssertUnwindSafe(|| sink.put(&block)));
             if !matches!(put, Ok(Ok(()))) {

@@ -19,7 +19,8 @@ pub(crate) struct Kept {
     pub(super) outcome: Option<api::ExecOutcome>,
     /// Data for proofs of its transactions; `None` after a restart.
     pub(super) info: Option<Arc<BlockInfo>>,
-    pub(super) facts: Arc<Facts>,
+    /// `None` after a restart.
+    pub(super) facts: Option<Arc<Facts>>,
     /// Header that the block was executed with, if the chain's blocks are executed as a whole; `None` after a restart.
     pub(super) header: Option<Arc<Header>>,
     /// Transactions of the block, skipped ones included; `None` after a restart.
@@ -40,13 +41,13 @@ impl Kept {
     pub(super) fn restored(view: Snapshot, ancestors: Arc<Ancestors>, tag: Option<Tag>) -> Self {
         let (fees, covered) = tag.as_ref().map_or_else(Default::default, |tag| (tag.fees, tag.covered));
         let hashes = tag.as_ref().map_or_else(Arc::default, |tag| Arc::clone(&tag.hashes));
-        let (outcome, facts) = (tag.map(|tag| tag.outcome), Arc::default());
+        let outcome = tag.map(|tag| tag.outcome);
         Self {
             view,
             ancestors,
             outcome,
             info: None,
-            facts,
+            facts: None,
             header: None,
             payload: None,
             hashes,
@@ -58,8 +59,8 @@ impl Kept {
     }
 }
 
-/// Transactions and accounts of a block, for the pool; empty after a restart.
-#[derive(Debug, Default)]
+/// Transactions and accounts of a block, for the sink and the pool.
+#[derive(Debug)]
 pub(super) struct Facts {
     /// Hashes of the block's transactions.
     pub(super) hashes: Vec<B256>,
@@ -78,6 +79,29 @@ impl Facts {
         accounts.sort_unstable();
         accounts.dedup();
         Self { hashes, senders, accounts }
+    }
+}
+
+/// Accounts that a pool must read anew.
+#[derive(Debug)]
+pub(super) enum Changed {
+    /// These, if the pool knows them.
+    Named(Vec<Address>),
+    /// Any account: the blocks between were executed before a restart, or rewound.
+    Unknown,
+}
+
+impl Default for Changed {
+    fn default() -> Self {
+        Self::Named(Vec::new())
+    }
+}
+
+impl Changed {
+    /// Accounts whose nonces the blocks may have changed.
+    pub(super) fn of<'k>(blocks: impl Iterator<Item = &'k Kept>) -> Self {
+        let accounts: Option<Vec<_>> = blocks.map(|kept| Some(&kept.facts.as_ref()?.accounts)).collect();
+        accounts.map_or(Self::Unknown, |accounts| Self::Named(accounts.into_iter().flatten().copied().collect()))
     }
 }
 

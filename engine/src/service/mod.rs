@@ -54,7 +54,7 @@ use alloy_primitives::{B256, KECCAK256_EMPTY};
 use codec::{Note, Tag};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use driver::{Driver, Order};
-use kept::Kept;
+use kept::{Changed, Kept};
 use parking_lot::Mutex;
 use phalanx_engine_api::{
     self as api, Candidate, CommitMeta, CommittedTip, EngineEvent, EngineStatus, ExecId, Failure, Limits, Pressure,
@@ -244,7 +244,7 @@ impl Service {
         });
         let (orders, inbox) = unbounded();
         let driver = Driver::new(engine, Arc::clone(&shared), orders.clone(), config.disk_room, config.sink);
-        driver.follow(Vec::new());
+        driver.follow(Changed::default());
         driver.tell_sink();
         Ok((Self { shared, orders, thread: None }, driver, inbox))
     }

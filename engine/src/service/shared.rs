@@ -39,7 +39,7 @@ pub(super) struct Shared {
     pub(super) waker: Mutex<Option<Waker>>,
     /// Blocks that were staged before a restart and not submitted since. Locked after the desk.
     pub(super) restored: Mutex<Restored>,
-    /// Locked after the desk.
+    /// Locked before the desk, or without it.
     pub(super) pool: Mutex<Pool>,
     pub(super) recovery: Recovery,
     /// Check of forced transactions, without which none is executed.
