@@ -136,7 +136,7 @@ impl Host for Validator {
     }
 
     fn reap(&self, max_bytes: u64) -> Vec<Bytes> {
-        self.relay.reap(max_bytes)
+        self.relay.reap(max_bytes, |tx| self.is_waiting(tx))
     }
 
     fn is_waiting(&self, tx: &Bytes) -> bool {
