@@ -68,6 +68,15 @@ impl Validator {
     }
 }
 
+impl Validator {
+    /// The pool's transactions as their senders have encoded them, in order of arrival.
+    fn pooled(&self) -> Vec<Bytes> {
+        let pooled: Vec<_> = self.chain.service.with_pool(|pool| pool.iter().cloned().collect());
+        let encoded = pooled.iter().map(|tx| tx.recovered().pooled_bytes().unwrap_or_else(|| tx.bytes()).clone());
+        encoded.collect()
+    }
+}
+
 /// True if no later state lets the pool admit the transaction.
 const fn is_final(refusal: &Refusal) -> bool {
     matches!(
@@ -136,7 +145,7 @@ impl Host for Validator {
     }
 
     fn reap(&self, max_bytes: u64) -> Vec<Bytes> {
-        self.relay.reap(max_bytes, |tx| self.is_waiting(tx))
+        self.relay.reap(max_bytes, || self.pooled(), |tx| self.is_waiting(tx))
     }
 
     fn is_waiting(&self, tx: &Bytes) -> bool {
@@ -333,6 +342,35 @@ mod tests {
         };
         assert_eq!(insert(signed(0, |tx| tx.gas_limit += 1)), 1, "its nonce is used");
         assert_eq!([payment(1), payment(1 << 20)].map(insert), [0, 32_000]);
+    }
+
+    #[test]
+    fn a_cometbft_that_fetches_gets_what_was_accepted_before_its_first_question() {
+        let World { validator, chain, _folder, _runtime, .. } = world();
+        for nonce in 0..3 {
+            let admitted = chain.service.send(&payment(nonce)).expect("a sound transaction");
+            assert!(matches!(admitted, Admission::Admitted { .. }), "{admitted:?}");
+        }
+        assert_eq!(
+            validator.insert(&payment(3)),
+            Ok(()),
+            "another validator's, which an earlier CometBFT has gossiped"
+        );
+        assert_eq!(validator.reap(u64::MAX), [payment(0), payment(1), payment(2), payment(3)]);
+        assert!(validator.reap(u64::MAX).is_empty());
+        assert_eq!(validator.insert(&payment(4)), Ok(()));
+        assert_eq!(validator.reap(u64::MAX), [payment(4)]);
+        // One that a block has taken meanwhile is not offered.
+        assert_eq!(validator.insert(&payment(5)), Ok(()));
+        let mut app = App::new(validator);
+        let mut comet = Comet::new("phalanx-77", 1_790_000_000_000);
+        comet.handshake(&mut app).expect("sound");
+        comet.height(&mut app, &[Proposal::Own]).expect("sound");
+        let asked = phalanx_abci::MempoolRequest {
+            insert_tx: None,
+            reap_txs: Some(phalanx_abci::RequestReapTxs { max_bytes: 0, max_gas: 0 }),
+        };
+        assert!(app.mempool(asked).expect("no halt").reap_txs.expect("an answer").txs.is_empty());
     }
 
     #[test]
