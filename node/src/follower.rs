@@ -2,7 +2,8 @@
 //!
 //! The upstream node is trusted with the order of blocks, and with what neither their parents nor their execution show: beneficiaries,
 //! and times near this node's clock. A block beyond that, of another content than its hash names, or with another result than
-//! this node finds, ends the node for good. What the upstream node says before it is cut off is never shown.
+//! this node finds, ends the node for good; one that is ahead of this node's clock is tried again until it is not. What the
+//! upstream node says before it is cut off is never shown.
 
 use crate::{
     chain::Chain,
@@ -171,7 +172,8 @@ impl Follower {
         let child = self.chain.child(&head, &Attributes::default()).map_err(differs)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let now = u64::try_from(now).unwrap_or(u64::MAX);
-        environment::check(&candidate, (&head, &child), now).map_err(differs)?;
+        environment::check(&candidate, (&head, &child)).map_err(differs)?;
+        environment::check_clock(&candidate, &head, now).map_err(Missed::Passing)?;
         self.steps.clear()?;
         let name = candidate.id();
         let txs = candidate.payload().txs().len();

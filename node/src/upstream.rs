@@ -33,6 +33,9 @@ const BRIEF: Duration = Duration::from_secs(5);
 /// Maximum number of calls for clients at once: each holds a thread that other methods need.
 const PLACES: usize = 16;
 
+/// Maximum number of idle connections that are kept.
+const IDLE: usize = 4;
+
 /// Maximum size of an answer for a client, in bytes: a hash, a number, or an error with its data.
 const SHORT: usize = 64 << 10;
 
@@ -62,7 +65,7 @@ pub(crate) struct Upstream {
     runtime: Handle,
     /// Host and port.
     address: Arc<str>,
-    /// At most one for every call that was open at once.
+    /// At most [`IDLE`], and none behind a call that has failed: the others may be as stale.
     idle: Arc<Mutex<Vec<Sending>>>,
     places: Arc<Semaphore>,
     gate: Arc<Mutex<Gate>>,
@@ -148,7 +151,10 @@ impl Upstream {
                 let idle = self.idle.lock().pop().filter(|sending| !sending.is_closed());
                 // A call that is given up takes its connection along: the answer to it is no answer to the next one.
                 let (sending, answer) = exchange(idle, &self.address, body, most).await?;
-                self.idle.lock().push(sending);
+                let mut idle = self.idle.lock();
+                if idle.len() < IDLE {
+                    idle.push(sending);
+                }
                 Ok(answer)
             };
             tokio::select! {
@@ -162,6 +168,9 @@ impl Upstream {
             None => away(&error),
         });
         let known = answer.as_ref().err().filter(|error| matches!(error, UpstreamError::Away(_)));
+        if known.is_some() {
+            self.idle.lock().clear();
+        }
         self.gate.lock().note(Instant::now(), known.map(ToString::to_string));
         answer.map(Answer)
     }
@@ -205,7 +214,7 @@ async fn connect(address: &str) -> Result<Sending, Failed> {
 mod tests {
     use super::*;
     use std::{
-        io::Read as _,
+        io::{Read as _, Write as _},
         net::TcpListener,
         sync::mpsc::{Receiver, channel},
     };
@@ -234,6 +243,48 @@ mod tests {
         let (address, told) = silent();
         let upstream = Upstream::new(runtime.handle().clone(), &address, stops);
         (runtime, stop, upstream, told)
+    }
+
+    #[test]
+    fn few_connections_are_kept_idle_and_none_behind_a_failure() {
+        const CALLS: usize = IDLE + 2;
+        const OK: &[u8] =
+            b"HTTP/1.1 200 OK\r\ncontent-length: 39\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"0x1\"}";
+        let (runtime, _stop, mut upstream, _asked) = world();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        upstream.address = listener.local_addr().expect("an address").to_string().into();
+        // All first calls are open at once; each connection then ends at its second request, which is not answered.
+        let all = Arc::new(std::sync::Barrier::new(CALLS));
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let all = Arc::clone(&all);
+                std::thread::spawn(move || {
+                    let mut request = vec![0];
+                    while request.last() != Some(&b'}') {
+                        let start = request.len();
+                        request.push(0);
+                        stream.read_exact(&mut request[start..])?;
+                    }
+                    all.wait();
+                    stream.write_all(OK)?;
+                    stream.read_exact(&mut [0])
+                });
+            }
+        });
+        let ask = |upstream: &Upstream| upstream.ask("eth_chainId", &json!([]), Duration::MAX, SHORT);
+        let calls: Vec<_> = (0..CALLS)
+            .map(|_| {
+                let upstream = upstream.clone();
+                std::thread::spawn(move || ask(&upstream).map(drop))
+            })
+            .collect();
+        for call in calls {
+            assert_eq!(call.join().expect("no panic"), Ok(()));
+        }
+        assert_eq!(upstream.idle.lock().len(), IDLE);
+        assert!(matches!(ask(&upstream), Err(UpstreamError::Away(_))));
+        assert!(upstream.idle.lock().is_empty());
+        drop(runtime);
     }
 
     #[test]

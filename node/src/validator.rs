@@ -3,12 +3,13 @@
 use crate::{chain::Chain, error::NodeError, metrics::Metrics, raw, relay::Relay, report, taken::Taken};
 use crossbeam_channel::Sender;
 use phalanx::{
+    RecoverError, SendError,
     alloy::primitives::{Address, B256, Bytes},
     api::{BlockEnv, Build as _, BuildRequest, BuiltCandidate, ExecutionEngine, Failure},
-    chain::Attributes,
+    chain::{Attributes, TxRuleError},
     pool::{Admission, Refusal},
 };
-use phalanx_abci::{Halt, Header, Host, Offer, Read};
+use phalanx_abci::{Halt, Header, Host, Offer, Read, Refused};
 use std::{
     path::PathBuf,
     sync::{
@@ -52,16 +53,55 @@ impl Validator {
 
 impl Validator {
     /// Offers a transaction to the pool. Returns true if it is new there.
-    fn take(&self, tx: &Bytes) -> Result<bool, String> {
+    fn take(&self, tx: &Bytes) -> Result<bool, Refused> {
         match self.chain.service.send(tx) {
             Ok(Admission::Admitted { tx, .. }) => {
                 self.chain.announce(tx);
                 Ok(true)
             }
             Ok(Admission::Refused(Refusal::Known)) => Ok(false),
-            Ok(Admission::Refused(refusal)) => Err(refusal.to_string()),
-            Err(error) => Err(error.to_string()),
+            Ok(Admission::Refused(refusal)) if is_final(&refusal) => Err(Refused::Final(refusal.to_string())),
+            Ok(Admission::Refused(refusal)) => Err(Refused::Passing(refusal.to_string())),
+            Err(error) if is_unsound(&error) => Err(Refused::Final(error.to_string())),
+            Err(error) => Err(Refused::Passing(error.to_string())),
         }
+    }
+}
+
+impl Validator {
+    /// The pool's transactions as their senders have encoded them, in order of arrival.
+    fn pooled(&self) -> Vec<Bytes> {
+        let pooled: Vec<_> = self.chain.service.with_pool(|pool| pool.iter().cloned().collect());
+        let encoded = pooled.iter().map(|tx| tx.recovered().pooled_bytes().unwrap_or_else(|| tx.bytes()).clone());
+        encoded.collect()
+    }
+}
+
+/// True if no later state lets the pool admit the transaction.
+const fn is_final(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Forced
+            | Refusal::TooLong { .. }
+            | Refusal::TipAboveCap { .. }
+            | Refusal::CostOverflow
+            | Refusal::NonceUsed { .. }
+    )
+}
+
+/// True if the bytes are no transaction of this chain at any hard fork.
+const fn is_unsound(error: &SendError) -> bool {
+    match error {
+        SendError::Recover(RecoverError::Rule(rule)) => matches!(
+            rule,
+            TxRuleError::ChainId { .. }
+                | TxRuleError::HighS
+                | TxRuleError::Sidecar
+                | TxRuleError::NoAuthorizations
+                | TxRuleError::TipAboveFee { .. }
+        ),
+        SendError::Recover(_) | SendError::Blobs => true,
+        _ => false,
     }
 }
 
@@ -93,11 +133,11 @@ impl Host for Validator {
         job.finish()
     }
 
-    fn admit(&self, tx: &Bytes) -> Result<(), String> {
+    fn admit(&self, tx: &Bytes) -> Result<(), Refused> {
         self.take(tx).map(drop)
     }
 
-    fn insert(&self, tx: &Bytes) -> Result<(), String> {
+    fn insert(&self, tx: &Bytes) -> Result<(), Refused> {
         if self.take(tx)? {
             self.relay.forward(tx.clone());
         }
@@ -105,7 +145,7 @@ impl Host for Validator {
     }
 
     fn reap(&self, max_bytes: u64) -> Vec<Bytes> {
-        self.relay.reap(max_bytes)
+        self.relay.reap(max_bytes, || self.pooled(), |tx| self.is_waiting(tx))
     }
 
     fn is_waiting(&self, tx: &Bytes) -> bool {
@@ -214,22 +254,34 @@ mod tests {
     }
 
     fn payment(nonce: u64) -> Bytes {
-        let account = dev_accounts(1)[0];
-        let tx = TxEip1559 {
+        signed(0, |tx| tx.nonce = nonce)
+    }
+
+    fn signed(payer: usize, change: impl FnOnce(&mut TxEip1559)) -> Bytes {
+        let account = dev_accounts(payer + 1)[payer];
+        let mut tx = TxEip1559 {
             chain_id: CHAIN,
-            nonce,
             gas_limit: 21_000,
             max_fee_per_gas: 3_000_000_000,
             max_priority_fee_per_gas: 1,
             to: TxKind::Call(Address::repeat_byte(7)),
             ..TxEip1559::default()
         };
+        change(&mut tx);
         let signature = sign_message(account.key, tx.signature_hash()).expect("a sound key");
         TxEnvelope::Eip1559(tx.into_signed(signature)).encoded_2718().into()
     }
 
-    #[test]
-    fn an_own_block_is_executed_while_it_is_built_and_never_again() {
+    struct World {
+        validator: Validator,
+        chain: Arc<Chain>,
+        count: Arc<Count>,
+        _folder: tempfile::TempDir,
+        /// Nothing runs on it: nothing is sent.
+        _runtime: tokio::runtime::Runtime,
+    }
+
+    fn world() -> World {
         let folder = tempfile::tempdir().expect("a folder");
         let place = StorePlace::Folder(folder.path().to_owned());
         let mut config = NodeConfig::new(dev_genesis(CHAIN, &dev_accounts(1)), place);
@@ -245,6 +297,85 @@ mod tests {
         let folder_of = folder.path().to_owned();
         let validator =
             Validator::new((Arc::clone(&chain), metrics), (taken, relay), folder_of, None, (healthy, ended));
+        World { validator, chain, count, _folder: folder, _runtime: runtime }
+    }
+
+    #[test]
+    fn refusals_are_final_only_if_no_later_state_can_lift_them() {
+        let World { validator, _folder, _runtime, .. } = world();
+        assert_eq!(validator.insert(&payment(0)), Ok(()));
+        assert_eq!(validator.insert(&payment(0)), Ok(()), "it is there");
+        let never = [
+            Bytes::from_static(b"junk"),
+            Bytes::new(),
+            signed(0, |tx| tx.chain_id = CHAIN + 1),
+            signed(0, |tx| tx.max_priority_fee_per_gas = tx.max_fee_per_gas + 1),
+            signed(0, |tx| (tx.nonce, tx.input) = (1, vec![1; 1 << 20].into())),
+        ];
+        for (place, tx) in never.iter().enumerate() {
+            let refused = validator.insert(tx);
+            assert!(matches!(refused, Err(Refused::Final(_))), "{place}: {refused:?}");
+        }
+        let later = [
+            payment(1 << 20),
+            signed(1, |_| ()),
+            signed(0, |tx| {
+                tx.value = phalanx::alloy::primitives::U256::from(10).pow(phalanx::alloy::primitives::U256::from(30))
+            }),
+            signed(0, |tx| tx.max_fee_per_gas += 1),
+            signed(0, |tx| (tx.nonce, tx.gas_limit) = (1, 1 << 40)),
+        ];
+        for (place, tx) in later.iter().enumerate() {
+            let refused = validator.insert(tx);
+            assert!(matches!(refused, Err(Refused::Passing(_))), "{place}: {refused:?}");
+        }
+        let mut app = App::new(validator);
+        let mut comet = Comet::new("phalanx-77", 1_790_000_000_000);
+        comet.handshake(&mut app).expect("sound");
+        comet.height(&mut app, &[Proposal::Own]).expect("sound");
+        let insert = |tx: Bytes| {
+            let asked = phalanx_abci::MempoolRequest {
+                insert_tx: Some(phalanx_abci::RequestInsertTx { tx: tx.0 }),
+                reap_txs: None,
+            };
+            app.mempool(asked).expect("no halt").insert_tx.expect("an answer").code
+        };
+        assert_eq!(insert(signed(0, |tx| tx.gas_limit += 1)), 1, "its nonce is used");
+        assert_eq!([payment(1), payment(1 << 20)].map(insert), [0, 32_000]);
+    }
+
+    #[test]
+    fn a_cometbft_that_fetches_gets_what_was_accepted_before_its_first_question() {
+        let World { validator, chain, _folder, _runtime, .. } = world();
+        for nonce in 0..3 {
+            let admitted = chain.service.send(&payment(nonce)).expect("a sound transaction");
+            assert!(matches!(admitted, Admission::Admitted { .. }), "{admitted:?}");
+        }
+        assert_eq!(
+            validator.insert(&payment(3)),
+            Ok(()),
+            "another validator's, which an earlier CometBFT has gossiped"
+        );
+        assert_eq!(validator.reap(u64::MAX), [payment(0), payment(1), payment(2), payment(3)]);
+        assert!(validator.reap(u64::MAX).is_empty());
+        assert_eq!(validator.insert(&payment(4)), Ok(()));
+        assert_eq!(validator.reap(u64::MAX), [payment(4)]);
+        // One that a block has taken meanwhile is not offered.
+        assert_eq!(validator.insert(&payment(5)), Ok(()));
+        let mut app = App::new(validator);
+        let mut comet = Comet::new("phalanx-77", 1_790_000_000_000);
+        comet.handshake(&mut app).expect("sound");
+        comet.height(&mut app, &[Proposal::Own]).expect("sound");
+        let asked = phalanx_abci::MempoolRequest {
+            insert_tx: None,
+            reap_txs: Some(phalanx_abci::RequestReapTxs { max_bytes: 0, max_gas: 0 }),
+        };
+        assert!(app.mempool(asked).expect("no halt").reap_txs.expect("an answer").txs.is_empty());
+    }
+
+    #[test]
+    fn an_own_block_is_executed_while_it_is_built_and_never_again() {
+        let World { validator, chain, count, _folder, _runtime } = world();
         let app = App::new(validator);
         let mut link = Watched(app, &count, Vec::new());
         let mut comet = Comet::new("phalanx-77", 1_790_000_000_000);

@@ -27,7 +27,7 @@ use std::ffi::OsString;
 
 /// Parallel EVM execution engine: demo, benchmarks and tools.
 #[derive(Debug, Parser)]
-#[command(name = "phalanx", version, after_help = "Try: phalanx demo", after_long_help = exit::help())]
+#[command(name = "phalanx", bin_name = "phalanx", version, after_help = "Try: phalanx demo", after_long_help = exit::help())]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

@@ -244,7 +244,7 @@ impl<H: Host> Inner<H> {
         let checked = if kind == proto::CheckTxType::Recheck as i32 {
             self.host.is_waiting(&tx).then_some(()).ok_or_else(|| "the transaction has left the pool".to_owned())
         } else {
-            self.host.admit(&tx)
+            self.host.admit(&tx).map_err(|refused| refused.to_string())
         };
         answers::check(checked)
     }

@@ -36,6 +36,17 @@ impl Offer {
     }
 }
 
+/// Reason for which a pool does not admit a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The pool never will: the bytes are no transaction of this chain, or none that can still come.
+    #[error("{0}")]
+    Final(String),
+    /// The pool may later: the pool is full, or accounts and fees do not allow it now.
+    #[error("{0}")]
+    Passing(String),
+}
+
 /// Node that runs an ABCI application. Every method may be called from several threads.
 pub trait Host: Send + Sync + 'static {
     /// The engine. The application takes all its events.
@@ -57,19 +68,19 @@ pub trait Host: Send + Sync + 'static {
     /// Offers a transaction to the pool. One that is there already is admitted.
     ///
     /// # Errors
-    /// The refusal in words.
-    fn admit(&self, tx: &Bytes) -> Result<(), String>;
+    /// The refusal, in words.
+    fn admit(&self, tx: &Bytes) -> Result<(), Refused>;
 
     /// Offers a transaction of another validator to the pool. Only a CometBFT with the application's mempool calls this.
     ///
     /// # Errors
-    /// The refusal in words.
-    fn insert(&self, tx: &Bytes) -> Result<(), String> {
+    /// The refusal, in words: CometBFT offers the transaction again only if it is passing.
+    fn insert(&self, tx: &Bytes) -> Result<(), Refused> {
         self.admit(tx)
     }
 
-    /// Takes transactions for the pools of other validators, of at most so many bytes: those that no earlier call has taken. Only a
-    /// CometBFT with the application's mempool calls this, regularly.
+    /// Takes transactions for the pools of other validators, of at most so many bytes or fewer: those that no earlier call has taken.
+    /// Only a CometBFT with the application's mempool calls this, regularly; it takes the rest by the next calls.
     fn reap(&self, _max_bytes: u64) -> Vec<Bytes> {
         Vec::new()
     }

@@ -48,7 +48,7 @@ pub mod frame;
 pub use app::App;
 pub use error::{CallError, Divergence, Halt};
 pub use header::Header;
-pub use host::{Host, Offer, Read};
+pub use host::{Host, Offer, Read, Refused};
 pub use join::{Applied, Joiner, Offered};
 pub use mempool::{
     MempoolRequest, MempoolResponse, RequestInsertTx, RequestReapTxs, ResponseInsertTx, ResponseReapTxs,

@@ -3,14 +3,14 @@
 //!
 //! They are fields of the same messages as all other calls, and the types of v0.38 do not know them.
 
-use crate::host::Host;
+use crate::host::{Host, Refused};
 use alloy_primitives::Bytes;
 use prost::{Message, bytes};
 
-/// Code of a transaction that may be handed over again later: the smallest of them.
+/// Code of a transaction that CometBFT may hand over again later: the smallest of them. For every other code but 0 it never does.
 const RETRY: u32 = 32_000;
 
-/// Code of a transaction that the pool refuses.
+/// Code of a transaction that no pool of this chain ever admits.
 const REFUSED: u32 = 1;
 
 /// A request with a call of the mempool.
@@ -35,7 +35,7 @@ pub struct RequestInsertTx {
 /// A question for transactions that others have not got.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct RequestReapTxs {
-    /// Maximum size of the transactions, in bytes; 0 for none.
+    /// Maximum size of the transactions, in bytes; 0 leaves it to the node.
     #[prost(uint64, tag = "1")]
     pub max_bytes: u64,
     /// Maximum gas of the transactions; 0 for none. It is not followed: blocks have a limit of their own.
@@ -57,7 +57,7 @@ pub struct MempoolResponse {
 /// Fate of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct ResponseInsertTx {
-    /// 0 if the pool has it.
+    /// 0 if the pool has it, 32,000 if it may take it later, 1 if never.
     #[prost(uint32, tag = "1")]
     pub code: u32,
 }
@@ -84,9 +84,12 @@ pub(crate) fn answer(host: Option<&impl Host>, asked: MempoolRequest) -> Mempool
         let code = match host.map(|host| host.insert(&Bytes(insert.tx))) {
             None => RETRY,
             Some(Ok(())) => 0,
-            Some(Err(why)) => {
-                tracing::debug!(why, "a transaction of another validator is refused");
-                REFUSED
+            Some(Err(refused)) => {
+                tracing::debug!(%refused, "a transaction of another validator is refused");
+                match refused {
+                    Refused::Final(_) => REFUSED,
+                    Refused::Passing(_) => RETRY,
+                }
             }
         };
         ResponseInsertTx { code }

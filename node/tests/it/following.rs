@@ -32,6 +32,14 @@ fn filters_answer_what_is_new_since_the_last_question() {
     }
     let all = client.get("eth_getFilterLogs", json!([older]));
     assert_eq!(all, client.get("eth_getLogs", json!([{"address": counter, "fromBlock": "0x0"}])));
+    // A filter may end at a block that is not there yet; a query may not.
+    let ahead = json!({"address": counter, "fromBlock": "0x0", "toBlock": "0xffff"});
+    let filter = client.get("eth_newFilter", json!([ahead]));
+    assert_eq!(client.get("eth_getFilterLogs", json!([filter])), all);
+    assert_eq!(
+        client.error("eth_getLogs", json!([ahead])),
+        (-32602, "block range extends beyond current head block".into())
+    );
     assert_eq!(client.get("eth_uninstallFilter", json!([logs])), json!(true));
     assert_eq!(client.get("eth_uninstallFilter", json!([logs])), json!(false));
     assert_eq!(client.error("eth_getFilterChanges", json!([logs])), (-32000, "filter not found".into()));

@@ -3,7 +3,7 @@
 //! The vectors' chain begins before proof of stake, which a node here does not have. So the transactions of its blocks are decided
 //! once more, block by block, on its accounts and with every hard fork from the first block. Names of its blocks in requests and answers
 //! are replaced by those that the blocks have here. What depends on roots, fees or the age of a block is compared by form alone:
-//! which fields there are, null or not, quantity or bytes, and their length.
+//! which fields there are, null or not, quantity or bytes, and the length that a field's name fixes.
 
 use crate::kit::{Client, config};
 use alloy_consensus::{Block, TxEnvelope};
@@ -145,26 +145,96 @@ fn genesis(folder: &Path) -> Genesis {
     genesis
 }
 
-/// The form of a value: quantities and bytes are told apart, and bytes of fixed length by it.
-fn form(value: &Value) -> String {
+/// Fields of fixed length, and their bytes.
+const FIXED: &[(&str, usize)] = &[
+    ("hash", 32),
+    ("parentHash", 32),
+    ("sha3Uncles", 32),
+    ("stateRoot", 32),
+    ("receiptsRoot", 32),
+    ("transactionsRoot", 32),
+    ("requestsHash", 32),
+    ("withdrawalsRoot", 32),
+    ("parentBeaconBlockRoot", 32),
+    ("mixHash", 32),
+    ("blockHash", 32),
+    ("transactionHash", 32),
+    ("blobVersionedHashes", 32),
+    ("topics", 32),
+    ("storageKeys", 32),
+    ("miner", 20),
+    ("address", 20),
+    ("contractAddress", 20),
+    ("from", 20),
+    ("to", 20),
+    ("logsBloom", 256),
+];
+
+/// Fields with bytes of any length.
+const BYTES: &[&str] = &["extraData", "input", "data", "output", "returnData"];
+
+/// The form that a string has in a field. A block's `nonce` has eight bytes, a transaction's is a quantity.
+fn has_form(key: &str, in_block: bool, expected: &str, text: &str) -> bool {
+    let (Some(theirs), Some(digits)) = (expected.strip_prefix("0x"), text.strip_prefix("0x")) else {
+        return !expected.starts_with("0x") && !text.starts_with("0x");
+    };
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let is_quantity = |digits: &str| digits == "0" || !digits.is_empty() && !digits.starts_with('0');
+    let fixed = FIXED.iter().find(|(name, _)| *name == key).map(|(_, len)| *len);
+    let fixed = if key == "nonce" && in_block { Some(8) } else { fixed };
+    is_hex
+        && match fixed {
+            Some(len) => digits.len() == 2 * len,
+            None if BYTES.contains(&key) => digits.len().is_multiple_of(2),
+            // A field of another name has quantities, or bytes of a length that its type fixes.
+            None if is_quantity(theirs) => is_quantity(digits),
+            None => digits.len() == theirs.len(),
+        }
+}
+
+/// Kind of a value, for reports.
+const fn kind(value: &Value) -> &'static str {
     match value {
-        Value::Null => "null".into(),
-        Value::Bool(_) => "bool".into(),
-        Value::Number(_) => "number".into(),
-        Value::String(text) => match text.strip_prefix("0x") {
-            Some(digits) if [16, 40, 64, 512].contains(&digits.len()) => format!("{} digits", digits.len()),
-            Some("") => "bytes".into(),
-            Some(digits) if digits == "0" || !digits.starts_with('0') => "quantity or bytes".into(),
-            Some(_) => "bytes".into(),
-            None => "text".into(),
-        },
-        Value::Array(_) => "array".into(),
-        Value::Object(_) => "object".into(),
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
-/// Compares an answer with the expected one; returns the first difference. `is_form` compares leaves by form alone.
-fn difference(path: &str, expected: &Value, ours: &Value, is_form: bool) -> Option<String> {
+/// Place of a value in an answer, and how it is compared there.
+#[derive(Clone, Debug)]
+struct Place {
+    path: String,
+    /// Name of the field, also for the elements of its array.
+    key: String,
+    /// True for the fields of a block.
+    in_block: bool,
+    /// True if leaves are compared by form alone.
+    is_form: bool,
+}
+
+impl Place {
+    fn result(is_form: bool) -> Self {
+        Self { path: "result".into(), key: "result".into(), in_block: false, is_form }
+    }
+
+    fn field(&self, key: &str, in_block: bool) -> Self {
+        let is_own = OWN.contains(&key) && (key != "nonce" || in_block);
+        Self { path: format!("{}.{key}", self.path), key: key.into(), in_block, is_form: self.is_form || is_own }
+    }
+
+    fn element(&self, place: usize) -> Self {
+        Self { path: format!("{}[{place}]", self.path), ..self.clone() }
+    }
+}
+
+/// Compares an answer with the expected one; returns the first difference.
+fn difference(place: &Place, expected: &Value, ours: &Value) -> Option<String> {
+    let path = &place.path;
+    let differs = || Some(format!("{path} is {ours}, and {expected} is expected"));
     match (expected, ours) {
         (Value::Object(expected), Value::Object(ours)) => {
             let missing = expected.keys().find(|key| !ours.contains_key(*key));
@@ -175,28 +245,28 @@ fn difference(path: &str, expected: &Value, ours: &Value, is_form: bool) -> Opti
             if let Some(key) = added {
                 return Some(format!("{path}.{key} is not expected"));
             }
-            expected.iter().find_map(|(key, value)| {
-                let is_form = is_form || OWN.contains(&&key[..]);
-                difference(&format!("{path}.{key}"), value, &ours[key], is_form)
-            })
+            let in_block = expected.contains_key("mixHash");
+            expected.iter().find_map(|(key, value)| difference(&place.field(key, in_block), value, &ours[key]))
         }
         (Value::Array(expected), Value::Array(ours)) if expected.len() == ours.len() => {
-            (0..).zip(expected.iter().zip(ours)).find_map(|(place, (expected, ours)): (usize, _)| {
-                difference(&format!("{path}[{place}]"), expected, ours, is_form)
-            })
+            let mut pairs = expected.iter().zip(ours).enumerate();
+            pairs.find_map(|(number, (expected, ours))| difference(&place.element(number), expected, ours))
         }
-        (Value::Array(expected), Value::Array(ours)) if is_form => {
-            let (expected, ours) = (expected.first()?, ours.first()?);
-            difference(&format!("{path}[0]"), expected, ours, true)
-        }
+        // Of another number of elements each has the form of its counterpart, and further leaves have that of the first one:
+        // further steps of a trace need not be like the first.
+        (Value::Array(expected), Value::Array(all)) if place.is_form => match expected.first() {
+            Some(first) if !all.is_empty() => all.iter().enumerate().find_map(|(number, ours)| {
+                let like = expected.get(number).or_else(|| first.is_string().then_some(first))?;
+                difference(&place.element(number), like, ours)
+            }),
+            _ => differs(),
+        },
         _ if expected == ours => None,
-        _ if is_form => {
-            let (expected, ours) = (form(expected), form(ours));
-            let is_loose = |form: &str| form.ends_with("bytes") || form.ends_with("digits");
-            let is_same = expected == ours || is_loose(&expected) && is_loose(&ours);
-            (!is_same).then(|| format!("{path} is {ours}, and {expected} is expected"))
+        (Value::String(theirs), Value::String(text)) if place.is_form => {
+            if has_form(&place.key, place.in_block, theirs, text) { None } else { differs() }
         }
-        _ => Some(format!("{path} is {ours}, and {expected} is expected")),
+        _ if place.is_form && kind(expected) == kind(ours) => None,
+        _ => differs(),
     }
 }
 
@@ -209,7 +279,95 @@ fn judge(vector: &Vector, answer: &Value) -> Option<String> {
     }
     let method = vector.request["method"].as_str().unwrap_or_default();
     let is_form = vector.is_form || BY_FORM.contains(&method);
-    difference("result", &expected["result"], &ours["result"], is_form)
+    difference(&Place::result(is_form), &expected["result"], &ours["result"])
+}
+
+#[test]
+fn broken_answers_are_refused() {
+    let (hash, address) = (format!("0x{}", "1a".repeat(32)), format!("0x{}", "2b".repeat(20)));
+    let tx = json!({"nonce": "0x5", "blockHash": hash, "to": address, "input": "0x00"});
+    let block = json!({
+        "hash": hash, "mixHash": hash, "miner": address, "logsBloom": format!("0x{}", "00".repeat(256)),
+        "nonce": "0x0000000000000000", "extraData": "0x", "baseFeePerGas": "0x7", "timestamp": "0x10",
+        "size": "0x220", "number": "0x1", "transactions": [tx], "parentBeaconBlockRoot": hash,
+    });
+    let judged = |is_form, ours: &Value| difference(&Place::result(is_form), &block, ours);
+    let with = |pointer: &str, value: Value| {
+        let mut ours = block.clone();
+        *ours.pointer_mut(pointer).expect("a field") = value;
+        ours
+    };
+    let other = format!("0x{}", "00".repeat(32));
+    for (pointer, value) in [
+        ("/hash", json!(other)),
+        ("/mixHash", json!(other)),
+        ("/miner", json!(format!("0x{}", "00".repeat(20)))),
+        ("/nonce", json!("0x0102030405060708")),
+        ("/extraData", json!("0x1234")),
+        ("/baseFeePerGas", json!("0x0")),
+        ("/timestamp", json!("0xffff")),
+        ("/size", json!("0x1")),
+        ("/transactions/0/blockHash", json!(other)),
+    ] {
+        assert_eq!(judged(false, &with(pointer, value)), None, "{pointer} is this chain's own");
+    }
+    let broken = [
+        ("/hash", json!("0x1a")),
+        ("/hash", json!("0x")),
+        ("/hash", json!(address)),
+        ("/hash", json!(format!("0x{}", "zz".repeat(32)))),
+        ("/hash", json!(format!("0x{}", "AB".repeat(32)))),
+        ("/hash", json!("1a".repeat(32))),
+        ("/hash", json!(null)),
+        ("/hash", json!(1)),
+        ("/mixHash", json!("0x0")),
+        ("/parentBeaconBlockRoot", json!("0x0")),
+        ("/parentBeaconBlockRoot", json!(null)),
+        ("/miner", json!(hash)),
+        ("/miner", json!("0x2b")),
+        ("/logsBloom", json!("0x00")),
+        ("/nonce", json!("0x0")),
+        ("/extraData", json!("0x123")),
+        ("/baseFeePerGas", json!("0x07")),
+        ("/baseFeePerGas", json!("0x")),
+        ("/baseFeePerGas", json!(hash.replace("0x", "0x00"))),
+        ("/timestamp", json!("0x010")),
+        ("/timestamp", json!(16)),
+        ("/size", json!("0x00")),
+        ("/transactions", json!([])),
+        ("/transactions/0/nonce", json!("0x0000000000000005")),
+        ("/transactions/0/blockHash", json!("0x1")),
+        ("/transactions/0", json!(hash)),
+    ];
+    for (pointer, value) in &broken {
+        for is_form in [false, true] {
+            assert!(judged(is_form, &with(pointer, value.clone())).is_some(), "{pointer}: {value}, {is_form}");
+        }
+    }
+    // Where the form is fixed alone, a value may be another one, and a field neither lacks nor is new.
+    assert_eq!(judged(true, &with("/number", json!("0x2"))), None);
+    assert!(judged(false, &with("/number", json!("0x2"))).is_some());
+    assert!(
+        judged(false, &with("/transactions/0/nonce", json!("0x6"))).is_some(),
+        "a transaction's nonce is no own one"
+    );
+    for is_form in [false, true] {
+        let mut ours = block.clone();
+        ours["more"] = json!(1);
+        assert!(judged(is_form, &ours).is_some());
+        ours.as_object_mut().expect("an object").retain(|key, _| key != "more" && key != "size");
+        assert!(judged(is_form, &ours).is_some());
+    }
+    // Arrays of another length have elements of the same form, at least one.
+    let [two, none] = [json!(["0x1", "0x2"]), json!([])];
+    let arrays = |expected: &Value, ours: &Value| difference(&Place::result(true), expected, ours);
+    assert_eq!(arrays(&two, &json!(["0x3"])), None);
+    assert_eq!(arrays(&none, &none), None);
+    for (expected, ours) in
+        [(&two, &none), (&none, &two), (&two, &json!(["0x1", "0x2", "0x03"])), (&two, &json!(["0x1", 2]))]
+    {
+        assert!(arrays(expected, ours).is_some(), "{expected}, {ours}");
+    }
 }
 
 #[test]

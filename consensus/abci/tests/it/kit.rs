@@ -3,7 +3,7 @@
 use alloy_primitives::{B256, Bytes, keccak256};
 use parking_lot::Mutex;
 use phalanx_abci::{
-    App, Halt, Header, Host, Offer, Read,
+    App, Halt, Header, Host, Offer, Read, Refused,
     conformance::{Comet, asked},
     proto::{self, Request, request::Value as Asked},
 };
@@ -36,6 +36,9 @@ pub(crate) const CHUNKS: u32 = 3;
 
 /// Transaction that no engine decodes: it is skipped.
 pub(crate) const JUNK: &[u8] = b"junk";
+
+/// Transaction that the pool refuses for now.
+pub(crate) const EARLY: &[u8] = b"early";
 
 /// Transaction that the pool panics on.
 pub(crate) const PANIC: &[u8] = b"panic";
@@ -327,10 +330,13 @@ impl Host for TestHost {
         Ok(BuiltCandidate { candidate, outcome: None, dropped: Vec::new() })
     }
 
-    fn admit(&self, tx: &Bytes) -> Result<(), String> {
+    fn admit(&self, tx: &Bytes) -> Result<(), Refused> {
         assert!(&tx[..] != PANIC, "a bug in the pool");
         if &tx[..] == JUNK {
-            return Err("junk".into());
+            return Err(Refused::Final("junk".into()));
+        }
+        if &tx[..] == EARLY {
+            return Err(Refused::Passing("the pool is full".into()));
         }
         let mut pool = self.0.pool.lock();
         if !pool.contains(tx) {

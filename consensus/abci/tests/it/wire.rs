@@ -1,6 +1,6 @@
 //! The server: the script over TCP, frames that lie, too many connections, and a stop in the middle of a call.
 
-use crate::kit::{Disk, JUNK, NAME, PANIC, START_MS, open, tx};
+use crate::kit::{Disk, EARLY, JUNK, NAME, PANIC, START_MS, open, tx};
 use phalanx_abci::{
     Halt, MempoolRequest, MempoolResponse, RequestInsertTx, RequestReapTxs, Server,
     conformance::{Block, Broken, Comet, Link as _, Proposal, TcpLink, asked},
@@ -125,7 +125,7 @@ fn a_mempool_of_the_application_is_filled_and_emptied_between_other_calls() {
         ask(MempoolRequest { insert_tx, reap_txs: None }, is_flushed).insert_tx.expect("an answer to it").code
     };
     for is_flushed in [false, true] {
-        assert_eq!([&tx(1)[..], &tx(1)[..], JUNK].map(|tx| insert(tx, is_flushed)), [0, 0, 1]);
+        assert_eq!([&tx(1)[..], &tx(1)[..], JUNK, EARLY].map(|tx| insert(tx, is_flushed)), [0, 0, 1, 32_000]);
     }
     let mut reap = |max_bytes| {
         let reap_txs = Some(RequestReapTxs { max_bytes, max_gas: 0 });

@@ -13,6 +13,12 @@ use std::time::{Duration, Instant};
 /// Gas of a transfer.
 pub(super) const TRANSFER_GAS: u64 = 21_000;
 
+/// Maximum price of a unit of gas, in wei: the highest base fee that a header can hold.
+const MAX_FEE: u128 = u64::MAX as u128;
+
+/// Number of full blocks that raise the base fee from the first block's 10^9 wei to no more than [`MAX_FEE`]: each by an eighth.
+pub(super) const FULL_BLOCKS: u64 = 200;
+
 /// Maximum number of signatures that the recovery alone is timed with.
 const RECOVERED: usize = 4_096;
 
@@ -34,6 +40,11 @@ pub(super) struct Recovered {
     pub(super) took: Duration,
 }
 
+/// Maximum number of transfers whose blocks, as full as they can be, leave the base fee below the transfers' price.
+pub(super) const fn most_txs(gas_limit: u64) -> u64 {
+    (gas_limit / TRANSFER_GAS).saturating_mul(FULL_BLOCKS)
+}
+
 impl Load {
     /// Signs transfers on all cores.
     pub(super) fn new(txs: u64, payers: u64, gas_limit: u64) -> anyhow::Result<Self> {
@@ -53,7 +64,7 @@ impl Load {
             caller: payers[(place % payers.len() as u64) as usize],
             nonce: place / payers.len() as u64,
             gas_limit: TRANSFER_GAS,
-            gas_price: 1_000_000_000_000,
+            gas_price: MAX_FEE,
             gas_priority_fee: Some(1),
             kind: TxKind::Call(Address::from_word(keccak256(place.to_be_bytes()))),
             value: U256::from(1),
@@ -64,7 +75,8 @@ impl Load {
         let hashes = txs.iter().map(keccak256).collect();
         let mut genesis = dev_genesis(DEV_CHAIN, &[]);
         genesis.gas_limit = gas_limit;
-        let balance = U256::from(10).pow(U256::from(24));
+        // For all transfers of one payer at the maximum price.
+        let balance = U256::from(10).pow(U256::from(40));
         genesis.alloc.extend(payers.iter().map(|payer| (*payer, GenesisAccount::default().with_balance(balance))));
         Ok(Self { genesis, payers, txs, hashes })
     }
@@ -88,6 +100,19 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn full_blocks_leave_the_base_fee_below_the_price() {
+        let load = Load::new(1, 1, 30_000_000).expect("a load");
+        let first = load.genesis.base_fee_per_gas.expect("a fee");
+        let last = (0..FULL_BLOCKS).fold(first, |fee, _| fee + (fee / 8).max(1));
+        assert!(last < MAX_FEE && last + last / 8 > MAX_FEE, "{last}");
+        assert_eq!(most_txs(420_000_000), 4_000_000);
+        assert_eq!(most_txs(20_999), 0, "no transfer fits");
+        // What a payer of the most transfers may have to pay is there.
+        let needed = U256::from(MAX_FEE) * U256::from(TRANSFER_GAS) * U256::from(most_txs(420_000_000));
+        assert!(load.genesis.alloc[&load.payers[0]].balance > needed);
+    }
 
     #[test]
     fn writers_share_the_transactions_and_keep_the_order_of_nonces() {

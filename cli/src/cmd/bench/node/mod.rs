@@ -75,6 +75,11 @@ impl NodeBench {
         if batch > most {
             return Err(Usage(format!("--batch is at most {most}, as a node takes by default")).into());
         }
+        let most = load::most_txs(gas_limit);
+        if txs > most {
+            let why = "full blocks raise the base fee above every price; raise --gas-limit";
+            return Err(Usage(format!("--txs is at most {most} at --gas-limit {gas_limit}: {why}")).into());
+        }
         let load = Load::new(txs, payers, gas_limit)?;
         let recovery = load.recover()?;
         let plan = Plan { load: &load, writers, batch, window, readers: 0, production: blocks, threads };
