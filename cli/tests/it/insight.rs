@@ -111,7 +111,7 @@ fn a_single_hot_pool_is_a_chain_and_its_key_is_named() {
     assert!(text.contains("longest chain 30 transactions") && text.contains("hottest keys"), "{text}");
     assert!(text.contains(" of pool 0 (0x"), "keys have names: {text}");
     run("explain --txs 100 --block-txs 100 --accounts 200 --block 2")
-        .refused(2, "the load has 1 block, and --block 2 is none");
+        .refused(2, "the load has 1 block, and --block 2 is none of them");
     run("explain /nowhere").refused(2, "/nowhere");
     run("explain --csv x").refused(2, "explain writes");
     assert_eq!(explained["edges_total"].as_u64(), explained["edges"].as_array().map(|edges| edges.len() as u64));

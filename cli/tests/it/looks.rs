@@ -287,7 +287,7 @@ const CASES: &[Case] = &[
             dir.join("place").display().to_string()
         },
         code: 2,
-        says: "holds something else",
+        says: "is a file, and a store is a folder",
         flags: "",
     },
     Case {

@@ -26,7 +26,7 @@ pub(super) use written::schema;
 const TOLD: usize = 12;
 
 /// Flags of [`RunArgs`] that describe a run, which conflict with a file or folder.
-const LOAD: [&str; 29] = [
+const LOAD: [&str; 31] = [
     "workload",
     "accounts",
     "txs",
@@ -49,6 +49,8 @@ const LOAD: [&str; 29] = [
     "fast_path",
     "traces",
     "store",
+    "memory",
+    "state",
     "durability",
     "hasher",
     "evm_spec",
