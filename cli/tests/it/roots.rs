@@ -100,6 +100,9 @@ fn small_limits_split_blocks() {
         let result = run(&format!("bench run --accounts 200 --txs 400 {flags} --json -")).json();
         all_match(&result, 400);
         let detail = result["runs"][0]["integrity"]["detail"].as_str().expect("text").to_owned();
+        if detail.starts_with("the only block: ") {
+            return 1;
+        }
         detail.split_whitespace().nth(1).and_then(|count| count.parse::<u64>().ok()).expect("all N blocks: ..")
     };
     assert_eq!(blocks("--block-txs 50"), 8);

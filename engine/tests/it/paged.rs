@@ -87,20 +87,23 @@ fn announced_values_are_in_memory_before_their_block() {
     let load = TransferLoad { accounts: 20_000, txs: 200, ..Default::default() };
     let workload = Native::new(load).expect("a load");
     let dir = tempfile::tempdir().expect("a folder");
-    let mut engine = engine(Memory::Cached { bytes: 1 << 20 }, Executor::Dag, 1 << 20, dir.path());
-    engine.genesis(accounts(&workload)).expect("a genesis");
+    let open = || engine(Memory::Cached { bytes: 1 << 20 }, Executor::Dag, 1 << 20, dir.path());
+    open().genesis(accounts(&workload)).expect("a genesis");
+    // Opened again, so that no value is in memory and no write is pending.
+    let engine = open();
     let keys: Vec<StateKey> = workload.accounts().addresses()[..500].iter().copied().map(StateKey::Basic).collect();
     let (before, _) = engine.state().reads().expect("a state on disk");
     engine.state().announce(&keys);
-    // Reads of other threads: only a bound on the wait for them.
-    for _ in 0..2_000 {
+    // The announcement has been read when threads have begun to read and have read nothing more for two seconds.
+    let (mut last, mut unchanged, mut left) = (before, 0, 2_400);
+    while last == before || unchanged < 40 {
+        left -= 1;
+        assert!(left > 0, "nothing is read ahead, or without an end: {last:?}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
         let (now, _) = engine.state().reads().expect("a state on disk");
-        if now.extents > before.extents && now == engine.state().reads().expect("a state on disk").0 {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        unchanged = if now == last { unchanged + 1 } else { 0 };
+        last = now;
     }
-    std::thread::sleep(std::time::Duration::from_millis(200));
     let (_, before) = engine.state().reads().expect("a state on disk");
     for key in &keys {
         let StateKey::Basic(address) = key else { continue };
