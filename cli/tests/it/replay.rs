@@ -253,11 +253,11 @@ fn every_block_of_the_collection_equals_its_chain() {
 
 #[test]
 fn a_prestate_that_lacks_an_account_is_suspected() {
-    let (_dir, blocks) = tampered();
+    let (dir, blocks) = tampered();
     let block = blocks.join("1149999");
     let other = r#"{"0x68795c4aa09d6f4ed3e5deddf8c2ad3049a601da":{"balance":"0x7","nonce":17512}}"#;
     fs::write(block.join("prestate.json"), other).expect("a file");
-    let ended = replay(&block, "--json -");
+    let ended = replay(&block, &format!("--bundle {} --json -", dir.path().join("b").display()));
     let found = lines(&ended, 3);
     let error = found[0]["error"].as_str().expect("a reason");
     assert!(
