@@ -27,6 +27,7 @@
 //! - `steps`: a block through the service.
 //! - `environment`: rules of a block's environment that the block and its parent show.
 //! - `upstream`: JSON-RPC of the node that this one follows, and `gate`, whether a call of it is worth the wait.
+//! - `http`: requests to other processes.
 //! - `raw`: blocks and transactions as other nodes send them.
 //! - `chain`: one view of committed blocks and their states, and the sink that feeds the store.
 //! - `metrics`: counters, in the text format of Prometheus.
@@ -49,6 +50,7 @@ mod steps;
 mod environment;
 mod upstream;
 mod gate;
+mod http;
 mod raw;
 mod chain;
 mod metrics;

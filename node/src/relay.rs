@@ -8,16 +8,13 @@
 //! instead, and hands over those of the other validators. Its first question is the sign: from then on nothing is sent. What it was
 //! sent before has gone nowhere, so the first answers begin with the whole pool.
 
+use crate::http::{Failed, Sending, connect, post};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::{Request, client::conn::http1, header};
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use phalanx::alloy::primitives::Bytes;
 use serde_json::json;
 use std::{
     collections::{HashSet, VecDeque},
-    error::Error,
     net::SocketAddr,
     sync::{
         Arc,
@@ -25,7 +22,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{net::TcpStream, runtime::Handle, sync::Notify, time};
+use tokio::{runtime::Handle, sync::Notify, time};
 
 /// Maximum number of transactions that wait for CometBFT.
 const WAITING: usize = 16_384;
@@ -50,8 +47,6 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-type Sending = http1::SendRequest<Full<hyper::body::Bytes>>;
 
 /// Queue of transactions for CometBFT. Clones share it.
 #[derive(Clone, Debug)]
@@ -201,40 +196,18 @@ fn fitting(txs: &[Bytes]) -> usize {
 }
 
 /// Sends a batch. An answer of any content ends it: a transaction that CometBFT refuses stays in this node's pool.
-async fn send(
-    connection: &mut Option<Sending>,
-    address: SocketAddr,
-    txs: &[Bytes],
-) -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn send(connection: &mut Option<Sending>, address: SocketAddr, txs: &[Bytes]) -> Result<(), Failed> {
     let sending = match connection {
         Some(sending) if !sending.is_closed() => sending,
-        _ => connection.insert(connect(address).await?),
+        _ => connection.insert(connect(address, "CometBFT").await?),
     };
     let call = |(id, tx): (usize, &Bytes)| json!({ "jsonrpc": "2.0", "id": id, "method": "broadcast_tx_async", "params": { "tx": STANDARD.encode(tx) } });
     let calls: Vec<_> = txs.iter().enumerate().map(call).collect();
-    let request = Request::post("/")
-        .header(header::HOST, address.to_string())
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::from(serde_json::to_vec(&calls)?))?;
-    sending.ready().await?;
-    let response = sending.send_request(request).await?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), ANSWER).collect().await?.to_bytes();
+    let (status, body) = post(sending, &address.to_string(), serde_json::to_vec(&calls)?, ANSWER).await?;
     if !status.is_success() {
         tracing::warn!(%status, answer = %String::from_utf8_lossy(&body), "CometBFT refuses a batch of transactions");
     }
     Ok(())
-}
-
-async fn connect(address: SocketAddr) -> Result<Sending, Box<dyn Error + Send + Sync>> {
-    let stream = TcpStream::connect(address).await?;
-    let (sending, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "the connection to CometBFT has ended");
-        }
-    });
-    Ok(sending)
 }
 
 #[cfg(test)]

@@ -4,21 +4,20 @@
 //! stops, every answer has a size limit, and calls for clients are few at once. While the other node is known to be away, they are
 //! refused without a wait, but for one that finds out whether it is back.
 
-use crate::gate::Gate;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::{Request, client::conn::http1, header};
-use hyper_util::rt::TokioIo;
+use crate::{
+    gate::Gate,
+    http::{Failed, Sending, connect, post},
+};
+use http_body_util::LengthLimitError;
 use parking_lot::Mutex;
 use phalanx::alloy::primitives::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 use std::{
-    error::Error,
     sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
-    net::TcpStream,
     runtime::Handle,
     sync::{Semaphore, watch},
     time,
@@ -39,16 +38,13 @@ const IDLE: usize = 4;
 /// Maximum size of an answer for a client, in bytes: a hash, a number, or an error with its data.
 const SHORT: usize = 64 << 10;
 
-type Sending = http1::SendRequest<Full<hyper::body::Bytes>>;
-type Failed = Box<dyn Error + Send + Sync>;
-
 /// Reason for which there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UpstreamError {
     /// It is not there, or what it says is no answer: another try may succeed.
     #[error("the upstream node does not answer: {0}")]
     Away(String),
-    /// Its answer is longer than one may be.
+    /// The answer is longer than one may be.
     #[error("the upstream node's answer has more than {most} bytes")]
     TooLong { most: usize },
     /// As many calls for clients as may wait for it do so.
@@ -185,29 +181,10 @@ async fn exchange(
 ) -> Result<(Sending, hyper::body::Bytes), Failed> {
     let mut sending = match idle {
         Some(sending) => sending,
-        None => connect(address).await?,
+        None => connect(address, "the upstream node").await?,
     };
-    let request = Request::post("/")
-        .header(header::HOST, address)
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::from(body))?;
-    sending.ready().await?;
-    let response = sending.send_request(request).await?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), most).collect().await?.to_bytes();
+    let (status, body) = post(&mut sending, address, body, most).await?;
     if status.is_success() { Ok((sending, body)) } else { Err(format!("status {status}").into()) }
-}
-
-async fn connect(address: &str) -> Result<Sending, Failed> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    let (sending, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "the connection to the upstream node has ended");
-        }
-    });
-    Ok(sending)
 }
 
 #[cfg(test)]
