@@ -20,8 +20,8 @@ use phalanx_workloads::Workload;
 /// Points of the plot over time.
 const SERIES_POINTS: usize = 120;
 
-/// Bytes that engine and oracle keep per account or slot: key, value, hash, index and twig, twice.
-const STATE_BYTES: u64 = 2 * 320;
+/// Bytes that a state in memory keeps per account or slot: key, value, hash, index and twig.
+const STATE_BYTES: u64 = 320;
 /// Bytes that an engine with values on disk keeps per account or slot: its index.
 const PAGED_BYTES: u64 = 16;
 /// Bytes of a genesis in parts, and of blocks in flight, beside it.
@@ -38,7 +38,8 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     let machine = doctor::host(config.folder());
     memory::touch(config.touch)?;
     let threads = threads(config.threads)?;
-    let workload = workload(config, TX_BYTES, ui)?;
+    let states = if config.oracle == OracleKind::Off { 1 } else { 2 };
+    let workload = workload(config, TX_BYTES, states, ui)?;
     place::make(config, &*workload, threads, ui)?;
     let mut txs = Vec::with_capacity(config.load.txs as usize);
     workload.transactions().fill(&mut txs, config.load.txs as usize);
@@ -147,14 +148,13 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     })
 }
 
-/// Makes the workload of `config`; `tx_bytes` are held per transaction beside it.
+/// Makes the workload of `config`. Beside it `tx_bytes` are held per transaction, and `states` states at the same time.
 ///
 /// # Errors
 /// If the settings describe no load, or memory is short.
-pub fn workload(config: &RunConfig, tx_bytes: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
+pub fn workload(config: &RunConfig, tx_bytes: u64, states: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
     let keys = config.load.accounts.saturating_mul(config.load.keys_per_account());
-    let resident = if config.oracle == OracleKind::Off { STATE_BYTES / 2 } else { STATE_BYTES };
-    let resident = keys.saturating_mul(resident);
+    let resident = keys.saturating_mul(STATE_BYTES).saturating_mul(states);
     let engine = match config.memory {
         Memory::Resident => resident,
         // An oracle is bounded alike, and runs after the engine is gone.

@@ -37,8 +37,10 @@ pub(super) struct Facts {
     pub(super) disk: Option<(String, String)>,
     /// Median and highest time of a durable write of 4 KiB there, in microseconds.
     pub(super) fsync: Option<(f64, f64)>,
-    /// Random direct reads there, by reads in flight; `None` if the system has none.
+    /// Random direct reads there, by reads in flight.
     pub(super) reads: Option<RandomReads>,
+    /// The system's reason why there are no such reads; empty if there are.
+    pub(super) unread: String,
     /// The system's reason why there is no durable write; empty if there is one.
     pub(super) unwritable: String,
     /// True if the processor has SHA-256 instructions; `None` if it does not tell.
@@ -58,14 +60,15 @@ const WRITES: usize = 25;
 impl Facts {
     /// Reads the facts and makes experiments; writes a temporary file in `dir`.
     pub(super) fn read(dir: &Path) -> Self {
-        let written = fsync(dir);
+        let (written, reads) = (fsync(dir), RandomReads::in_folder(dir));
         Self {
             woken: woken::cores(host::cores()),
             handover: handover::round_trip(),
             written: Some(memory::speed()),
             unwritable: written.as_ref().map_or_else(ToString::to_string, |_| String::new()),
             fsync: written.ok(),
-            reads: RandomReads::in_folder(dir).ok(),
+            unread: reads.as_ref().map_or_else(ToString::to_string, |_| String::new()),
+            reads: reads.ok(),
             measured: true,
             ..Self::told(Some(dir))
         }

@@ -175,7 +175,7 @@ fn disk(facts: &Facts) -> Vec<Finding> {
     };
     let absent = (Note, "no figure says what share of the disk's reads a run makes");
     let reads = match facts.reads.as_ref().filter(|reads| !reads.per_s.is_empty()) {
-        None => finding("random reads", "no direct reads on this system", absent),
+        None => finding("random reads", format!("none past the page cache: {}", facts.unread), absent),
         Some(reads) => {
             let each = reads.per_s.iter().map(|(depth, rate)| format!("{:.1} at depth {depth}", rate / 1e3));
             let each = each.collect::<Vec<_>>().join(", ");

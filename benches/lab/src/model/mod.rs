@@ -167,7 +167,7 @@ fn measure(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<S
         return Err(Usage("the model is of a resident state, without --memory cached and --state".into()).into());
     }
     let threads = real_threads(config.threads, host::cores())?;
-    let workload = workload::workload(config, workload::TX_BYTES, ui)?;
+    let workload = workload::workload(config, workload::TX_BYTES, 2, ui)?;
     let mut txs = Vec::with_capacity(config.load.txs as usize);
     workload.transactions().fill(&mut txs, config.load.txs as usize);
     let setup = Setup {

@@ -134,7 +134,7 @@ pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<E
     if config.executors != [Executor::Dag] {
         return Err(Usage("only --executor dag has a graph".into()).into());
     }
-    let workload = workload::workload(config, workload::TX_BYTES, ui)?;
+    let workload = workload::workload(config, workload::TX_BYTES, 2, ui)?;
     let mut txs = Vec::with_capacity(config.load.txs as usize);
     workload.transactions().fill(&mut txs, config.load.txs as usize);
     let threads = threads(config.threads)?;

@@ -50,7 +50,7 @@ pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     }
     let machine = doctor::host(config.run.store.path());
     let (threads, validators) = (threads(beside.threads)?, config.validators()?);
-    let workload = workload(beside, KEPT_BYTES, ui)?;
+    let workload = workload(beside, KEPT_BYTES, 2, ui)?;
     let mut txs = Vec::with_capacity(config.run.load.txs as usize);
     workload.transactions().fill(&mut txs, config.run.load.txs as usize);
     let chain = Chain::new(config, &*workload)?;

@@ -287,7 +287,7 @@ mod tests {
         let measured = |txs: u64, accounts: u64, block_txs: usize, overlap: bool, take| {
             let load = LoadConfig { accounts, txs, block_txs, ..LoadConfig::default() };
             let (config, ui) = (RunConfig { load, overlap, ..RunConfig::default() }, Ui::silent());
-            let workload = workload::workload(&config, workload::TX_BYTES, &ui).unwrap();
+            let workload = workload::workload(&config, workload::TX_BYTES, 2, &ui).unwrap();
             let mut txs = Vec::new();
             workload.transactions().fill(&mut txs, config.load.txs as usize);
             let setup = Setup {
