@@ -1,7 +1,7 @@
 //! Calls of the application's mempool, which CometBFT has had since v0.39 (`mempool.type = "app"`): CometBFT keeps no transactions,
 //! asks for those of this node's pool, and hands over those of others.
 //!
-//! They are fields of the same messages as all other calls, and the types of v0.38 do not know them.
+//! The calls are fields of the same messages as all others, and the types of v0.38 do not know them.
 
 use crate::host::{Host, Refused};
 use alloy_primitives::Bytes;
@@ -49,7 +49,7 @@ pub struct MempoolResponse {
     /// Fate of a transaction.
     #[prost(message, optional, tag = "22")]
     pub insert_tx: Option<ResponseInsertTx>,
-    /// This node's transactions.
+    /// Transactions of this node.
     #[prost(message, optional, tag = "23")]
     pub reap_txs: Option<ResponseReapTxs>,
 }

@@ -33,13 +33,13 @@ impl Content for Filled {
 
 /// A block.
 pub type Block = rounds::Block<Filled>;
-/// What a validator says.
+/// Message of a validator.
 pub type Msg = rounds::Note<Filled>;
-/// What a validator keeps.
+/// Record that a validator keeps.
 pub type Record = rounds::Kept<Filled>;
 /// A block that a leader has to make.
 pub type Due = rounds::Due<Filled>;
-/// What the protocol asks for.
+/// Effect that the protocol asks for.
 pub type Out = rounds::Act<Filled>;
 /// A validator's protocol.
 pub type Replica = rounds::Replica<Filled>;

@@ -9,19 +9,6 @@ use phalanx::{
 };
 use phalanx_workloads::{Erc20, Native, TransferLoad, Workload};
 
-fn accounts(workload: &dyn Workload) -> Vec<GenesisAccount> {
-    let accounts = workload.genesis().accounts.into_iter();
-    accounts
-        .map(|a| GenesisAccount {
-            address: a.address,
-            balance: a.balance,
-            nonce: a.nonce,
-            code: a.code,
-            storage: a.storage,
-        })
-        .collect()
-}
-
 /// Runs a load block by block, each planned beside the one before, and returns the roots.
 fn run(engine: &mut Engine, workload: &dyn Workload, executor: Executor) -> Vec<B256> {
     let txs: Vec<_> = workload.transactions().collect();
@@ -60,7 +47,7 @@ fn a_state_on_disk_has_the_roots_of_a_resident_one_whatever_is_read_ahead() {
         let resident = {
             let dir = tempfile::tempdir().expect("a folder");
             let mut engine = engine(Memory::Resident, Executor::Dag, 1 << 20, dir.path());
-            engine.genesis(accounts(&**workload)).expect("a genesis");
+            engine.genesis(kit::genesis(&**workload)).expect("a genesis");
             assert!(engine.state().reads().is_none());
             engine.state().announce(&[StateKey::Basic(Address::ZERO)]);
             run(&mut engine, &**workload, Executor::Dag)
@@ -70,7 +57,7 @@ fn a_state_on_disk_has_the_roots_of_a_resident_one_whatever_is_read_ahead() {
                 let dir = tempfile::tempdir().expect("a folder");
                 let memory = Memory::Cached { bytes: 1 << 17 };
                 let mut engine = engine(memory, executor, read_ahead, dir.path());
-                engine.genesis(accounts(&**workload)).expect("a genesis");
+                engine.genesis(kit::genesis(&**workload)).expect("a genesis");
                 let roots = run(&mut engine, &**workload, executor);
                 let what = format!("{} on {executor:?}, {read_ahead} bytes ahead", workload.name());
                 assert_eq!(roots, resident, "{what}");
@@ -81,14 +68,14 @@ fn a_state_on_disk_has_the_roots_of_a_resident_one_whatever_is_read_ahead() {
     }
 }
 
-/// What was announced is in memory when the block needs it: no lookup misses once the announcement was read.
+/// An announced value is in memory when the block needs it: no lookup misses once the announcement was read.
 #[test]
 fn announced_values_are_in_memory_before_their_block() {
     let load = TransferLoad { accounts: 20_000, txs: 200, ..Default::default() };
     let workload = Native::new(load).expect("a load");
     let dir = tempfile::tempdir().expect("a folder");
     let open = || engine(Memory::Cached { bytes: 1 << 20 }, Executor::Dag, 1 << 20, dir.path());
-    open().genesis(accounts(&workload)).expect("a genesis");
+    open().genesis(kit::genesis(&workload)).expect("a genesis");
     // Opened again, so that no value is in memory and no write is pending.
     let engine = open();
     let keys: Vec<StateKey> = workload.accounts().addresses()[..500].iter().copied().map(StateKey::Basic).collect();
@@ -118,7 +105,7 @@ fn announced_values_are_in_memory_before_their_block() {
 fn a_genesis_in_parts_is_the_same_state_and_no_chain_until_it_is_finished() {
     let load = TransferLoad { accounts: 400, txs: 10, ..Default::default() };
     let workload = Erc20::new(load).expect("a load");
-    let whole = accounts(&workload);
+    let whole = kit::genesis(&workload);
     let dir = tempfile::tempdir().expect("a folder");
     let store = || StoreConfig::new(Backend::File(dir.path().join("store")));
     let mut once = kit::builder().build().expect("an engine");

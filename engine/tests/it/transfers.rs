@@ -1,23 +1,8 @@
 //! The transfer workloads, at every contention.
 
-use crate::kit::{self, prove};
-use phalanx::{BlockLimits, GenesisAccount};
+use crate::kit::{self, genesis, prove};
+use phalanx::BlockLimits;
 use phalanx_workloads::{Erc20, HotSide, Native, TransferLoad, Workload};
-
-fn genesis(workload: &dyn Workload) -> Vec<GenesisAccount> {
-    workload
-        .genesis()
-        .accounts
-        .into_iter()
-        .map(|a| GenesisAccount {
-            address: a.address,
-            balance: a.balance,
-            nonce: a.nonce,
-            code: a.code,
-            storage: a.storage,
-        })
-        .collect()
-}
 
 fn equals_sequential_revm(workload: &dyn Workload) {
     let genesis = genesis(workload);

@@ -28,7 +28,7 @@ const WAITING_BYTES: usize = 32 << 20;
 ///
 /// It takes no part in a result: a key that was not announced is read when it is needed, and a failed read fails again there.
 /// The cache bounds its memory; announced entries may be evicted before their use if the cache holds fewer than were announced.
-/// It reads without the store's lock, and a block that needs what is being read waits for that read instead of reading again.
+/// The threads read without the store's lock, and a block that needs what is being read waits for that read instead of reading again.
 ///
 /// Dropping it waits for reads that have begun, and so does dropping the store.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub struct Prefetcher {
     /// Bytes of keys that wait or are being read.
     waiting: Arc<AtomicUsize>,
     refused: AtomicU64,
+    /// Number of announcements: each begins with another reader, so that small ones keep all of them busy.
+    announced: AtomicUsize,
 }
 
 /// Keys, one after the other.
@@ -92,7 +94,8 @@ impl Store {
             readers.push(announce);
             threads.push(thread);
         }
-        Some(Prefetcher { ended, readers, threads, waiting, refused: AtomicU64::new(0) })
+        let (refused, announced) = (AtomicU64::new(0), AtomicUsize::new(0));
+        Some(Prefetcher { ended, readers, threads, waiting, refused, announced })
     }
 }
 
@@ -103,10 +106,11 @@ impl Prefetcher {
     pub fn announce<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {
         let mut parts: Vec<Announced> = self.readers.iter().map(|_| Announced::default()).collect();
         let mut room = WAITING_BYTES.saturating_sub(self.waiting.load(Ordering::Relaxed));
+        let first = self.announced.fetch_add(1, Ordering::Relaxed);
         let (mut at, mut refused) = (0, 0);
         for key in keys {
             let count = parts.len().max(1);
-            match parts.get_mut(at / SLICE % count) {
+            match parts.get_mut(first.wrapping_add(at / SLICE) % count) {
                 Some(part) if Announced::cost(key) <= room => {
                     room -= Announced::cost(key);
                     part.push(key);
@@ -145,9 +149,22 @@ impl Drop for Prefetcher {
     }
 }
 
+/// Bytes that wait no more when it is dropped, also by a panic of the reader.
+struct Read<'w> {
+    waiting: &'w AtomicUsize,
+    bytes: usize,
+}
+
+impl Drop for Read<'_> {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// Reads what is announced until the prefetcher is dropped, or the store.
 fn read_all(announced: &Receiver<Announced>, link: &Link, ended: &AtomicBool, waiting: &AtomicUsize) {
     for part in announced {
+        let _read = Read { waiting, bytes: part.bytes() };
         let mut keys = part.keys().peekable();
         while keys.peek().is_some() {
             if ended.load(Ordering::Relaxed) {
@@ -158,6 +175,5 @@ fn read_all(announced: &Receiver<Announced>, link: &Link, ended: &AtomicBool, wa
                 break;
             }
         }
-        waiting.fetch_sub(part.bytes(), Ordering::Relaxed);
     }
 }

@@ -24,8 +24,8 @@ const ROUNDS: usize = 6;
 
 /// Reader of the state after a block, for any number of threads.
 ///
-/// Of a resident state it holds a lock: no block is applied while a reader exists, so keep it only for a few reads. Of a paged
-/// state it holds the lock for a lookup in memory only, and reads the disk without it: blocks go on, and every answer is still
+/// A reader of a resident state holds a lock: no block is applied while it exists, so keep it only for a few reads. One of a paged
+/// state holds the lock for a lookup in memory only, and reads the disk without it: blocks go on, and every answer is still
 /// of the reader's block. If that block is dropped, rewound or too far behind the tip meanwhile, keys seem absent and
 /// [`Self::check`] says why. Proofs and [`Self::each_committed`] hold the lock until they return.
 #[derive(Debug)]

@@ -76,9 +76,18 @@ impl Gate {
     }
 
     fn await_a_read(&self) {
-        while self.waits.load(Ordering::SeqCst) == 0 {
+        self.await_reads(1);
+    }
+
+    /// Waits until so many reads wait; a minute at most.
+    fn await_reads(&self, count: u64) {
+        for _ in 0..60_000 {
+            if self.waits.load(Ordering::SeqCst) >= count {
+                return;
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
+        panic!("{} reads wait, not {count}", self.waits.load(Ordering::SeqCst));
     }
 }
 
@@ -217,6 +226,21 @@ fn a_store_that_is_closed_lets_its_log_go_though_entries_are_read_ahead() {
     });
     drop(Store::open(config).expect("nothing holds the store"));
     drop(prefetcher);
+}
+
+#[test]
+fn small_announcements_are_read_side_by_side() {
+    let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::new());
+    let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);
+    drop(begun(config(dir.path(), 1 << 20, Reading::Direct), 900));
+    let store = Store::open(config(dir.path(), 1 << 20, Reading::Direct).with_faults(faults)).expect("the store");
+    let prefetcher = store.prefetcher().expect("the state is paged");
+    gate.set(false);
+    for key in [0u64, 800] {
+        assert!(prefetcher.announce([&key.to_be_bytes()[..]]));
+    }
+    gate.await_reads(2);
+    gate.set(true);
 }
 
 #[test]

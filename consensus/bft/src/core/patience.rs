@@ -1,6 +1,6 @@
 //! Patience with a primary: a replica complains first, and leaves its view once f other ones wait as well.
 //!
-//! A protocol says when it waits and what leaving means; [`Complaints`] keeps who has complained.
+//! A protocol says when it waits and what leaving means; [`Complaints`] keeps which replicas complain.
 
 use super::{
     complaints::Complaints,
@@ -16,7 +16,7 @@ pub enum Impatience {
     LeaveAlone,
     /// Complaints of other times count.
     OldComplaints,
-    /// What the own pipeline keeps back is taken for the primary's fault.
+    /// The primary is blamed for what the own pipeline keeps back.
     BlameForHold,
 }
 

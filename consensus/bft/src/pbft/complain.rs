@@ -1,4 +1,4 @@
-//! What patience with a primary means here.
+//! Patience with a primary, as PBFT needs it.
 //!
 //! The paper's replica leaves when its timer expires. A VIEW-CHANGE keeps its sender out of the view that it leaves. So a replica
 //! that was suspended or cut off would vote no more until all change views, as one of the f faults.

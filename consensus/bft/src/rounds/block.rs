@@ -81,7 +81,7 @@ pub struct Cert {
     pub signers: ReplicaSet,
 }
 
-/// What a replica says.
+/// Message of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note<C> {
     /// A block, from its author or relayed.
@@ -98,7 +98,7 @@ pub enum Note<C> {
     WantBlock(B256),
 }
 
-/// What a replica keeps, written before the note that it allows.
+/// Record that a replica writes before the note that it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept<C> {
     /// Vote for the block in its view. It holds the whole block: if all replicas lose power at once, a block with a quorum of

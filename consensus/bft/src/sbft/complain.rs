@@ -1,4 +1,4 @@
-//! What patience with a primary means here.
+//! Patience with a primary, as SBFT needs it.
 //!
 //! A replica that leaves alone takes its shares with it: the fast path with c = 0 would be lost until all change views.
 

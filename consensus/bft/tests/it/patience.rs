@@ -151,7 +151,7 @@ impl<P: Subject> Lone<P> {
         self.replica.view()
     }
 
-    /// One replica complains now, another one three times the patience later, and one more. Returns the views that follow.
+    /// A replica complains now, another one three times the patience later, and a third one. Returns the views that follow.
     fn complaints_of_two_times(mut self) -> [View; 2] {
         self.hear(3);
         (0..3).for_each(|_| self.fire(1));

@@ -1,4 +1,4 @@
-//! What real processes have and the paper's model has not: a log with group commit, and clients of a bounded number.
+//! Parts of real processes that the paper's model lacks: a log with group commit, and clients of a bounded number.
 
 use phalanx_bft::{Out, Protocol};
 use std::collections::VecDeque;
@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 /// Effects of a replica, in order. Those behind a record leave when it is durable.
 pub(super) struct Outbox<P: Protocol> {
     waiting: VecDeque<Out<P>>,
-    /// What stood behind the records that are being written.
+    /// Effects that stood behind the records that are being written.
     behind: Option<Vec<Out<P>>>,
 }
 
-/// What happens next to a replica's effects.
+/// Next step of a replica's effects.
 pub(super) enum Next<P: Protocol> {
     /// Nothing, until more come or a write ends.
     Nothing,

@@ -1,23 +1,12 @@
 //! Plain blocks of the workloads, in many batches: they validate in given order.
 
 use super::{NEVER, candidates, envs};
-use crate::kit::{self, builder as engine_builder};
+use crate::kit::{self, builder as engine_builder, genesis};
 use phalanx::{
     BlockLimits, Budget, Builder, CandidateTx, GenesisAccount, Order, Target,
     revm::{context::TxEnv, primitives::B256},
 };
 use phalanx_workloads::{Erc20, HotSide, Native, TransferLoad, Workload};
-
-fn genesis(workload: &dyn Workload) -> Vec<GenesisAccount> {
-    let account = |a: phalanx_workloads::GenesisAccount| GenesisAccount {
-        address: a.address,
-        balance: a.balance,
-        nonce: a.nonce,
-        code: a.code,
-        storage: a.storage,
-    };
-    workload.genesis().accounts.into_iter().map(account).collect()
-}
 
 /// Builds one block, offered in groups. Returns its transactions, root and receipts root.
 fn build(workload: &dyn Workload, genesis: &[GenesisAccount], threads: usize) -> (Vec<TxEnv>, B256, Option<B256>) {

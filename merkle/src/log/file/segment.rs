@@ -22,7 +22,7 @@ pub(super) struct Segment {
     pub(super) path: PathBuf,
     /// Opened for appending unless the log is only read; also read at offsets.
     pub(super) file: Arc<File>,
-    /// What reads need of it, which wait for no write.
+    /// Parts that reads need, which wait for no write.
     pub(super) readable: Arc<Readable>,
     /// Length in bytes, buffered bytes included.
     pub(super) len: u64,

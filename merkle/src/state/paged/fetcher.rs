@@ -1,4 +1,4 @@
-//! Reads what a plan names, and caches it. It needs no lock of the store: a plan holds the files, places in the log are never
+//! Reads what a plan names, and caches it, without a lock of the store: a plan holds the files, places in the log are never
 //! written again, and the cache refuses entries of positions that a rewind has given to others since.
 
 use std::{
@@ -45,7 +45,7 @@ pub(crate) enum Wait {
 /// Entries with their positions.
 type Entries = Vec<(u64, Stored)>;
 
-/// Where entries are that the cache misses.
+/// Places of entries that the cache misses.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// Entries that need no read.
@@ -94,7 +94,7 @@ impl Fetcher {
     /// Reads all entries of a plan, and caches them. Their positions ascend.
     ///
     /// # Errors
-    /// What the log reports.
+    /// Errors of the log.
     pub(super) fn read(&self, log: &dyn Log, mut plan: Plan, wait: Wait) -> Result<Entries, Error> {
         let mut read = std::mem::take(&mut plan.ready);
         let all = 0..plan.spots.len();
@@ -185,7 +185,7 @@ impl Ahead {
     /// Claims positions that no thread reads, and plans to read them.
     ///
     /// # Errors
-    /// Those of `plan`.
+    /// Errors of `plan`.
     pub(super) fn new(
         fetcher: &Arc<Fetcher>,
         sns: &mut Vec<u64>,
@@ -198,7 +198,7 @@ impl Ahead {
     /// Reads the entries into the cache.
     ///
     /// # Errors
-    /// What the log reports.
+    /// Errors of the log.
     pub(crate) fn read(self, log: &dyn Log) -> Result<(), Error> {
         let Self { fetcher, plan, claim } = self;
         let read = fetcher.read(log, plan, Wait::Blocking);

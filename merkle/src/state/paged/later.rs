@@ -74,7 +74,7 @@ impl Later {
     /// Reads what is planned, for the next time that the lookup runs. Needs no lock of the store.
     ///
     /// # Errors
-    /// What the log reports.
+    /// Errors of the log.
     pub(crate) fn read(&self, LaterPlan { fetcher, plan }: LaterPlan, log: &dyn Log) -> Result<(), Error> {
         let read = fetcher.read(log, plan, Wait::Blocking)?;
         let inner = &mut *self.inner();

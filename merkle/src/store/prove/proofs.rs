@@ -17,7 +17,7 @@ impl Held<'_> {
     /// Proves the value of a key.
     ///
     /// # Errors
-    /// Those of [`Reader`](crate::Reader).
+    /// Errors of [`Reader`](crate::Reader).
     pub(crate) fn prove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.core.shared.check()?;
         self.check_key(key)?;
@@ -29,7 +29,7 @@ impl Held<'_> {
     /// Proves that a key does not exist.
     ///
     /// # Errors
-    /// Those of [`Reader`](crate::Reader).
+    /// Errors of [`Reader`](crate::Reader).
     pub(crate) fn prove_absence(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.core.shared.check()?;
         self.check_key(key)?;
@@ -44,7 +44,7 @@ impl Held<'_> {
     /// Proves the values or the absence of many keys.
     ///
     /// # Errors
-    /// Those of [`Reader`](crate::Reader).
+    /// Errors of [`Reader`](crate::Reader).
     pub(crate) fn prove_keys<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<u8>, Error> {
         self.core.shared.check()?;
         keys.iter().try_for_each(|key| self.check_key(key.as_ref()))?;
@@ -55,7 +55,7 @@ impl Held<'_> {
     /// Proves all keys of a range of hashes.
     ///
     /// # Errors
-    /// Those of [`Reader`](crate::Reader).
+    /// Errors of [`Reader`](crate::Reader).
     pub(crate) fn prove_range(&self, from: &Hash, to: &Hash, limit: usize) -> Result<(Vec<u8>, Hash), Error> {
         self.core.shared.check()?;
         let mut wanted: Vec<Wanted> = self.wanted_before(from).into_iter().collect();

@@ -15,7 +15,7 @@ impl Held<'_> {
     /// Witness of a delta.
     ///
     /// # Errors
-    /// Those of [`Reader`](crate::Reader).
+    /// Errors of [`Reader`](crate::Reader).
     pub(crate) fn witness(&self, delta: &Delta) -> Result<Vec<u8>, Error> {
         self.core.shared.check()?;
         delta.check()?;

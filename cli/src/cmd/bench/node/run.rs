@@ -1,4 +1,4 @@
-//! One run against a node: writers, readers, and a client that reads every receipt.
+//! A run against a node: writers, readers, and a client that reads every receipt.
 
 use super::{
     client::{Client, answers, call},

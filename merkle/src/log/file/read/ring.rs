@@ -60,7 +60,7 @@ struct Read {
     /// Bytes that are there.
     filled: usize,
     tries: u32,
-    /// Its number among all that were put into the queue, while it is in flight.
+    /// Number among all reads that were put into the queue, while this one is in flight.
     number: Option<u64>,
 }
 
