@@ -22,7 +22,7 @@ impl FileLog {
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Io`].
     pub(super) fn read_on_ring(&self, spots: &[Spot], targets: &[Target], visit: VisitMany<'_>) -> Result<bool, Error> {
-        let windows = windows(spots, targets);
+        let windows = windows(spots, targets, self.rings.unit());
         for window in &windows {
             self.disk.ask(Step::Read(&targets[window.target].path))?;
         }

@@ -9,7 +9,9 @@ use std::{
 
 use super::{
     cache::{Spread, Stored},
+    claims::Claim,
     fetcher::{Fetcher, Plan, Wait},
+    read::MANY,
     state::Paged,
 };
 use crate::{log::Log, types::Error};
@@ -67,18 +69,34 @@ impl Later {
         if missed.is_empty() {
             return Ok(None);
         }
+        let fetcher = Arc::clone(&paged.fetcher);
+        // Once: what was evicted again before it was found is read by this thread.
+        let waits = missed.len() >= MANY && fetcher.cache.keeps() && !inner.is_repeated;
+        let (claim, awaited) = if waits {
+            let (claim, awaited) = fetcher.claims.batch(&mut missed);
+            (Some(claim), awaited)
+        } else {
+            (None, Vec::new())
+        };
         let plan = paged.plan(log, &missed)?;
-        Ok(Some(LaterPlan { fetcher: Arc::clone(&paged.fetcher), plan }))
+        Ok(Some(LaterPlan { fetcher, plan, claim, awaited }))
     }
 
-    /// Reads what is planned, for the next time that the lookup runs. Needs no lock of the store.
+    /// Reads what is planned, for the next time that the lookup runs, and waits for what other threads read ahead. Needs no lock of
+    /// the store.
     ///
     /// # Errors
     /// Errors of the log.
-    pub(crate) fn read(&self, LaterPlan { fetcher, plan }: LaterPlan, log: &dyn Log) -> Result<(), Error> {
+    pub(crate) fn read(&self, plan: LaterPlan, log: &dyn Log) -> Result<(), Error> {
+        let LaterPlan { fetcher, plan, claim, awaited } = plan;
         let read = fetcher.read(log, plan, Wait::Blocking)?;
+        drop(claim);
+        fetcher.claims.wait_for(&awaited);
         let inner = &mut *self.inner();
         inner.found.extend(read);
+        // A rewind since the plan makes the lookup forget all of them. What is not there is missed again.
+        let mut part = fetcher.cache.part();
+        inner.found.extend(awaited.into_iter().filter_map(|sn| Some((sn, part.get(sn)?))));
         inner.is_repeated = true;
         Ok(())
     }
@@ -89,4 +107,7 @@ impl Later {
 pub(crate) struct LaterPlan {
     fetcher: Arc<Fetcher>,
     plan: Plan,
+    claim: Option<Claim>,
+    /// Positions that other threads read ahead.
+    awaited: Vec<u64>,
 }

@@ -16,7 +16,7 @@ use crate::{
 
 /// Number of entries from which a thread waits for others that read some of them already, instead of reading these as well. A
 /// thread that wants few entries has them sooner by itself.
-const MANY: usize = 64;
+pub(super) const MANY: usize = 64;
 
 impl Paged {
     /// Entry of a position that is or was a key's.

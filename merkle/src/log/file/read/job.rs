@@ -14,6 +14,12 @@ pub(super) const WINDOW: usize = 32 << 10;
 /// Bytes that are read of an extent whose length is not known, and at most of any: usual extents are shorter.
 pub(in crate::log::file) const FIRST: u64 = 8 << 10;
 
+/// Smallest unit of direct reads, in bytes. A read that ends within one is at the end of the file.
+pub(in crate::log::file) const SECTOR: u64 = 512;
+
+/// Largest unit of direct reads, and the unit of all others, in bytes.
+pub(in crate::log::file) const PAGE: u64 = 4096;
+
 /// Windows of a batch, and how they are read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log::file) struct Job<'j> {

@@ -16,7 +16,7 @@ use io_uring::{IoUring, Probe, opcode, types::Fd};
 use super::{
     alone::read_alone,
     buffers::Buffers,
-    job::{Job, Take, WINDOW},
+    job::{Job, SECTOR, Take, WINDOW},
 };
 use crate::{log::disk::at, types::Error};
 
@@ -35,9 +35,6 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// Time in which reads end that a ring has begun and that the kernel no longer reports when it is asked. After it their memory is
 /// given up.
 const LAST: Duration = Duration::from_secs(5);
-
-/// Unit of direct reads, in bytes. A read that ends within one is at the end of the file.
-const SECTOR: usize = 512;
 
 /// Ring and buffers of one thread at a time.
 pub(super) struct Ring {
@@ -234,7 +231,7 @@ impl Ring {
                     bytes += more;
                     read.filled += more;
                     // At its end a file has no more.
-                    if more > 0 && read.filled < window.len && read.filled.is_multiple_of(SECTOR) {
+                    if more > 0 && read.filled < window.len && read.filled.is_multiple_of(SECTOR as usize) {
                         batch.again.push(slot);
                         continue;
                     }

@@ -6,13 +6,13 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use super::{
     counts::Counts,
-    job::{Job, Take, Window},
+    job::{Job, PAGE, SECTOR, Take, Window},
     ring::Ring,
 };
 use crate::{
@@ -28,6 +28,8 @@ const MOST: usize = 24;
 pub(in crate::log::file) struct Rings {
     /// True while reads bypass the page cache.
     past_cache: AtomicBool,
+    /// Unit of reads in bytes, a power of two: the largest that a file opened past the page cache has asked for.
+    unit: AtomicU64,
     pool: Mutex<Pool>,
     /// True if the system has no rings for this process.
     refused: AtomicBool,
@@ -53,7 +55,18 @@ impl Rings {
             Reading::Buffered => (false, false),
             Reading::Threads => (false, true),
         };
-        Self { past_cache: AtomicBool::new(past_cache), pool: Mutex::default(), refused: AtomicBool::new(refused) }
+        Self {
+            past_cache: AtomicBool::new(past_cache),
+            // Through the page cache the kernel reads whole pages.
+            unit: AtomicU64::new(if past_cache { SECTOR } else { PAGE }),
+            pool: Mutex::default(),
+            refused: AtomicBool::new(refused),
+        }
+    }
+
+    /// Unit of the reads of files that are open, in bytes: windows begin and end at multiples of it.
+    pub(in crate::log::file) fn unit(&self) -> u64 {
+        self.unit.load(Ordering::Relaxed)
     }
 
     /// Returns true if files are to be opened past the page cache.
@@ -67,6 +80,9 @@ impl Rings {
             return None;
         }
         let opened = direct(file, path);
+        if let Ok(file) = &opened {
+            self.unit.fetch_max(unit_of(file), Ordering::Relaxed);
+        }
         if opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) {
             self.past_cache.store(false, Ordering::Relaxed);
         }
@@ -142,6 +158,22 @@ impl Drop for Lent<'_> {
             None => pool.made -= 1,
         }
     }
+}
+
+/// Unit in which a file can be read past the page cache, in bytes: a sector of the disk if the file system tells, else a page.
+#[cfg(target_os = "linux")]
+fn unit_of(file: &File) -> u64 {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+    let told = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
+    let told = told.filter(|told| told.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
+    let told = told.filter(|told| u64::from(told.stx_dio_mem_align) <= PAGE).map(|told| u64::from(told.stx_dio_offset_align));
+    told.filter(|unit| (SECTOR..=PAGE).contains(unit) && unit.is_power_of_two()).unwrap_or(PAGE)
+}
+
+/// As on Linux.
+#[cfg(not(target_os = "linux"))]
+fn unit_of(_: &File) -> u64 {
+    PAGE
 }
 
 /// Opens the file again, past the page cache. The file may have another name by now, or none, and another file its name.
