@@ -15,8 +15,8 @@ use crate::{metrics, state::State};
 /// Keys whose entries are read together: a block that needs some of them waits for all of them.
 const SLICE: usize = 1024;
 
-/// Threads that read: while one ends its slice, the other keeps the disk busy.
-const READERS: usize = 2;
+/// Threads that read: while some begin or end a slice, the others keep the disk busy.
+const READERS: usize = 4;
 
 /// Announcements that wait for each thread.
 const WAITING: usize = 64;

@@ -235,7 +235,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Value of a located key; `None` if the key was deleted since.
+    /// Value of a located key; `None` if the key was deleted since, or the locator is stale ([`Locator`]).
     #[inline]
     pub fn value(&self, locator: Locator) -> Option<&[u8]> {
         match &self.source {

@@ -6,6 +6,9 @@ use std::num::NonZeroU32;
 ///
 /// A locator stays valid while its key exists, whatever becomes of the value. After the key is deleted, the locator is
 /// stale for ever, and detectably so, even if a key takes the place again.
+///
+/// For a paged state ([`Memory::Cached`](crate::Memory::Cached)) a rewind ends the locators of values that were written after the
+/// block it leads to: they read `None` although their keys may exist. Keys are looked up again after a rewind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Locator {
     /// Generation of the key's record. On disk, one more than the number of rewinds before.
