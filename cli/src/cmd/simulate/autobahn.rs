@@ -1,7 +1,7 @@
 //! `simulate autobahn`: the evaluation of Autobahn against HotStuff in virtual time. Two runs print the same bytes.
 
 use super::{
-    claim::virtual_time,
+    claim::{agreement, virtual_time},
     parallel,
     written::{AutobahnPoint, Compared, Figure as Drawn, Figures, trace},
 };
@@ -90,11 +90,14 @@ impl AutobahnArgs {
         let Some(dir) = &self.report else { return Ok(()) };
         let names = self.figures.iter().map(|name| crate::flags::word(*name));
         let plots = names.zip(swept).map(|(name, swept)| (format!("autobahn-{name}"), plot(swept)));
-        let (pictures, command) = (plots.collect(), output::command());
+        let (pictures, command) = (plots.collect::<Vec<_>>(), output::command());
         let rows = Some(("autobahn.csv", csv(swept)));
+        let compared = swept.iter().flat_map(|swept| swept.figure.compare(&swept.outcomes));
+        let judged = compared.map(|of| (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees()));
+        let claim = virtual_time(&agreement("Autobahn, simulated", judged), &pictures);
         let gallery = Gallery {
             title: "Autobahn, simulated",
-            claim: Some(virtual_time("Throughput and latency of Autobahn")),
+            claim: Some(claim),
             doubts: Vec::new(),
             table: &tables(swept),
             pictures,

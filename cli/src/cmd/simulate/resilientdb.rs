@@ -1,7 +1,7 @@
 //! `simulate resilientdb`: throughput and latency by the threads of replicas, in virtual time. Two runs print the same bytes.
 
 use super::{
-    claim::virtual_time,
+    claim::{agreement, virtual_time},
     parallel,
     written::{Compared, Figure as Drawn, Figures, ResilientdbPoint, Threads, trace},
 };
@@ -116,11 +116,14 @@ impl ResilientdbArgs {
                 [("throughput", plot(swept, false)), ("latency", plot(swept, true)), ("compared", beside(swept))];
             plots.map(|(kind, plot)| (format!("figure-{name}-{kind}"), plot))
         });
-        let (pictures, command) = (plots.collect(), output::command());
+        let (pictures, command) = (plots.collect::<Vec<_>>(), output::command());
         let rows = Some(("points.csv", csv(swept)));
+        let compared = swept.iter().flat_map(|swept| swept.figure.compare(&swept.outcomes));
+        let judged = compared.map(|of| (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees()));
+        let claim = virtual_time(&agreement("ResilientDB, simulated", judged), &pictures);
         let gallery = Gallery {
             title: "ResilientDB, simulated",
-            claim: Some(virtual_time("Throughput and latency of ResilientDB beside the paper")),
+            claim: Some(claim),
             doubts: Vec::new(),
             table: &tables(swept),
             pictures,

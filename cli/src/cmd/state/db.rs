@@ -21,7 +21,7 @@ pub(crate) struct Db {
     /// Refuse a store with another hash of the commitment
     #[arg(long, value_parser = choice::<HashFn>())]
     hasher: Option<HashFn>,
-    /// Refuse a store that ends below this height
+    /// Refuse a store whose last block is below this height, which consensus knows as committed
     #[arg(long, value_name = "HEIGHT")]
     min_height: Option<u64>,
 }
@@ -76,7 +76,7 @@ pub(super) fn check_hasher(path: &Path, found: HashFn, wanted: Option<HashFn>) -
         None => Ok(()),
         Some(wanted) => Err(merkle::Error::Format {
             path: path.to_path_buf(),
-            found: format!("hash function {}", word(found)),
+            found: format!("the hash function {}", word(found)),
             expected: word(wanted),
         }),
     }

@@ -7,7 +7,7 @@ pub use axis::{AXIS_HELP, Axis};
 
 use super::workload;
 use crate::{
-    config::{OracleKind, RunConfig},
+    config::{LoadConfig, OracleKind, RunConfig},
     error::Usage,
     report::{Output, rows, text},
     result::{BenchResult, Ending},
@@ -158,6 +158,9 @@ fn measure(
         if bench.executors.len() != 1 {
             return Err(Usage("a sweep runs one --executor".into()).into());
         }
+    }
+    if let Some(idle) = LoadConfig::idle_in_all(settings.iter().map(|(_, bench)| &bench.load)) {
+        ui.warn(&idle);
     }
     let rounds = settings.first().map_or(0, |(_, bench)| bench.runs);
     let (mut results, mut ending) = (Vec::<BenchResult>::with_capacity(settings.len()), Ending::Complete);

@@ -91,7 +91,7 @@ fn document(title: &str, body: &str) -> String {
 fn figure(picture: &Picture, caption: &str, absent: &str) -> String {
     let (svg, caption) = (picture.inline(), escape(&format!("{caption}{absent}")));
     let caption = if caption.is_empty() { caption } else { format!("<figcaption>{caption}</figcaption>\n") };
-    format!("<figure>\n<div class=\"scroll\">{svg}</div>\n{caption}</figure>\n")
+    format!("<figure>\n{svg}{caption}</figure>\n")
 }
 
 /// Caption for rows that are in no plot; empty if there are none.

@@ -130,8 +130,8 @@ fn drawn(
             sources.push(source);
         }
     });
-    sources.into_iter().for_each(|source| picture.below("soft tiny", &format!("Squares: {source}")));
-    picture
+    picture.is_beside_paper = marks.iter().any(|(.., points)| !points.is_empty());
+    sources.into_iter().fold(picture, |picture, source| picture.noted(&format!("Squares: {source}")))
 }
 
 fn draw(picture: &mut Picture, line: &Line, points: &[(f64, f64)], (x, x_label): (Scale, &str), y: Scale) {
