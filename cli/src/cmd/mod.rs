@@ -22,7 +22,7 @@ mod version;
 mod idle;
 
 use crate::{exit, flags::profile::Expanded, output};
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::ContextKind};
 use phalanx_lab::config::numbers;
 use std::ffi::OsString;
 
@@ -84,7 +84,11 @@ impl Cli {
     /// unless a profile [added](Expanded::adds) it.
     pub(crate) fn from_words(words: Vec<OsString>, profile: &Expanded) -> Result<Self, clap::Error> {
         let mut command = numbers(Self::command());
-        let matches = command.try_get_matches_from_mut(words)?;
+        let matches = command.try_get_matches_from_mut(words).map_err(|mut error| {
+            // The tip to pass an unknown flag "as a value" leads nowhere.
+            error.remove(ContextKind::Suggested);
+            error
+        })?;
         idle::check(&mut command, &matches, profile)?;
         Self::from_arg_matches(&matches)
     }

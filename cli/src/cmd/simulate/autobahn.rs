@@ -1,7 +1,7 @@
 //! `simulate autobahn`: the evaluation of Autobahn against HotStuff in virtual time. Two runs print the same bytes.
 
 use super::{
-    claim::{agreement, virtual_time},
+    claim::{Beside, agreement, virtual_time},
     parallel,
     written::{AutobahnPoint, Compared, Figure as Drawn, Figures, trace},
 };
@@ -93,12 +93,16 @@ impl AutobahnArgs {
         let (pictures, command) = (plots.collect::<Vec<_>>(), output::command());
         let rows = Some(("autobahn.csv", csv(swept)));
         let compared = swept.iter().flat_map(|swept| swept.figure.compare(&swept.outcomes));
-        let judged = compared.map(|of| (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees()));
-        let claim = virtual_time(&agreement("Autobahn, simulated", judged), &pictures);
+        let judged = compared.map(|of| {
+            let agrees = (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees());
+            Beside { what: of.what, paper: of.paper, ours: of.ours, agrees }
+        });
+        let (claim, doubts) = agreement("Autobahn, simulated", judged);
+        let claim = virtual_time(&claim, &pictures);
         let gallery = Gallery {
             title: "Autobahn, simulated",
             claim: Some(claim),
-            doubts: Vec::new(),
+            doubts,
             table: &tables(swept),
             pictures,
             rows,

@@ -18,24 +18,42 @@ pub(super) fn virtual_time(what: &str, pictures: &[(String, Picture)]) -> Claim 
     Claim { what: what.to_owned(), sure }
 }
 
-/// Agreement with a paper in a sentence, from a flag of each compared number: `None` if it is fitted or an input.
-pub(super) fn agreement(subject: &str, compared: impl IntoIterator<Item = Option<bool>>) -> String {
-    let all: Vec<Option<bool>> = compared.into_iter().collect();
-    let (judged, agree) = (all.iter().flatten().count(), all.iter().flatten().filter(|agrees| **agrees).count());
-    match (all.len(), judged) {
+/// A number of a paper beside ours.
+pub(super) struct Beside {
+    pub(super) what: &'static str,
+    pub(super) paper: f64,
+    pub(super) ours: f64,
+    /// `None` if the number is fitted or an input.
+    pub(super) agrees: Option<bool>,
+}
+
+/// Agreement with a paper in a sentence, and each number that does not agree.
+pub(super) fn agreement(subject: &str, compared: impl IntoIterator<Item = Beside>) -> (String, Vec<String>) {
+    let all: Vec<Beside> = compared.into_iter().collect();
+    let judged = all.iter().filter(|of| of.agrees.is_some()).count();
+    let outside: Vec<String> = all
+        .iter()
+        .filter(|of| of.agrees == Some(false))
+        .map(|of| format!("{}: {} in the paper, {} here", of.what, figure(of.paper), figure(of.ours)))
+        .collect();
+    let claim = match (all.len(), judged) {
         (0, _) => format!("{subject}: the paper states no number of these points"),
-        (all, 0) => format!(
-            "{subject}: the paper's {} here are fitted or inputs, so they prove nothing",
-            counted(all, "number")
-        ),
+        (all, 0) => {
+            format!(
+                "{subject}: the paper's {} here are fitted or inputs, so they prove nothing",
+                counted(all, "number")
+            )
+        }
         (all, judged) => {
             let given = match all - judged {
                 0 => String::new(),
-                given => format!("; {given} more are fitted or inputs"),
+                given => format!("; {} beside were fitted or put in", counted(given, "number")),
             };
-            format!("{subject}: {agree} of {} of the paper are met{given}", counted(judged, "number"))
+            let met = judged - outside.len();
+            format!("{subject}: {met} of {} of the paper are met{given}", counted(judged, "number"))
         }
-    }
+    };
+    (claim, outside)
 }
 
 /// The gain of the optimistic pipeline in a sentence: at one point, or over many.
@@ -125,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn agreement_counts_what_could_have_failed() {
-        let said = |compared: &[Option<bool>]| agreement("SBFT", compared.iter().copied());
-        assert_eq!(
-            said(&[Some(true), Some(false), None]),
-            "SBFT: 1 of 2 numbers of the paper are met; 1 more are fitted or inputs"
-        );
-        assert!(said(&[None]).ends_with("prove nothing") && said(&[]).contains("states no number"));
+    fn agreement_counts_what_could_have_failed_and_names_what_did() {
+        let of = |agrees| Beside { what: "latency, ms", paper: 2.0, ours: 3.0, agrees };
+        let said = |compared: &[Option<bool>]| agreement("SBFT", compared.iter().copied().map(of));
+        let (claim, outside) = said(&[Some(true), Some(false), None]);
+        assert_eq!(claim, "SBFT: 1 of 2 numbers of the paper are met; 1 number beside were fitted or put in");
+        assert_eq!(outside, ["latency, ms: 2.00 in the paper, 3.00 here"]);
+        assert!(said(&[None]).0.ends_with("prove nothing") && said(&[]).0.contains("states no number"));
     }
 }

@@ -1,7 +1,7 @@
 //! `simulate resilientdb`: throughput and latency by the threads of replicas, in virtual time. Two runs print the same bytes.
 
 use super::{
-    claim::{agreement, virtual_time},
+    claim::{Beside, agreement, virtual_time},
     parallel,
     written::{Compared, Figure as Drawn, Figures, ResilientdbPoint, Threads, trace},
 };
@@ -119,12 +119,16 @@ impl ResilientdbArgs {
         let (pictures, command) = (plots.collect::<Vec<_>>(), output::command());
         let rows = Some(("points.csv", csv(swept)));
         let compared = swept.iter().flat_map(|swept| swept.figure.compare(&swept.outcomes));
-        let judged = compared.map(|of| (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees()));
-        let claim = virtual_time(&agreement("ResilientDB, simulated", judged), &pictures);
+        let judged = compared.map(|of| {
+            let agrees = (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees());
+            Beside { what: of.what, paper: of.paper, ours: of.ours, agrees }
+        });
+        let (claim, doubts) = agreement("ResilientDB, simulated", judged);
+        let claim = virtual_time(&claim, &pictures);
         let gallery = Gallery {
             title: "ResilientDB, simulated",
             claim: Some(claim),
-            doubts: Vec::new(),
+            doubts,
             table: &tables(swept),
             pictures,
             rows,

@@ -1,7 +1,7 @@
 //! `simulate sbft`: throughput and latency of SBFT and of what it is built from, in virtual time. Two runs print the same bytes.
 
 use super::{
-    claim::{agreement, virtual_time},
+    claim::{Beside, agreement, virtual_time},
     parallel,
     written::{Compared, Figure as Drawn, Figures, SbftPoint, trace},
 };
@@ -199,12 +199,16 @@ impl SbftArgs {
         let (pictures, command) = (plots.collect::<Vec<_>>(), output::command());
         let rows = Some(("points.csv", csv(swept)));
         let compared = swept.iter().flat_map(Swept::compared);
-        let judged = compared.map(|of| (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees()));
-        let claim = virtual_time(&agreement("SBFT, simulated", judged), &pictures);
+        let judged = compared.map(|of| {
+            let agrees = (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees());
+            Beside { what: of.what, paper: of.paper, ours: of.ours, agrees }
+        });
+        let (claim, doubts) = agreement("SBFT, simulated", judged);
+        let claim = virtual_time(&claim, &pictures);
         let gallery = Gallery {
             title: "SBFT, simulated",
             claim: Some(claim),
-            doubts: Vec::new(),
+            doubts,
             table: &tables(swept),
             pictures,
             rows,

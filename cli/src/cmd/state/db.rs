@@ -6,6 +6,7 @@ use phalanx::merkle::{self, Access, Backend, HashFn, Identity, Params, StoreConf
 use phalanx_lab::{
     config::{Store, choice, word},
     error::Usage,
+    report::text::counted,
 };
 use std::{
     fs,
@@ -154,7 +155,8 @@ pub(super) fn lines(tail: &Tail, access: Access) -> Vec<String> {
     });
     let lost = tail.lost.iter().map(|lost| {
         let height = lost.height.map_or_else(String::new, |height| format!(", up to height {height}"));
-        format!("{} writes{height}, are gone; none was promised to survive a power cut", lost.writes)
+        let (writes, are) = (counted(lost.writes as usize, "write"), if lost.writes == 1 { "is" } else { "are" });
+        format!("{writes}{height}, {are} gone; none was promised to survive a power cut")
     });
     torn.chain(lost).collect()
 }

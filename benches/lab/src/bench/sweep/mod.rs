@@ -70,7 +70,10 @@ impl Swept {
             |tag: &&str| format!("{}: {}", tag.to_uppercase(), cells(&|cell| cell.tags.iter().any(|own| own == tag)));
         let wrong = cells(&|cell| cell.tps.is_none());
         let wrong = (!wrong.is_empty()).then(|| format!("NOT DRAWN, the results differ from the oracle: {wrong}"));
-        self.tags().iter().map(of_tag).chain(wrong).collect()
+        let unchecked = self.cells.iter().any(|cell| cell.oracle == "off");
+        let unchecked =
+            unchecked.then(|| "NOT COMPARED with sequential revm: --oracle full or sampled does".to_owned());
+        self.tags().iter().map(of_tag).chain(unchecked).chain(wrong).collect()
     }
 
     fn tags(&self) -> Vec<&str> {
