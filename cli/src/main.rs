@@ -38,7 +38,7 @@ fn main() -> ExitCode {
             return exit::USAGE.into();
         }
     };
-    let cli = match cmd::Cli::from_words(words) {
+    let cli = match cmd::Cli::from_words(words, &expanded) {
         Ok(cli) => cli,
         Err(error) => {
             // Help on request goes to stdout and is no failure.

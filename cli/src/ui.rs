@@ -3,7 +3,7 @@
 #[cfg(feature = "node")]
 use crate::children;
 use crate::exit;
-use phalanx_lab::{config::LoadConfig, machine::temporary, ui::Ui};
+use phalanx_lab::{machine::temporary, ui::Ui};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -63,11 +63,9 @@ pub(crate) fn immediate() -> Ui {
     Ui::new(bars(), Arc::default())
 }
 
-/// Warns of flags that were given and have no effect on the load.
-pub(crate) fn warn_of_idle(load: &LoadConfig, ui: &Ui) {
-    if let Some(idle) = load.idle() {
-        ui.warn(&idle);
-    }
+/// Warns of flags that were given and have no effect.
+pub(crate) fn warn_of_idle(idle: impl IntoIterator<Item = String>, ui: &Ui) {
+    idle.into_iter().for_each(|idle| ui.warn(&idle));
 }
 
 /// True if bars are drawn: on a terminal that can move its cursor, outside of continuous integration. Nothing in them has a

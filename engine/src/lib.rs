@@ -93,7 +93,7 @@ pub use service::{
 };
 pub use state::{
     Ancestors, Anchored, CODE_RULE, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError,
-    StateSnapshot, WriteHandle, contents, genesis_digest, verify_anchored,
+    StateSnapshot, StoredEntry, WriteHandle, contents, genesis_digest, verify_anchored,
 };
 
 pub use phalanx_access as access;

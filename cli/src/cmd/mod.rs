@@ -19,9 +19,10 @@ mod doctor;
 mod completions;
 mod man;
 mod version;
+mod idle;
 
-use crate::{exit, output};
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use crate::{exit, flags::profile::Expanded, output};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::ContextKind};
 use phalanx_lab::config::numbers;
 use std::ffi::OsString;
 
@@ -79,9 +80,17 @@ enum Command {
 }
 
 impl Cli {
-    /// Reads a command line. Counts may have suffixes.
-    pub(crate) fn from_words(words: Vec<OsString>) -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&numbers(Self::command()).try_get_matches_from(words)?)
+    /// Reads a command line. Counts may have suffixes, and a flag without effect beside the others is refused,
+    /// unless a profile [added](Expanded::adds) it.
+    pub(crate) fn from_words(words: Vec<OsString>, profile: &Expanded) -> Result<Self, clap::Error> {
+        let mut command = numbers(Self::command());
+        let matches = command.try_get_matches_from_mut(words).map_err(|mut error| {
+            // The tip to pass an unknown flag "as a value" leads nowhere.
+            error.remove(ContextKind::Suggested);
+            error
+        })?;
+        idle::check(&mut command, &matches, profile)?;
+        Self::from_arg_matches(&matches)
     }
 
     /// Runs the command and returns its exit code.
@@ -109,5 +118,38 @@ impl Cli {
             Some(Command::Man(args)) => args.run(Self::command().after_long_help("")),
             Some(Command::Version(args)) => args.run(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Command as Clap;
+
+    /// Number of flags that are read without headings.
+    const FEW: usize = 14;
+
+    /// Calls `look` with every command that can be run.
+    fn each(command: &Clap, look: &mut impl FnMut(&Clap)) {
+        look(command);
+        command.get_subcommands().for_each(|below| each(below, look));
+    }
+
+    #[test]
+    fn many_flags_have_headings() {
+        let mut all = Cli::command();
+        all.build();
+        let mut long = 0;
+        each(&all, &mut |command| {
+            let flags: Vec<_> = command.get_opts().filter(|arg| !arg.is_hide_set()).collect();
+            if flags.len() <= FEW {
+                return;
+            }
+            long += 1;
+            let bare = flags.iter().filter(|arg| arg.get_help_heading().is_none()).count();
+            let name = command.get_name();
+            assert!(bare <= 5, "{name}: {bare} of {} flags have no heading", flags.len());
+        });
+        assert!(long >= 8, "{long} commands have many flags");
     }
 }

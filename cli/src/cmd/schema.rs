@@ -41,7 +41,8 @@ impl SchemaArgs {
 fn all() -> Vec<Named> {
     let mut all = schemas::all();
     all.extend(simulate::schemas());
-    all.extend([explain::schema(), net::net_schema(), replay::schema(), state::info_schema(), test::schema()]);
+    all.extend(state::schemas());
+    all.extend([explain::schema(), net::net_schema(), replay::schema(), test::schema()]);
     #[cfg(feature = "node")]
     all.push(super::bench::node::schema());
     all.sort_by_key(|named| named.name);

@@ -23,6 +23,24 @@ const FAFO: [(&str, &str); 6] = [
 const TABLE_1: [(&str, &str); 5] =
     [("accounts", "2^30"), ("txs", "256M"), ("block-txs", "500k"), ("alpha", "0"), ("oracle", "sampled")];
 
+/// Flags that say how a run is measured: a block that is explained is not, so they are left out for `explain`.
+pub(crate) const MEASUREMENT: [&str; 14] = [
+    "executor",
+    "pin",
+    "touch",
+    "signatures",
+    "overlap",
+    "store",
+    "memory",
+    "state",
+    "durability",
+    "hasher",
+    "runs",
+    "oracle",
+    "duration",
+    "rate",
+];
+
 /// Flags of a profile with a name; `None` for no such name.
 fn preset(name: &str) -> Option<Vec<(&'static str, &'static str)>> {
     let sized = |workload| [("workload", workload)].into_iter().chain(TABLE_1);
@@ -36,7 +54,7 @@ fn preset(name: &str) -> Option<Vec<(&'static str, &'static str)>> {
 }
 
 /// A command line with the flags of its profile.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Expanded {
     pub(crate) words: Vec<OsString>,
     /// Name of the profile, and the words that it added; none without a profile.
@@ -44,6 +62,12 @@ pub(crate) struct Expanded {
 }
 
 impl Expanded {
+    /// True if the profile has added the flag.
+    pub(crate) fn adds(&self, flag: &str) -> bool {
+        let words = self.added.iter().flat_map(|(_, words)| words);
+        words.filter_map(|word| word.strip_prefix("--")?.split('=').next()).any(|known| known == flag)
+    }
+
     /// Line for an error about a flag that the profile added: the user did not write it.
     pub(crate) fn blame(&self, error: &str) -> Option<String> {
         let (profile, words) = self.added.as_ref()?;
@@ -72,7 +96,8 @@ pub(crate) fn expand(mut words: Vec<OsString>) -> Result<Expanded, Usage> {
     let said = |flag: &str, words: &[OsString]| {
         words.iter().filter_map(|word| word.to_str()?.strip_prefix("--")?.split('=').next()).any(|word| word == flag)
     };
-    let missing = flags.into_iter().filter(|(flag, _)| !said(flag, &words));
+    let left_out = |flag: &str| is(1, "explain") && MEASUREMENT.contains(&flag);
+    let missing = flags.into_iter().filter(|(flag, _)| !said(flag, &words) && !left_out(flag));
     let added: Vec<String> = missing.map(|(flag, value)| format!("--{flag}={value}")).collect();
     words.extend(added.iter().map(OsString::from));
     Ok(Expanded { words, added: Some((name, added)) })

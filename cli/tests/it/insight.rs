@@ -113,7 +113,10 @@ fn a_single_hot_pool_is_a_chain_and_its_key_is_named() {
     run("explain --txs 100 --block-txs 100 --accounts 200 --block 2")
         .refused(2, "the load has 1 block, and --block 2 is none of them");
     run("explain /nowhere").refused(2, "/nowhere");
-    run("explain --csv x").refused(2, "explain writes");
+    run("explain --csv x").refused(2, "unexpected argument");
+    let ended = run("explain --runs 3");
+    ended.refused(2, "unexpected argument");
+    assert!(!ended.stderr.contains("as a value"), "a tip that leads nowhere: {ended:?}");
     assert_eq!(explained["edges_total"].as_u64(), explained["edges"].as_array().map(|edges| edges.len() as u64));
     assert!(text.contains("by gas about"), "{text}");
     let block = dir.path().display();

@@ -186,6 +186,9 @@ fn benchmarks_write_what_their_schemas_say() {
     writes(&format!("bench sweep {LOAD} --axis alpha=0,0.5 --gamma 10 --json -"), "bench-sweep");
     writes(&format!("bench scale {LOAD} --runs 1 --json -"), "bench-scale");
     writes("bench store --keys 500 --updates 50 --blocks 2 --json -", "bench-store");
+    let shown = run("bench store --keys 500 --updates 50 --blocks 2");
+    assert!(shown.code == Some(0) && shown.stdout.contains("Updates per second"), "{shown:?}");
+    assert!(!shown.stdout.contains('{'), "a table for people: {shown:?}");
     #[cfg(feature = "node")]
     writes(
         "bench node --txs 300 --payers 7 --writers 3 --batch 10 --readers 1 --blocks instant --json -",
@@ -210,7 +213,53 @@ fn tools_write_what_their_schemas_say() {
     let places: Vec<_> =
         std::fs::read_dir(&store).expect("a store").map(|entry| entry.expect("an entry").path()).collect();
     let place = places.iter().find(|place| place.is_dir()).unwrap_or(&store);
-    writes(&format!("state info --db {} --json", place.display()), "state-info");
+    commands_of_a_store(&place.display().to_string(), folder.path());
+}
+
+/// Every command of a store, with the schema that its output has.
+fn commands_of_a_store(db: &str, folder: &std::path::Path) {
+    let root = writes(&format!("state info --db {db} --json"), "state-info")["state_root"]
+        .as_str()
+        .expect("a root")
+        .to_owned();
+    let at = |name: &str| folder.join(name).display().to_string();
+    // The beneficiary of the blocks has the fees; the other address has nothing.
+    let absent = format!("0x{}", "11".repeat(20));
+    assert!(writes(&format!("state get --db {db} {absent} --json"), "state-get")["decoded"].is_null());
+    let proof = at("proof.json");
+    let proven = writes(&format!("state prove --db {db} {absent}"), "state-prove");
+    std::fs::write(&proof, proven.to_string()).expect("a file");
+    let verified = writes(&format!("state verify --root {root} {proof} --json"), "state-verify");
+    assert_eq!((&verified["proven"], &verified["reason"]), (&true.into(), &Value::Null), "{verified}");
+    let other = run(&format!("state verify --root 0x{} {proof} --json", "00".repeat(32)));
+    assert_eq!(other.code, Some(3), "{other:?}");
+    let other = other.only_json();
+    fits("state-verify", &other);
+    assert!(other["proven"] == false && other["reason"].is_string(), "{other}");
+    assert_eq!(writes(&format!("state check --db {db} --json"), "state-check")["sound"], true);
+    writes(&format!("state backup --db {db} --to {} --json", at("copy")), "state-copy");
+    writes(&format!("state export --db {db} {} --json", at("stream")), "state-export");
+    run(&format!("state export --db {db} - --json")).refused(2, "cannot both go to stdout");
+    let imported = writes(&format!("state import --db {} {} --json", at("imported"), at("stream")), "state-copy");
+    assert_eq!(imported["state_root"], root.as_str(), "{imported}");
+    let snapshot = writes(&format!("state snapshot --db {db} {} --json", at("snapshot")), "state-snapshot");
+    let restore = format!(
+        "state restore --db {} --height {} --root {root} {} --json",
+        at("restored"),
+        snapshot["height"],
+        at("snapshot")
+    );
+    let chunk = std::path::Path::new(&at("snapshot")).join("00000000.chunk");
+    let kept = chunk.with_extension("kept");
+    std::fs::rename(&chunk, &kept).expect("a chunk");
+    let missing = run(&restore);
+    assert_eq!(missing.code, Some(3), "{missing:?}");
+    fits("state-missing", &missing.only_json());
+    assert_eq!(missing.only_json()["missing"][0], 0);
+    std::fs::rename(&kept, &chunk).expect("a chunk");
+    writes(&restore, "state-copy");
+    writes(&format!("state prune --db {} --json", at("copy")), "state-prune");
+    assert_eq!(writes(&format!("state discard --db {} --json", at("none")), "state-discard")["removed"], false);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use phalanx_merkle_proof::{Hash, TWIG_LEAVES};
 
 use super::{handle::Store, partial::Partial};
 use crate::{
-    log::{Batch, BlockRecord, Disk, ExtentWriter, Log, Opening, Place, at, open_log},
+    log::{Batch, BlockRecord, Disk, ExtentWriter, Log, Opening, Place, at, in_words, open_log},
     snapshot::{Chunk, Importer, Manifest},
     types::{Access, Durability, Error, Reading, SnapshotError, StoreConfig},
 };
@@ -40,7 +40,7 @@ impl Restore {
         let found = importer.manifest().params;
         if found != config.params {
             let path = PathBuf::from("(snapshot)");
-            let [found, expected] = [found, config.params].map(|params| format!("{params:?}"));
+            let [found, expected] = [found, config.params].map(|params| in_words(&params));
             return Err(Error::Format { path, found, expected });
         }
         let partial = Partial::begin(&config)?;

@@ -68,7 +68,7 @@ pub enum Error {
         source: Box<Self>,
     },
     /// The store has another format version or other genesis parameters. Nothing was changed.
-    #[error("{} has format and parameters {found}, expected {expected}: open it with the parameters and the version that made it", path.display())]
+    #[error("{} has {found}, and {expected} was asked for: open it with the parameters and the version that made it", path.display())]
     Format {
         /// The store.
         path: PathBuf,
@@ -87,7 +87,7 @@ pub enum Error {
         what: String,
     },
     /// The store ends below the height that the caller knows as committed.
-    #[error("the store ends {}, committed was {expected}", height_of(*found))]
+    #[error("the store ends {}, and must reach height {expected}: restore a newer copy, or let consensus replay the blocks", height_of(*found))]
     Behind {
         /// Height of the store's last block.
         found: Option<u64>,

@@ -510,6 +510,27 @@ fn a_bit_flipped_between_rows_of_code_is_no_torn_end() {
     assert_eq!(std::fs::read(&path).expect("the file of code"), bytes);
 }
 
+/// The blocks are whole and promised, so what is damaged is the code that they need.
+#[test]
+fn damage_of_the_only_row_of_code_names_the_file_of_code() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = || config(&backend("file", dir.path()), HashFn::Sha256).with_durability(Durability::Block);
+    let mut store = Store::open(settings()).expect("a store");
+    let mut delta = Delta::new();
+    delta.put_code([7; 32], vec![7; 100]);
+    delta.put(&[7], &[1]);
+    let prepared = store.prepare(delta, 0).expect("a block");
+    store.commit(prepared).expect("a block");
+    drop(store);
+    let path = dir.path().join("code.log");
+    let mut bytes = std::fs::read(&path).expect("the file of code");
+    bytes[60] ^= 1;
+    std::fs::write(&path, &bytes).expect("a write");
+    let opened = Store::open(settings());
+    let named = |found: &Error| matches!(found, Error::Corrupt { path: at, what } if *at == path && what.contains("blocks need code"));
+    assert!(opened.as_ref().is_err_and(named), "{opened:?}");
+}
+
 /// A limit on the file's size stands in for a full disk.
 #[cfg(target_os = "linux")]
 #[test]

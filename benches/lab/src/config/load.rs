@@ -1,7 +1,7 @@
 //! The transactions of a measurement.
 
 use super::{
-    parse,
+    heading, parse,
     word::{Word, choice, word},
 };
 use crate::error::Usage;
@@ -47,37 +47,37 @@ impl WorkloadKind {
 #[derive(Clone, Debug, PartialEq, Args)]
 pub struct LoadConfig {
     /// Kind of transactions
-    #[arg(long, value_parser = choice::<WorkloadKind>(), default_value = "native")]
+    #[arg(long, value_parser = choice::<WorkloadKind>(), default_value = "native", help_heading = heading::LOAD)]
     pub workload: WorkloadKind,
     /// Number of funded accounts
-    #[arg(long, default_value_t = 1 << 20)]
+    #[arg(long, default_value_t = 1 << 20, help_heading = heading::LOAD)]
     pub accounts: u64,
     /// Number of transactions
-    #[arg(long, default_value_t = 500_000)]
+    #[arg(long, default_value_t = 500_000, help_heading = heading::LOAD)]
     pub txs: u64,
     /// Transactions per block
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, help_heading = heading::LOAD)]
     pub block_txs: usize,
     /// Probability that the hot side of a transfer is a hot account, 0 to 1
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, help_heading = heading::LOAD)]
     pub alpha: f64,
     /// Number of hot accounts
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, help_heading = heading::LOAD)]
     pub gamma: u64,
     /// Hot side of a transfer: sender, receiver or both; a swap has only a sender
-    #[arg(long, default_value_t = HotSide::Sender)]
+    #[arg(long, default_value_t = HotSide::Sender, help_heading = heading::LOAD)]
     pub hot: HotSide,
     /// Number of pools of amm and mixed, each with its own token beside a common one
-    #[arg(long, default_value_t = Pools::default().count)]
+    #[arg(long, default_value_t = Pools::default().count, help_heading = heading::LOAD)]
     pub pools: u32,
     /// Probability that a swap goes to the hot pool, 0 to 1; otherwise to the trader's home pool
-    #[arg(long, default_value_t = Pools::default().hot_share)]
+    #[arg(long, default_value_t = Pools::default().hot_share, help_heading = heading::LOAD)]
     pub hot_pool_share: f64,
     /// Shares of mixed, in parts of the sum; a kind that is not named has no share
-    #[arg(long, value_name = "KIND=SHARE,..", default_value_t = Mix::default())]
+    #[arg(long, value_name = "KIND=SHARE,..", default_value_t = Mix::default(), help_heading = heading::LOAD)]
     pub mix: Mix,
     /// Seed of the workload
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, help_heading = heading::LOAD)]
     pub seed: u64,
 }
 
@@ -143,11 +143,14 @@ impl LoadConfig {
 
     /// Sentence on the flags that were changed and have no effect on this workload; `None` if all have one.
     pub fn idle(&self) -> Option<String> {
-        let idle = self.without_effect();
-        let flags: Vec<&str> = idle.iter().map(|(flag, _)| *flag).collect();
-        let mut reasons: Vec<&str> = idle.iter().map(|(_, reason)| *reason).collect();
-        reasons.dedup();
-        (!idle.is_empty()).then(|| format!("{} without effect: {}", flags.join(", "), reasons.join("; ")))
+        sentence(&self.without_effect())
+    }
+
+    /// Sentence on the changed flags that have no effect on any of some loads.
+    pub(crate) fn idle_in_all<'a>(mut loads: impl Iterator<Item = &'a Self>) -> Option<String> {
+        let mut idle = loads.next()?.without_effect();
+        loads.for_each(|load| idle.retain(|flag| load.without_effect().contains(flag)));
+        sentence(&idle)
     }
 
     /// Flags that were changed and have no effect on this workload, each with the reason.
@@ -179,6 +182,14 @@ impl LoadConfig {
     }
 }
 
+/// Flags without effect and their reasons as a sentence; `None` for none.
+fn sentence(idle: &[(&'static str, &'static str)]) -> Option<String> {
+    let flags: Vec<&str> = idle.iter().map(|(flag, _)| *flag).collect();
+    let mut reasons: Vec<&str> = idle.iter().map(|(_, reason)| *reason).collect();
+    reasons.dedup();
+    (!idle.is_empty()).then(|| format!("{} without effect: {}", flags.join(", "), reasons.join("; ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,6 +207,10 @@ mod tests {
         assert_eq!(idle("--gamma 5 --hot both"), told("--gamma, --hot without effect: no account is hot at --alpha 0"));
         assert_eq!(idle("--alpha 0.5 --gamma 5 --hot both"), None);
         assert_eq!(LoadConfig::default().idle(), None);
+        // A sweep over --alpha uses --gamma in some cells, and --pools in none.
+        let loads = ["--pools 5 --gamma 5", "--pools 5 --gamma 5 --alpha 0.5"]
+            .map(|flags| parse::<LoadConfig>(flags.split_whitespace().map(Into::into)).unwrap());
+        assert_eq!(LoadConfig::idle_in_all(loads.iter()), told("--pools without effect: only amm and mixed have pools"));
     }
 
     #[test]

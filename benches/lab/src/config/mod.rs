@@ -8,6 +8,7 @@ mod store;
 mod memory;
 mod word;
 mod number;
+pub mod heading;
 
 pub use build::{Artefact, BuildConfig};
 pub use load::{LoadConfig, WorkloadKind};

@@ -1,5 +1,6 @@
 //! Pace of a run: its length, and arrivals of transactions.
 
+use super::heading;
 use crate::error::Usage;
 use clap::Args;
 use std::time::Duration;
@@ -8,11 +9,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct Pace {
     /// End the first run after so many seconds, though transactions are left; all other runs execute the same blocks
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", help_heading = heading::MEASURE)]
     pub duration: Option<f64>,
     /// Open loop: transactions arrive at this rate per second whatever the engine does, a block is planned once all of its own
     /// have arrived, and latencies count from the arrival. Planning overlaps nothing then
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = heading::MEASURE)]
     pub rate: Option<u64>,
     /// Number of blocks after which the run ends.
     #[arg(skip)]

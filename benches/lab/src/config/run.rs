@@ -1,6 +1,7 @@
 //! Settings of a run of the whole engine.
 
 use super::{
+    heading,
     load::LoadConfig,
     pace::Pace,
     parse,
@@ -72,69 +73,69 @@ pub struct RunConfig {
     #[command(flatten)]
     pub load: LoadConfig,
     /// Order of the transactions
-    #[arg(long, value_parser = choice::<Order>(), default_value = "free")]
+    #[arg(long, value_parser = choice::<Order>(), default_value = "free", help_heading = heading::ENGINE)]
     pub order: Order,
     /// Executor; repeatable, all run the same blocks in turns
-    #[arg(long = "executor", value_parser = choice::<Executor>(), default_values = ["dag"])]
+    #[arg(long = "executor", value_parser = choice::<Executor>(), default_values = ["dag"], help_heading = heading::ENGINE)]
     pub executors: Vec<Executor>,
     /// Source of access sets
-    #[arg(long, value_parser = choice::<Layers>(), default_value = "static")]
+    #[arg(long, value_parser = choice::<Layers>(), default_value = "static", help_heading = heading::ENGINE)]
     pub access: Layers,
     /// Worker threads [default: one per core]
-    #[arg(long)]
+    #[arg(long, help_heading = heading::ENGINE)]
     pub threads: Option<usize>,
     /// Confine each run to as many cores as it has threads, worker i to core i, all other threads to these cores (Linux).
     /// Physical cores come before their siblings, and one NUMA node before the next
-    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "off", num_args = 0..=1, default_missing_value = "on")]
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "off", num_args = 0..=1, default_missing_value = "on", help_heading = heading::MEASURE)]
     pub pin: bool,
     /// Memory, in GiB, to write to before the timer starts, so that the run need not wait for new pages. `phalanx doctor`
     /// measures how long they take
-    #[arg(long, value_name = "GIB", default_value_t = 0)]
+    #[arg(long, value_name = "GIB", default_value_t = 0, help_heading = heading::MEASURE)]
     pub touch: u64,
     /// Sign the transactions and recover their senders inside the timer
-    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "off")]
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "off", help_heading = heading::ENGINE)]
     pub signatures: bool,
     /// Plan the next block while one is executed, on the state before it (in turns on one thread)
-    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "on")]
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "on", help_heading = heading::ENGINE)]
     pub overlap: bool,
     /// Execute plain transfers of the DAG without the EVM
-    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "on")]
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "on", help_heading = heading::ENGINE)]
     pub fast_path: bool,
     /// Replay contract calls of the DAG from recorded traces; `check` interprets them as well and compares
-    #[arg(long, value_parser = choice::<Traces>(), default_value = "on")]
+    #[arg(long, value_parser = choice::<Traces>(), default_value = "on", help_heading = heading::ENGINE)]
     pub traces: Traces,
     /// Place of the state: mem, file:DIR or rocks:DIR, a new or empty folder
-    #[arg(long, value_parser = Store::parse, default_value = "mem")]
+    #[arg(long, value_parser = Store::parse, default_value = "mem", help_heading = heading::STORE)]
     pub store: Store,
     /// Part of the state in memory: resident, or cached:BYTES (with K, M or G) of values besides an index; the others are read
     /// from disk. For a state on disk
-    #[arg(long, value_parser = super::memory, default_value = "resident")]
+    #[arg(long, value_parser = super::memory, default_value = "resident", help_heading = heading::STORE)]
     pub memory: Memory,
     /// Folder of a state that is made once: a genesis is written there if it is empty, and each run works on a copy, which
     /// shares what does not change. In place of --store
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = heading::STORE)]
     pub state: Option<PathBuf>,
     /// Failures that a committed block survives
-    #[arg(long, value_parser = choice::<Durability>(), default_value = "async")]
+    #[arg(long, value_parser = choice::<Durability>(), default_value = "async", help_heading = heading::STORE)]
     pub durability: Durability,
     /// Hash of the state commitment
-    #[arg(long, value_parser = choice::<HashFn>(), default_value = "sha256")]
+    #[arg(long, value_parser = choice::<HashFn>(), default_value = "sha256", help_heading = heading::STORE)]
     pub hasher: HashFn,
     /// Rules of the EVM
-    #[arg(long, value_parser = choice::<SpecId>(), default_value = "osaka")]
+    #[arg(long, value_parser = choice::<SpecId>(), default_value = "osaka", help_heading = heading::ENGINE)]
     pub evm_spec: SpecId,
     /// Gas limit of a block, by the sum of its transactions' limits
-    #[arg(long, default_value_t = 30_000_000_000)]
+    #[arg(long, default_value_t = 30_000_000_000, help_heading = heading::ENGINE)]
     pub block_gas: u64,
     /// Repetitions of each executor
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, help_heading = heading::MEASURE)]
     pub runs: usize,
     /// Profile of flags; flags of the command line override it: a TOML file, fafo-paper for the rules of FAFO's paper, or
     /// fafo-table1-native or fafo-table1-erc20 for its sizes too, 2^30 accounts and 512 blocks of 500,000 transfers
     #[arg(long, value_name = "FILE.toml|NAME")]
     pub profile: Option<String>,
     /// Share of the blocks that are compared with sequential revm
-    #[arg(long, value_parser = choice::<OracleKind>(), default_value = "full")]
+    #[arg(long, value_parser = choice::<OracleKind>(), default_value = "full", help_heading = heading::MEASURE)]
     pub oracle: OracleKind,
     /// Length of the run, and arrivals.
     #[arg(skip)]
@@ -209,6 +210,20 @@ impl RunConfig {
             return Err(Usage(format!("--block-gas must hold one transaction of {gas} gas, not {}", self.block_gas)));
         }
         Ok(())
+    }
+
+    /// Sentences on flags that were changed and have no effect beside the others; empty if all have one.
+    pub fn idle(&self) -> Vec<String> {
+        let mut idle: Vec<String> = self.load.idle().into_iter().collect();
+        if self.folder().is_none() && self.durability == Durability::Block {
+            idle.push("--durability block without effect: --store mem survives nothing".into());
+        }
+        let flags = [("--fast-path", !self.fast_path), ("--traces", self.traces != Traces::On)];
+        if !self.executors.contains(&Executor::Dag) {
+            let unused = flags.into_iter().filter(|(_, is_changed)| *is_changed);
+            idle.extend(unused.map(|(flag, _)| format!("{flag} without effect: only --executor dag has it")));
+        }
+        idle
     }
 
     /// Every setting by its name in results.

@@ -17,7 +17,7 @@ mod replay;
 
 use crate::{
     bench::workload,
-    config::{RunConfig, Store},
+    config::{RunConfig, Store, heading},
     error::{Different, Interrupted, Usage},
     machine::{host, memory},
     report::{Output, text},
@@ -75,16 +75,16 @@ type Causes = Vec<(Part, f64)>;
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Capacity {
     /// Memory bandwidth of the modelled machine, in GB/s
-    #[arg(long, default_value_t = 200.0)]
+    #[arg(long, default_value_t = 200.0, help_heading = heading::MODEL)]
     pub memory_gbs: f64,
     /// Memory traffic of a transaction, in bytes [default: 1200 and 900 for each of its keys, an estimate]
-    #[arg(long)]
+    #[arg(long, help_heading = heading::MODEL)]
     pub tx_memory_bytes: Option<f64>,
     /// Disk bandwidth of the modelled machine, in GB/s
-    #[arg(long, default_value_t = 3.0)]
+    #[arg(long, default_value_t = 3.0, help_heading = heading::MODEL)]
     pub disk_gbs: f64,
     /// Disk traffic of a transaction, in bytes [default: as measured with this --store]
-    #[arg(long)]
+    #[arg(long, help_heading = heading::MODEL)]
     pub tx_disk_bytes: Option<f64>,
 }
 

@@ -119,8 +119,10 @@ impl Scaled {
 
     pub(super) fn claim(&self) -> Claim {
         let knee = match self.knee() {
-            Some(knee) => format!("{} are the most with {} of ideal", cores_of(knee), text::percent(ENOUGH)),
-            None => format!("{} have {} of ideal", cores_of(knee::MOST), text::percent(ENOUGH)),
+            Some(knee) => format!("{} of ideal is kept up to {}", text::percent(ENOUGH), cores_of(knee)),
+            None => {
+                format!("{} of ideal is kept up to {}, and may be beyond", text::percent(ENOUGH), cores_of(knee::MOST))
+            }
         };
         let most = self.curve.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or((1, 0.0), |point| *point);
         let workers: Vec<String> = self.real.iter().map(|(workers, ..)| workers.to_string()).collect();

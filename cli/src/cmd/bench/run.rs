@@ -6,10 +6,9 @@ use crate::{
     ui,
 };
 use clap::Args;
-use phalanx::merkle::Durability;
 use phalanx_lab::{
     bench::workload,
-    config::{Pace, RunConfig},
+    config::{Pace, RunConfig, heading},
 };
 use std::path::PathBuf;
 
@@ -18,13 +17,13 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     config: RunConfig,
     /// Write the result as JSON, `-` for stdout
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", help_heading = heading::OUTPUT)]
     pub(crate) json: Option<PathBuf>,
     /// Write a CSV file with a row per run
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     pub(crate) csv: Option<PathBuf>,
     /// Write a page with plots
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = heading::OUTPUT)]
     pub(crate) report: Option<PathBuf>,
 }
 
@@ -36,7 +35,7 @@ pub(crate) struct RunCommand {
     #[command(flatten)]
     pace: Pace,
     /// Write a timeline of stages and workers in Chrome's trace format, for ui.perfetto.dev. It costs time inside the timer
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     trace: Option<PathBuf>,
 }
 
@@ -49,10 +48,7 @@ impl RunCommand {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         let ui = ui::open();
         let RunArgs { config, json, csv, report } = &self.args;
-        ui::warn_of_idle(&config.load, &ui);
-        if config.folder().is_none() && config.durability == Durability::Block {
-            ui.warn("--durability block without effect: --store mem survives nothing");
-        }
+        ui::warn_of_idle(config.idle(), &ui);
         let config = RunConfig { pace: self.pace.clone(), trace: self.trace.clone(), ..self.args.config() };
         let result = [workload::run(&config, &ui)?];
         output::results(&result, json.as_deref(), &result[0], csv.as_deref(), report.as_deref())?;

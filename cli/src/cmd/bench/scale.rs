@@ -7,7 +7,10 @@ use crate::{
     ui,
 };
 use clap::Args;
-use phalanx_lab::model::{self, Capacity};
+use phalanx_lab::{
+    config::heading,
+    model::{self, Capacity},
+};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -17,7 +20,7 @@ pub(crate) struct ScaleArgs {
     #[command(flatten)]
     capacity: Capacity,
     /// Write the picture as SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     svg: Option<PathBuf>,
 }
 
@@ -29,7 +32,9 @@ impl ScaleArgs {
 
 /// Models the load of `bench` and shows the curve.
 pub(super) fn scale(bench: &RunArgs, capacity: &Capacity, svg: Option<&Path>) -> anyhow::Result<u8> {
-    let modelled = model::run(&bench.config(), capacity, &ui::open())?;
+    let (config, ui) = (bench.config(), ui::open());
+    ui::warn_of_idle(config.idle(), &ui);
+    let modelled = model::run(&config, capacity, &ui)?;
     output::show(&modelled, Files { svg, ..bench.files() })?;
     Ok(exit::OK)
 }

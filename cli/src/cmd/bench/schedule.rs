@@ -6,7 +6,10 @@ use crate::{
     ui,
 };
 use clap::{Args, ValueEnum};
-use phalanx_lab::bench::schedule::{self, ScheduleConfig};
+use phalanx_lab::{
+    bench::schedule::{self, ScheduleConfig},
+    config::heading,
+};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -15,10 +18,10 @@ pub(crate) struct ScheduleArgs {
     config: ScheduleConfig,
     /// Print the parallelism of the order of arrival beside the framer's over a grid of --alpha and --gamma, in place of
     /// times
-    #[arg(long, value_enum, conflicts_with_all = ["alpha", "gamma", "runs", "threads"])]
+    #[arg(long, value_enum, conflicts_with_all = ["alpha", "gamma", "runs", "threads"], help_heading = heading::LOAD)]
     figure: Option<FigureKind>,
     /// Write the result as JSON, `-` for stdout
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", help_heading = heading::OUTPUT)]
     json: Option<PathBuf>,
 }
 
@@ -33,6 +36,9 @@ enum FigureKind {
 impl ScheduleArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         let ui = ui::open();
+        if self.figure.is_none() {
+            ui::warn_of_idle(self.config.load.idle(), &ui);
+        }
         let measured = match self.figure {
             Some(FigureKind::Fafo4) => schedule::figure(&self.config.load, &ui)?,
             None => schedule::run(&self.config, &ui)?,

@@ -9,6 +9,7 @@ use crate::{
 use clap::{Args, ValueEnum};
 use phalanx_lab::{
     bench::sweep::{self, AXIS_HELP, Axis, Over},
+    config::heading,
     error::Usage,
     model::Capacity,
 };
@@ -21,12 +22,12 @@ pub(crate) struct SweepArgs {
     #[command(flatten)]
     capacity: Capacity,
     /// Figure of FAFO's: fafo-3 is throughput by cores, real and modelled as in bench scale; fafo-4 is --alpha by --gamma
-    #[arg(long, value_enum, conflicts_with = "axis")]
+    #[arg(long, value_enum, conflicts_with = "axis", help_heading = heading::LOAD)]
     figure: Option<SweepFigure>,
-    #[arg(long, value_name = "NAME=a,b,c", help = AXIS_HELP)]
+    #[arg(long, value_name = "NAME=a,b,c", help = AXIS_HELP, help_heading = heading::LOAD)]
     axis: Option<Axis>,
     /// Write the picture as SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     svg: Option<PathBuf>,
 }
 

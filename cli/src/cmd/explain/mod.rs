@@ -4,12 +4,16 @@ mod source;
 mod graph;
 mod written;
 
-use crate::{cmd::bench::run::RunArgs, exit, output, ui};
-use clap::Args;
+use crate::{exit, output, ui};
+use clap::{ArgAction, Args};
 use graph::Heat;
-use phalanx::paralyze::StateKey;
+use phalanx::{
+    Order, Traces,
+    paralyze::{Layers, StateKey},
+    revm::primitives::hardfork::SpecId,
+};
 use phalanx_lab::{
-    error::Usage,
+    config::{LoadConfig, RunConfig, choice, heading},
     report::{
         svg::{self, Layout, Origin},
         text,
@@ -25,8 +29,8 @@ pub(super) use written::schema;
 /// Maximum number of listed transactions of the critical path.
 const TOLD: usize = 12;
 
-/// Flags of [`RunArgs`] that describe a run, which conflict with a file or folder.
-const LOAD: [&str; 31] = [
+/// Flags of a load, which conflict with a file or folder.
+const LOAD: [&str; 19] = [
     "workload",
     "accounts",
     "txs",
@@ -39,25 +43,13 @@ const LOAD: [&str; 31] = [
     "mix",
     "seed",
     "order",
-    "executors",
     "access",
     "threads",
-    "pin",
-    "touch",
-    "signatures",
-    "overlap",
     "fast_path",
     "traces",
-    "store",
-    "memory",
-    "state",
-    "durability",
-    "hasher",
     "evm_spec",
     "block_gas",
-    "runs",
     "profile",
-    "oracle",
 ];
 
 #[derive(Debug, Args)]
@@ -67,19 +59,73 @@ pub(crate) struct ExplainArgs {
     #[arg(value_name = "FILE|DIR", conflicts_with_all = LOAD)]
     of: Option<PathBuf>,
     #[command(flatten)]
-    bench: RunArgs,
+    load: LoadConfig,
+    #[command(flatten)]
+    engine: EngineArgs,
     /// Number of the block in a load [default: 1]
-    #[arg(long)]
+    #[arg(long, help_heading = heading::LOAD)]
     block: Option<u64>,
     /// Number of hottest keys to list
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, help_heading = heading::OUTPUT)]
     keys: usize,
+    /// Write the explanation as JSON, `-` for stdout
+    #[arg(long, value_name = "FILE|-", help_heading = heading::OUTPUT)]
+    json: Option<PathBuf>,
     /// Write the picture as SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     svg: Option<PathBuf>,
     /// Write the graph for Graphviz
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     dot: Option<PathBuf>,
+}
+
+/// Settings of the engine that a block's graph and execution depend on. A state is in memory, and nothing is measured.
+#[derive(Debug, Args)]
+struct EngineArgs {
+    /// Order of the transactions
+    #[arg(long, value_parser = choice::<Order>(), default_value = "free", help_heading = heading::ENGINE)]
+    order: Order,
+    /// Source of access sets
+    #[arg(long, value_parser = choice::<Layers>(), default_value = "static", help_heading = heading::ENGINE)]
+    access: Layers,
+    /// Worker threads [default: one per core]
+    #[arg(long, help_heading = heading::ENGINE)]
+    threads: Option<usize>,
+    /// Execute plain transfers of the DAG without the EVM
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "on", help_heading = heading::ENGINE)]
+    fast_path: bool,
+    /// Replay contract calls of the DAG from recorded traces; `check` interprets them as well and compares
+    #[arg(long, value_parser = choice::<Traces>(), default_value = "on", help_heading = heading::ENGINE)]
+    traces: Traces,
+    /// Rules of the EVM
+    #[arg(long, value_parser = choice::<SpecId>(), default_value = "osaka", help_heading = heading::ENGINE)]
+    evm_spec: SpecId,
+    /// Gas limit of a block, by the sum of its transactions' limits
+    #[arg(long, default_value_t = 30_000_000_000, help_heading = heading::ENGINE)]
+    block_gas: u64,
+    /// Profile of flags, as of `bench run`; flags that only say how a run is measured are left out
+    #[arg(long, value_name = "FILE.toml|NAME", help_heading = heading::ENGINE)]
+    profile: Option<String>,
+}
+
+impl EngineArgs {
+    /// The run whose block is explained.
+    fn config(&self, load: &LoadConfig) -> RunConfig {
+        let Self { order, access, threads, fast_path, traces, evm_spec, block_gas, ref profile } = *self;
+        let (load, profile) = (load.clone(), profile.clone());
+        RunConfig {
+            load,
+            order,
+            access,
+            threads,
+            fast_path,
+            traces,
+            evm_spec,
+            block_gas,
+            profile,
+            ..RunConfig::default()
+        }
+    }
 }
 
 impl ExplainArgs {
@@ -90,16 +136,16 @@ impl ExplainArgs {
 
 /// Explains a block, and shows it.
 fn explain(args: &ExplainArgs, ui: &Ui) -> anyhow::Result<u8> {
-    if args.bench.csv.is_some() || args.bench.report.is_some() {
-        return Err(Usage("explain writes --svg, --dot and --json".into()).into());
-    }
     let explained = match &args.of {
         Some(path) => source::read(path, args.block, ui)?,
-        None => source::made(&args.bench.config(), args.block.unwrap_or(1), ui)?,
+        None => {
+            ui::warn_of_idle(args.load.idle(), ui);
+            source::made(&args.engine.config(&args.load), args.block.unwrap_or(1), ui)?
+        }
     };
     let hottest = explained.graph.hottest(args.keys);
-    let stdout = args.bench.json.as_deref() == Some(Path::new("-"));
-    if let Some(path) = &args.bench.json {
+    let stdout = args.json.as_deref() == Some(Path::new("-"));
+    if let Some(path) = &args.json {
         output::json(path, &explained.value(&hottest))?;
     }
     if !stdout {
@@ -248,13 +294,13 @@ fn name(key: &StateKey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::cmd::Cli;
+    use crate::{cmd::Cli, flags::profile};
     use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
     #[test]
     fn a_file_conflicts_with_every_flag_of_a_load() {
-        // Flags of the output, and flags that are refused anyhow.
-        let beside = ["json", "svg", "dot", "keys", "block", "csv", "report", "help"];
+        // Flags of the output.
+        let beside = ["json", "svg", "dot", "keys", "block", "help"];
         let mut command = Cli::command();
         command.build();
         let explain = command.find_subcommand("explain").expect("a command");
@@ -269,7 +315,21 @@ mod tests {
             assert_eq!(kind, Some(ErrorKind::ArgumentConflict), "{line:?}");
             tried += 1;
         }
-        assert!(tried > 20, "{tried}");
+        assert_eq!(tried, super::LOAD.len());
         assert!(Cli::try_parse_from(["phalanx", "explain", "result.json", "--block", "2", "--json", "-"]).is_ok());
+    }
+
+    #[test]
+    fn flags_of_a_measurement_are_not_offered() {
+        let mut command = Cli::command();
+        command.build();
+        let flags = |path: &[&str]| -> Vec<String> {
+            let found = path.iter().fold(&command, |at, name| at.find_subcommand(name).expect("a command"));
+            found.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect()
+        };
+        let (run, explain) = (flags(&["bench", "run"]), flags(&["explain"]));
+        for flag in profile::MEASUREMENT {
+            assert!(run.iter().any(|known| known == flag) && !explain.iter().any(|known| known == flag), "{flag}");
+        }
     }
 }

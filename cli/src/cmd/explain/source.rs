@@ -7,7 +7,7 @@ use crate::{
     flags::{profile, words},
 };
 use alloy_consensus::Header;
-use phalanx::{Block, Executor, Hints, Order, RecoveredBlock, Traces, merkle::Memory, revm::primitives::Address};
+use phalanx::{Block, Executor, Hints, Order, RecoveredBlock, Traces, revm::primitives::Address};
 use phalanx_lab::{
     bench::workload,
     config::{RunConfig, Store, parse, threads, word},
@@ -65,8 +65,9 @@ fn config_of(path: &Path) -> anyhow::Result<RunConfig> {
         return Err(foreign().into());
     }
     let args = parse::<RunCommand>(profile::expand(words)?.words.into_iter().skip(3)).map_err(|_| foreign())?;
-    // The cores, the memory and the pace of a run are no part of its load.
-    Ok(RunConfig { pin: false, touch: 0, ..args.config() })
+    // The executors, the cores, the store and the pace of a run are no part of its blocks.
+    let RunConfig { load, order, access, threads, fast_path, traces, evm_spec, block_gas, .. } = args.config();
+    Ok(RunConfig { load, order, access, threads, fast_path, traces, evm_spec, block_gas, ..RunConfig::default() })
 }
 
 /// Explains a recorded block by the true access sets.
@@ -120,19 +121,12 @@ fn recorded(dir: &Path, ui: &Ui) -> anyhow::Result<Explained> {
     })
 }
 
-/// Explains a block of a generated load by the predicted access sets, on which the engine's order rests.
+/// Explains a block of a generated load by the predicted access sets, on which the engine's order rests. The state is in
+/// memory, whatever the settings say.
 pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<Explained> {
     config.check()?;
     if number == 0 {
         return Err(Usage("--block counts from 1, not 0".into()).into());
-    }
-    if config.memory != Memory::Resident || config.state.is_some() {
-        return Err(
-            Usage("a block is explained on a resident state, without --memory cached and --state".into()).into()
-        );
-    }
-    if config.executors != [Executor::Dag] {
-        return Err(Usage("only --executor dag has a graph".into()).into());
     }
     let workload = workload::workload(config, workload::TX_BYTES, 2, ui)?;
     let mut txs = Vec::with_capacity(config.load.txs as usize);

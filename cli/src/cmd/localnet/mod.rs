@@ -17,55 +17,55 @@ use comet::Program;
 use faults::Faults;
 use layout::{Layout, Plan};
 use partitions::Partitions;
-use phalanx_lab::{error::Usage, machine::temporary::Temporary};
+use phalanx_lab::{config::heading, error::Usage, machine::temporary::Temporary};
 use phalanx_node::DEV_CHAIN;
 use std::{path::PathBuf, time::Duration};
 
 #[derive(Debug, Args)]
 pub(crate) struct LocalnetArgs {
     /// Number of validators
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(1..=16))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(1..=16), help_heading = heading::NETWORK)]
     validators: u16,
     /// Folder of keys, chains and logs: a later start continues there [default: a temporary one, which goes at the end]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = heading::NETWORK)]
     folder: Option<PathBuf>,
     /// First port of JSON-RPC: validator I listens on this one + I. 0 takes free ones
-    #[arg(long, value_name = "PORT", default_value_t = 8545)]
+    #[arg(long, value_name = "PORT", default_value_t = 8545, help_heading = heading::NETWORK)]
     rpc_port: u16,
     /// Chain id
-    #[arg(long, value_name = "ID", default_value_t = DEV_CHAIN)]
+    #[arg(long, value_name = "ID", default_value_t = DEV_CHAIN, help_heading = heading::NETWORK)]
     chain_id: u64,
     /// Number of funded accounts, at most 10
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u16).range(0..=10))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u16).range(0..=10), help_heading = heading::NETWORK)]
     accounts: u16,
     /// Milliseconds that CometBFT waits after a block for more votes, which is most of the time between two blocks
-    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = value_parser!(u64).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = value_parser!(u64).range(1..=60_000), help_heading = heading::NETWORK)]
     period: u64,
     /// The program CometBFT, v0.38 to v0.40
-    #[arg(long, value_name = "FILE", default_value = "cometbft")]
+    #[arg(long, value_name = "FILE", default_value = "cometbft", help_heading = heading::NETWORK)]
     cometbft: PathBuf,
     /// Let CometBFT keep no transactions, and fetch them from the nodes' pools: its mempool.type "app", from v0.40 on
-    #[arg(long)]
+    #[arg(long, help_heading = heading::NETWORK)]
     app_mempool: bool,
     /// End a random process by kill -9 every so many milliseconds, in turn a CometBFT and a node; each kill waits until
     /// every validator has a block since the last one
-    #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..), help_heading = heading::FAULTS)]
     kill: Option<u64>,
     /// Cut the links between two random groups of validators for so many milliseconds, and again so long after they have
     /// healed; each waits until every validator has a block since the last one
-    #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..), help_heading = heading::FAULTS)]
     partition: Option<u64>,
     /// Let a node without a vote join by state sync once there is a snapshot
-    #[arg(long)]
+    #[arg(long, help_heading = heading::NETWORK)]
     join: bool,
     /// Heights from one snapshot for nodes that join to the next; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, help_heading = heading::NETWORK)]
     snapshot_every: u64,
     /// Seed of the choice of processes and groups
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = heading::FAULTS)]
     seed: u64,
     /// Worker threads of each node's engine
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = heading::NETWORK)]
     threads: u16,
 }
 

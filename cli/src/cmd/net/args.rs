@@ -2,7 +2,7 @@
 
 use super::{distances::Distances, faults::Fault, file::Execution};
 use clap::{Args, ValueEnum};
-use phalanx_lab::error::Usage;
+use phalanx_lab::{config::heading, error::Usage};
 use phalanx_net::{Authentication, Durability, ProtocolName};
 use std::path::PathBuf;
 
@@ -51,79 +51,79 @@ pub(crate) enum ExecutionFlag {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NetArgs {
     /// Ordering protocol
-    #[arg(long, value_enum, default_value_t = ProtocolFlag::Pbft)]
+    #[arg(long, value_enum, default_value_t = ProtocolFlag::Pbft, help_heading = heading::NETWORK)]
     pub(crate) protocol: ProtocolFlag,
     /// Number of replicas, 4 to 16
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, help_heading = heading::NETWORK)]
     pub(crate) n: usize,
     /// Distances that senders emulate: local, autobahn4, or a JSON file with a table of round-trip times in ms
-    #[arg(long, default_value = "local", value_parser = Distances::parse)]
+    #[arg(long, default_value = "local", value_parser = Distances::parse, help_heading = heading::NETWORK)]
     pub(crate) rtt: Distances,
     /// Bandwidth of each link, in Mbit/s [default: unlimited]
-    #[arg(long)]
+    #[arg(long, help_heading = heading::NETWORK)]
     pub(crate) mbits: Option<u64>,
     /// Frames that each link loses, in per mille
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, help_heading = heading::NETWORK)]
     pub(crate) loss: u16,
     /// Transactions per second; 0: as many as the clients' answers permit
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 1_000, help_heading = heading::LOAD)]
     pub(crate) tps: u64,
     /// Number of clients, each with one transaction in flight
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 1_000, help_heading = heading::LOAD)]
     pub(crate) clients: u64,
     /// Time for which transactions are sent, in seconds; 0 only writes the configuration to --dir
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, help_heading = heading::LOAD)]
     pub(crate) seconds: u64,
     /// Maximum number of transactions per batch
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, help_heading = heading::NETWORK)]
     pub(crate) batch: usize,
     /// Threads that check clients' transactions; 0: the worker does (0B)
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, help_heading = heading::NETWORK)]
     pub(crate) batch_threads: u16,
     /// Place of execution
-    #[arg(long, value_enum, default_value_t = ExecutionFlag::Decoupled)]
+    #[arg(long, value_enum, default_value_t = ExecutionFlag::Decoupled, help_heading = heading::NETWORK)]
     pub(crate) execution: ExecutionFlag,
     /// Authentication of frames between replicas
-    #[arg(long, value_enum, default_value_t = AuthenticationFlag::Mac)]
+    #[arg(long, value_enum, default_value_t = AuthenticationFlag::Mac, help_heading = heading::NETWORK)]
     pub(crate) authentication: AuthenticationFlag,
     /// Durability of the replicas' logs
-    #[arg(long, value_enum, default_value_t = DurabilityFlag::Group)]
+    #[arg(long, value_enum, default_value_t = DurabilityFlag::Group, help_heading = heading::NETWORK)]
     pub(crate) durability: DurabilityFlag,
     /// Slots between two checkpoints
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 128, help_heading = heading::NETWORK)]
     pub(crate) interval: u64,
     /// Length of a replica's log from which on it is replaced by what is still needed, in KiB
-    #[arg(long, default_value_t = phalanx_net::LOG_BYTES >> 10)]
+    #[arg(long, default_value_t = phalanx_net::LOG_BYTES >> 10, help_heading = heading::NETWORK)]
     pub(crate) log_kib: u64,
     /// Patience with a primary, in ms
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 1_000, help_heading = heading::NETWORK)]
     pub(crate) timeout_ms: u64,
     /// Kill -9 a replica at a second and restart it: INDEX|primary@AT+DOWN, for example primary@3+2; repeatable
-    #[arg(long, value_parser = Fault::parse_kill, value_name = "WHICH@AT+DOWN")]
+    #[arg(long, value_parser = Fault::parse_kill, value_name = "WHICH@AT+DOWN", help_heading = heading::FAULTS)]
     pub(crate) kill: Vec<Fault>,
     /// Stop a replica's process at a second and resume it, as SIGSTOP and SIGCONT do: INDEX|primary@AT+LENGTH; repeatable
-    #[arg(long, value_parser = Fault::parse_stop, value_name = "WHICH@AT+LENGTH")]
+    #[arg(long, value_parser = Fault::parse_stop, value_name = "WHICH@AT+LENGTH", help_heading = heading::FAULTS)]
     pub(crate) stop: Vec<Fault>,
     /// Cut replicas off from the others: INDEX[,INDEX]@AT+LENGTH[:holds|:loses], for example 0,1@4+2; repeatable
-    #[arg(long, value_parser = Fault::parse_partition, value_name = "GROUP@AT+LENGTH")]
+    #[arg(long, value_parser = Fault::parse_partition, value_name = "GROUP@AT+LENGTH", help_heading = heading::FAULTS)]
     pub(crate) partition: Vec<Fault>,
     /// Time that clients wait for an answer before they send to all replicas, in ms
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 500, help_heading = heading::LOAD)]
     pub(crate) retry_ms: u64,
     /// Time for the rest to settle after the last transaction, in seconds
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, help_heading = heading::LOAD)]
     pub(crate) drain: u64,
     /// Seed of keys, accounts and losses
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, help_heading = heading::LOAD)]
     pub(crate) seed: u64,
     /// Folder for configuration, keys, logs and states, new or empty [default: a temporary one]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = heading::OUTPUT)]
     pub(crate) dir: Option<PathBuf>,
     /// Write the first message of an SBFT replica that proves a transaction by itself, for `state acknowledged`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     pub(crate) acknowledgement: Option<PathBuf>,
     /// Write the result as JSON, `-` for stdout
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", help_heading = heading::OUTPUT)]
     pub(crate) json: Option<PathBuf>,
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use phalanx::alloy::{genesis::Genesis, primitives::Address};
-use phalanx_lab::{error::Usage, machine::temporary::Temporary};
+use phalanx_lab::{config::heading, error::Usage, machine::temporary::Temporary};
 use phalanx_node::{
     CometConfig, DEV_CHAIN, DevAccount, Durability, NodeConfig, Production, RpcConfig, StorePlace, dev_accounts,
     dev_genesis,
@@ -61,92 +61,92 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
     /// Folder of state and blocks [default with --dev: a temporary one, which goes at the end]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = heading::STORE)]
     datadir: Option<PathBuf>,
     /// Database of the state
-    #[arg(long, value_enum, default_value = "file")]
+    #[arg(long, value_enum, default_value = "file", help_heading = heading::STORE)]
     database: Database,
     /// Faults that a committed block survives
-    #[arg(long, value_enum, default_value = "block")]
+    #[arg(long, value_enum, default_value = "block", help_heading = heading::STORE)]
     durability: Survives,
     /// Number of older states that can be read
-    #[arg(long, value_name = "N", default_value_t = 128)]
+    #[arg(long, value_name = "N", default_value_t = 128, help_heading = heading::STORE)]
     history: usize,
     /// Number of blocks whose bodies and receipts are kept [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = heading::STORE)]
     keep_blocks: Option<u64>,
     /// Worker threads [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// When blocks are made: instant, a period as 500ms or 2s, or off [default: instant with --dev alone, else off]
-    #[arg(long, value_name = "WHEN", value_parser = production)]
+    #[arg(long, value_name = "WHEN", value_parser = production, help_heading = heading::BLOCKS)]
     blocks: Option<Production>,
     /// Follow the node with this JSON-RPC instead: execute its blocks, compare every root, and send it the transactions
-    #[arg(long, value_name = "http://HOST:PORT", value_parser = upstream)]
+    #[arg(long, value_name = "http://HOST:PORT", value_parser = upstream, help_heading = heading::BLOCKS)]
     follow: Option<String>,
     /// Let consensus order the blocks instead of this node
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = heading::BLOCKS)]
     consensus: Option<Consensus>,
     /// Address that CometBFT connects to, its proxy_app
-    #[arg(long, value_name = "ADDRESS", default_value_t = CometConfig::default().abci)]
+    #[arg(long, value_name = "ADDRESS", default_value_t = CometConfig::default().abci, help_heading = heading::BLOCKS)]
     abci: SocketAddr,
     /// Address of CometBFT's own RPC, which gets the transactions that JSON-RPC admits
-    #[arg(long, value_name = "ADDRESS", default_value_t = CometConfig::default().rpc)]
+    #[arg(long, value_name = "ADDRESS", default_value_t = CometConfig::default().rpc, help_heading = heading::BLOCKS)]
     comet_rpc: SocketAddr,
     /// Heights from one snapshot for nodes that join to the next; 0 for none. With --consensus
-    #[arg(long, value_name = "N", default_value_t = CometConfig::default().snapshot_every)]
+    #[arg(long, value_name = "N", default_value_t = CometConfig::default().snapshot_every, help_heading = heading::BLOCKS)]
     snapshot_every: u64,
     /// Number of snapshots that are offered, the newest
-    #[arg(long, value_name = "N", default_value_t = CometConfig::default().snapshots)]
+    #[arg(long, value_name = "N", default_value_t = CometConfig::default().snapshots, help_heading = heading::BLOCKS)]
     snapshots: usize,
     /// Join by a snapshot, if CometBFT offers one to this empty node, instead of executing the chain from its first block
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true)]
+          value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true, help_heading = heading::BLOCKS)]
     state_sync: bool,
     /// Gas limit of made blocks, reached by steps of less than 1/1024 per block [default: the genesis's]
-    #[arg(long, value_name = "GAS")]
+    #[arg(long, value_name = "GAS", help_heading = heading::BLOCKS)]
     gas_limit: Option<u64>,
     /// Account that gets the fees of made blocks
-    #[arg(long, value_name = "ADDRESS", default_value = "0x0000000000000000000000000000000000000000")]
+    #[arg(long, value_name = "ADDRESS", default_value = "0x0000000000000000000000000000000000000000", help_heading = heading::BLOCKS)]
     beneficiary: Address,
     /// Minimum tip of a transaction, in wei per gas
-    #[arg(long, value_name = "WEI", default_value_t = 0)]
+    #[arg(long, value_name = "WEI", default_value_t = 0, help_heading = heading::BLOCKS)]
     min_tip: u128,
     /// Address of JSON-RPC, HTTP and WebSocket
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8545")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8545", help_heading = heading::SERVICE)]
     rpc: SocketAddr,
     /// Namespaces of JSON-RPC [default: eth,net,web3,txpool,phalanx, and debug with --dev]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = heading::SERVICE)]
     rpc_api: Option<Vec<String>>,
     /// Origins of web pages that may call, * for all [default: none; * with --dev]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = heading::SERVICE)]
     rpc_cors: Option<Vec<String>>,
     /// Maximum gas of a call, an estimate or a trace
-    #[arg(long, value_name = "GAS", default_value_t = RpcConfig::default().gas_cap)]
+    #[arg(long, value_name = "GAS", default_value_t = RpcConfig::default().gas_cap, help_heading = heading::SERVICE)]
     rpc_gas_cap: u64,
     /// Maximum number of blocks of a log query
-    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_range)]
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_range, help_heading = heading::SERVICE)]
     rpc_max_range: u64,
     /// Maximum number of logs of an answer
-    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_logs)]
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_logs, help_heading = heading::SERVICE)]
     rpc_max_logs: usize,
     /// Maximum number of requests in a batch
-    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_batch)]
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_batch, help_heading = heading::SERVICE)]
     rpc_max_batch: u32,
     /// Maximum number of connections
-    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_connections)]
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_connections, help_heading = heading::SERVICE)]
     rpc_max_connections: u32,
     /// Maximum number of calls, traces and log queries at once
-    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_calls)]
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_calls, help_heading = heading::SERVICE)]
     rpc_max_calls: usize,
     /// Address of /metrics and /health
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = heading::SERVICE)]
     metrics: Option<SocketAddr>,
     /// Log filter: a level, or targets with levels
-    #[arg(long, value_name = "FILTER", default_value = "info")]
+    #[arg(long, value_name = "FILTER", default_value = "info", help_heading = heading::SERVICE)]
     pub(super) log: String,
     /// Form of the log
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, value_enum, default_value = "text", help_heading = heading::SERVICE)]
     pub(super) log_format: LogFormat,
     /// Read further flags from a TOML file: flags of the command line come first, then PHALANX_NODE_*, then the file
     #[arg(long, value_name = "FILE.toml")]

@@ -4,7 +4,7 @@ use crate::output;
 use clap::{ArgAction, Args};
 use phalanx::{Executor, Traces, merkle::Memory, paralyze::Layers};
 use phalanx_lab::{
-    config::{Artefact, choice, memory, threads},
+    config::{Artefact, choice, heading, memory, threads},
     error::Usage,
     machine::pin,
 };
@@ -16,53 +16,53 @@ pub(crate) struct ReplayArgs {
     #[arg(required = true, value_name = "DIR")]
     pub(crate) dirs: Vec<PathBuf>,
     /// Executor; repeatable, all run the same blocks in turns
-    #[arg(long = "executor", value_parser = choice::<Executor>(), default_values = ["dag"])]
+    #[arg(long = "executor", value_parser = choice::<Executor>(), default_values = ["dag"], help_heading = heading::ENGINE)]
     pub(crate) executors: Vec<Executor>,
-    /// Worker threads [default: one per core]
-    #[arg(long)]
+    /// Worker threads, of which sequential revm has one [default: one per core]
+    #[arg(long, help_heading = heading::ENGINE)]
     pub(crate) threads: Option<usize>,
     /// Confine the process to as many cores as it has threads, worker i to core i, as in `bench run` (Linux). Otherwise the
     /// system may leave both threads of a short block on one core
-    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "off", num_args = 0..=1, default_missing_value = "on")]
+    #[arg(long, action = ArgAction::Set, value_parser = choice::<bool>(), default_value = "off", num_args = 0..=1, default_missing_value = "on", help_heading = heading::MEASURE)]
     pub(crate) pin: bool,
     /// Source of access sets
-    #[arg(long, value_parser = choice::<Layers>(), default_value = "static")]
+    #[arg(long, value_parser = choice::<Layers>(), default_value = "static", help_heading = heading::ENGINE)]
     pub(crate) access: Layers,
     /// Learn templates from each block after it ran, and keep them from block to block; otherwise every execution begins
     /// without templates
-    #[arg(long)]
+    #[arg(long, help_heading = heading::ENGINE)]
     pub(crate) learn: bool,
     /// Report quality and cost of the predictions by their source
-    #[arg(long)]
+    #[arg(long, help_heading = heading::MEASURE)]
     pub(crate) quality: bool,
     /// Access sets derived from the true ones, in place of --access: perfect, none, wrong:P or adversarial
-    #[arg(long)]
+    #[arg(long, help_heading = heading::ENGINE)]
     pub(crate) hints: Option<HintsKind>,
     /// Data that a validator gets beside the block, in place of --access; repeatable, the block runs with each
-    #[arg(long = "artefact", value_parser = choice::<Artefact>(), conflicts_with = "hints")]
+    #[arg(long = "artefact", value_parser = choice::<Artefact>(), conflicts_with = "hints", help_heading = heading::ENGINE)]
     pub(crate) artefacts: Vec<Artefact>,
     /// Seed of wrong hints
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, help_heading = heading::ENGINE)]
     pub(crate) seed: u64,
     /// Seed of one interleaving of the threads
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = heading::ENGINE)]
     pub(crate) schedule_seed: Option<u64>,
     /// Replay contract calls of the DAG from recorded traces; `check` interprets them as well and compares
-    #[arg(long, value_parser = choice::<Traces>(), default_value = "on")]
+    #[arg(long, value_parser = choice::<Traces>(), default_value = "on", help_heading = heading::ENGINE)]
     pub(crate) traces: Traces,
     /// Part of the state in memory: resident, or cached:BYTES (with K, M or G) of values besides an index, and the others in a
     /// temporary folder. Later executions of a block find what the first has read
-    #[arg(long, value_parser = memory, default_value = "resident")]
+    #[arg(long, value_parser = memory, default_value = "resident", help_heading = heading::ENGINE)]
     pub(crate) memory: Memory,
     /// Executions of each block, all compared; times are medians, and the first execution meets cold threads and memory
     /// [default: 3, and 1 with --learn, where each would learn from the one before]
-    #[arg(long)]
+    #[arg(long, help_heading = heading::MEASURE)]
     pub(crate) repeat: Option<usize>,
     /// Write a JSON line per block and executor, `-` for stdout
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", help_heading = heading::OUTPUT)]
     pub(crate) json: Option<PathBuf>,
     /// Folder for the evidence of a difference
-    #[arg(long, value_name = "DIR", default_value = "phalanx-divergence")]
+    #[arg(long, value_name = "DIR", default_value = "phalanx-divergence", help_heading = heading::OUTPUT)]
     pub(crate) bundle: PathBuf,
 }
 

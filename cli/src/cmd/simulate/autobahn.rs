@@ -1,7 +1,7 @@
 //! `simulate autobahn`: the evaluation of Autobahn against HotStuff in virtual time. Two runs print the same bytes.
 
 use super::{
-    claim::virtual_time,
+    claim::{Beside, agreement, virtual_time},
     parallel,
     written::{AutobahnPoint, Compared, Figure as Drawn, Figures, trace},
 };
@@ -90,12 +90,19 @@ impl AutobahnArgs {
         let Some(dir) = &self.report else { return Ok(()) };
         let names = self.figures.iter().map(|name| crate::flags::word(*name));
         let plots = names.zip(swept).map(|(name, swept)| (format!("autobahn-{name}"), plot(swept)));
-        let (pictures, command) = (plots.collect(), output::command());
+        let (pictures, command) = (plots.collect::<Vec<_>>(), output::command());
         let rows = Some(("autobahn.csv", csv(swept)));
+        let compared = swept.iter().flat_map(|swept| swept.figure.compare(&swept.outcomes));
+        let judged = compared.map(|of| {
+            let agrees = (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees());
+            Beside { what: of.what, paper: of.paper, ours: of.ours, agrees }
+        });
+        let (claim, doubts) = agreement("Autobahn, simulated", judged);
+        let claim = virtual_time(&claim, &pictures);
         let gallery = Gallery {
             title: "Autobahn, simulated",
-            claim: Some(virtual_time("Throughput and latency of Autobahn")),
-            doubts: Vec::new(),
+            claim: Some(claim),
+            doubts,
             table: &tables(swept),
             pictures,
             rows,

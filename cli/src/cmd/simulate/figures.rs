@@ -113,7 +113,7 @@ fn curves(title: &str, paper: &str, points: &[Point]) -> Picture {
     }
     let marks = papers::published(paper, |series| groups.iter().any(|group| group == series));
     let picture = lines_beside([title, "median latency, ms", "transactions per second"], &groups, &drawn, &marks);
-    if marks.is_empty() { picture.warned(&[NO_NUMBERS.into()]) } else { picture }
+    if marks.is_empty() { picture.noted(NO_NUMBERS) } else { picture }
 }
 
 /// A bar per point and mode, with the total that the paper states as `paper` in brackets.

@@ -18,7 +18,7 @@ mod tests;
 
 use crate::{exit, flags::word, output, ui};
 use args::{EngineKind, ZaptosArgs};
-use claim::virtual_time;
+use claim::{gains, virtual_time};
 use clap::Subcommand;
 use phalanx_lab::{
     doctor,
@@ -154,7 +154,7 @@ fn write_plots(
     if let Some(dir) = &args.report {
         let rows = Some(("points.csv", table::csv(points)));
         let command = output::command();
-        let mut claim = virtual_time("Latency of the optimistic pipeline beside the baseline");
+        let mut claim = virtual_time(&gains(points), &pictures);
         let mut doubts = Vec::new();
         if args.engine == EngineKind::Real {
             claim.sure = "Consensus in virtual time; blocks are executed on this machine, and their times vary.".into();

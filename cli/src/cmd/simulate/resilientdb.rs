@@ -1,7 +1,7 @@
 //! `simulate resilientdb`: throughput and latency by the threads of replicas, in virtual time. Two runs print the same bytes.
 
 use super::{
-    claim::virtual_time,
+    claim::{Beside, agreement, virtual_time},
     parallel,
     written::{Compared, Figure as Drawn, Figures, ResilientdbPoint, Threads, trace},
 };
@@ -116,12 +116,19 @@ impl ResilientdbArgs {
                 [("throughput", plot(swept, false)), ("latency", plot(swept, true)), ("compared", beside(swept))];
             plots.map(|(kind, plot)| (format!("figure-{name}-{kind}"), plot))
         });
-        let (pictures, command) = (plots.collect(), output::command());
+        let (pictures, command) = (plots.collect::<Vec<_>>(), output::command());
         let rows = Some(("points.csv", csv(swept)));
+        let compared = swept.iter().flat_map(|swept| swept.figure.compare(&swept.outcomes));
+        let judged = compared.map(|of| {
+            let agrees = (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees());
+            Beside { what: of.what, paper: of.paper, ours: of.ours, agrees }
+        });
+        let (claim, doubts) = agreement("ResilientDB, simulated", judged);
+        let claim = virtual_time(&claim, &pictures);
         let gallery = Gallery {
             title: "ResilientDB, simulated",
-            claim: Some(virtual_time("Throughput and latency of ResilientDB beside the paper")),
-            doubts: Vec::new(),
+            claim: Some(claim),
+            doubts,
             table: &tables(swept),
             pictures,
             rows,

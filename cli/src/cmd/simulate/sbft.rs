@@ -1,13 +1,14 @@
 //! `simulate sbft`: throughput and latency of SBFT and of what it is built from, in virtual time. Two runs print the same bytes.
 
 use super::{
-    claim::virtual_time,
+    claim::{Beside, agreement, virtual_time},
     parallel,
     written::{Compared, Figure as Drawn, Figures, SbftPoint, trace},
 };
 use crate::{exit, flags::word, output, ui};
 use clap::{Args, ValueEnum};
 use phalanx_lab::{
+    config::heading,
     error::Usage,
     report::{
         Gallery,
@@ -75,40 +76,40 @@ pub(crate) enum TopologyName {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SbftArgs {
     /// Sweep a figure, at the paper's settings; repeatable. Without one, the other flags are a single point
-    #[arg(long = "figure", value_enum)]
+    #[arg(long = "figure", value_enum, help_heading = heading::LOAD)]
     figures: Vec<FigureName>,
     /// Protocol
-    #[arg(long, value_enum, default_value_t = ProtocolName::Sbft)]
+    #[arg(long, value_enum, default_value_t = ProtocolName::Sbft, help_heading = heading::NETWORK)]
     protocol: ProtocolName,
     /// Faulty replicas that the protocol withstands
-    #[arg(long, default_value_t = Setting::PAPER.f)]
+    #[arg(long, default_value_t = Setting::PAPER.f, help_heading = heading::NETWORK)]
     f: usize,
     /// Crashed or slow replicas that the fast path of `sbft` tolerates: n = 3f+2c+1
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, help_heading = heading::NETWORK)]
     c: usize,
     /// Deployment
-    #[arg(long, value_enum, default_value_t = TopologyName::Continent)]
+    #[arg(long, value_enum, default_value_t = TopologyName::Continent, help_heading = heading::NETWORK)]
     topology: TopologyName,
     /// Requests
-    #[arg(long, value_enum, default_value_t = WorkloadName::Contracts)]
+    #[arg(long, value_enum, default_value_t = WorkloadName::Contracts, help_heading = heading::LOAD)]
     workload: WorkloadName,
     /// Clients, each with one request at a time
-    #[arg(long, default_value_t = Setting::PAPER.clients)]
+    #[arg(long, default_value_t = Setting::PAPER.clients, help_heading = heading::LOAD)]
     clients: u64,
     /// Crashed backups, at most f
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, help_heading = heading::NETWORK)]
     crashed: usize,
     /// Measured requests of each client
-    #[arg(long, default_value_t = Setting::PAPER.requests)]
+    #[arg(long, default_value_t = Setting::PAPER.requests, help_heading = heading::LOAD)]
     requests: u64,
     /// Seed of the delays
-    #[arg(long, default_value_t = Setting::PAPER.seed)]
+    #[arg(long, default_value_t = Setting::PAPER.seed, help_heading = heading::NETWORK)]
     seed: u64,
     /// Write the result as JSON, `-` for stdout
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", help_heading = heading::OUTPUT)]
     json: Option<PathBuf>,
     /// Folder for plots and a CSV file of their points
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = heading::OUTPUT)]
     report: Option<PathBuf>,
 }
 
@@ -195,12 +196,19 @@ impl SbftArgs {
             let name = swept.name.clone();
             plots.into_iter().map(move |(kind, plot)| (format!("{name}-{kind}"), plot))
         });
-        let (pictures, command) = (plots.collect(), output::command());
+        let (pictures, command) = (plots.collect::<Vec<_>>(), output::command());
         let rows = Some(("points.csv", csv(swept)));
+        let compared = swept.iter().flat_map(Swept::compared);
+        let judged = compared.map(|of| {
+            let agrees = (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees());
+            Beside { what: of.what, paper: of.paper, ours: of.ours, agrees }
+        });
+        let (claim, doubts) = agreement("SBFT, simulated", judged);
+        let claim = virtual_time(&claim, &pictures);
         let gallery = Gallery {
             title: "SBFT, simulated",
-            claim: Some(virtual_time("Throughput and latency of SBFT beside the paper")),
-            doubts: Vec::new(),
+            claim: Some(claim),
+            doubts,
             table: &tables(swept),
             pictures,
             rows,

@@ -1,6 +1,7 @@
 //! A client that believes one message: the acknowledgement of a transaction, verified under one public key.
 
-use crate::{exit, output};
+use super::written::{Acknowledged, Form};
+use crate::exit;
 use alloy_primitives::{B256, Bytes};
 use anyhow::Context as _;
 use phalanx::{api::TxStatus, revm::primitives::hex};
@@ -24,7 +25,7 @@ struct Message {
 }
 
 /// Verifies a message under a trusted key, and prints what it proves.
-pub(super) fn verify(path: &Path, public_key: &str, chain: u64, epoch: u64) -> anyhow::Result<u8> {
+pub(super) fn verify(path: &Path, public_key: &str, chain: u64, epoch: u64, form: Form) -> anyhow::Result<u8> {
     let key = hex::decode(public_key).ok().and_then(|bytes| <[u8; 96]>::try_from(bytes).ok());
     let key =
         key.ok_or_else(|| Usage("--public-key needs 96 bytes in hex: the network's key of f+1 replicas".into()))?;
@@ -36,27 +37,45 @@ pub(super) fn verify(path: &Path, public_key: &str, chain: u64, epoch: u64) -> a
     read.with_context(|| format!("reading {}", path.display()))?;
     let Message { transaction, message } = serde_json::from_str(&text)
         .map_err(|error| Usage(format!("{} is no acknowledgement: {error}", path.display())))?;
-    match verify_acknowledgement(&Trust { chain, epoch, public_key: &key }, &transaction.0, &message) {
-        Ok(known) => {
-            let fate = known.fate;
-            let status = TxStatus::from_number(fate.status).map_or("of an unknown status", |status| match status {
-                TxStatus::Succeeded => "succeeded",
-                TxStatus::Reverted => "was reverted",
-                TxStatus::Skipped => "was skipped",
-            });
-            let root = B256::new(fate.block.state_root);
-            output::print(&format!(
-                "proven by {} bytes: {transaction} {status}, {} of {} in block {}, state root {root}\n",
-                message.len(),
-                fate.place + 1,
-                fate.count,
-                known.slot
-            ))?;
-            Ok(exit::OK)
-        }
+    let bytes = message.len();
+    let verified = verify_acknowledgement(&Trust { chain, epoch, public_key: &key }, &transaction.0, &message);
+    let known = match verified {
+        Ok(known) => known,
         Err(error) => {
             eprintln!("phalanx: {error}");
-            Ok(exit::DIVERGENCE)
+            let (transaction, reason) = (transaction.to_string(), Some(error.to_string()));
+            let refused = Acknowledged { transaction, bytes, reason, ..Acknowledged::default() };
+            return form.print("", &refused).map(|_| exit::DIVERGENCE);
         }
-    }
+    };
+    let fate = known.fate;
+    let status = TxStatus::from_number(fate.status).map(|status| match status {
+        TxStatus::Succeeded => "succeeded",
+        TxStatus::Reverted => "reverted",
+        TxStatus::Skipped => "skipped",
+    });
+    let fared = match status {
+        Some("succeeded") => "succeeded".to_owned(),
+        Some(other) => format!("was {other}"),
+        None => "of an unknown status".to_owned(),
+    };
+    let (root, place) = (B256::new(fate.block.state_root), fate.place);
+    let text = format!(
+        "proven by {bytes} bytes: {transaction} {fared}, {} of {} in block {}, state root {root}\n",
+        place + 1,
+        fate.count,
+        known.slot
+    );
+    let acknowledged = Acknowledged {
+        proven: true,
+        transaction: transaction.to_string(),
+        status,
+        block: Some(known.slot),
+        place: Some(place.into()),
+        count: Some(fate.count.into()),
+        state_root: Some(root.to_string()),
+        bytes,
+        reason: None,
+    };
+    form.print(&text, &acknowledged)
 }

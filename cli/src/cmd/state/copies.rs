@@ -4,6 +4,7 @@ use super::{
     New,
     db::{Db, Place, check_hasher, config},
     words::Hex,
+    written::{Discarded, Exported, Form, Made, Snapped, Unrestored},
 };
 use crate::{exit, output};
 use anyhow::Context as _;
@@ -23,14 +24,14 @@ use std::{
 };
 
 /// Copies the store to another place of any kind.
-pub(super) fn backup(db: &Db, to: &Place) -> anyhow::Result<u8> {
+pub(super) fn backup(db: &Db, place: &Place, form: Form) -> anyhow::Result<u8> {
     let store = db.read()?;
     let Identity { backend, params, .. } = db.identity()?;
     let like = match backend.name() {
         "file" => Store::File(PathBuf::new()),
         _ => Store::Rocks(PathBuf::new()),
     };
-    let (to, root) = (config(to.backend(&like)?, params), store.root());
+    let (to, root) = (config(place.backend(&like)?, params), store.root());
     let (mut reader, writer) = io::pipe().context("making a pipe")?;
     let copy = std::thread::scope(|scope| {
         let export = scope.spawn(|| {
@@ -48,8 +49,13 @@ pub(super) fn backup(db: &Db, to: &Place) -> anyhow::Result<u8> {
             _ => copy,
         }
     })?;
-    output::print(&format!("copied {} keys, root {}\n", copy.len(), B256::new(copy.root())))?;
-    Ok(exit::OK)
+    form.print(&format!("copied {} keys, root {}\n", copy.len(), B256::new(copy.root())), &made(place, &copy))
+}
+
+/// A store that was made, as written.
+fn made(place: &Place, store: &merkle::Store) -> Made {
+    let (db, state_root) = (place.path().display().to_string(), B256::new(store.root()).to_string());
+    Made { db, state_root, height: store.height(), keys: store.len() }
 }
 
 /// Returns true if an export ended because its reader did.
@@ -64,7 +70,10 @@ fn closed_the_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// Writes the store as a stream.
-pub(super) fn export(db: &Db, to: &Path) -> anyhow::Result<u8> {
+pub(super) fn export(db: &Db, to: &Path, form: Form) -> anyhow::Result<u8> {
+    if form.json && to == Path::new("-") {
+        return Err(Usage("--json and the stream cannot both go to stdout: name a file".into()).into());
+    }
     let store = db.read()?;
     let named = |error| named(error, to);
     let blocks = if to == Path::new("-") {
@@ -78,8 +87,9 @@ pub(super) fn export(db: &Db, to: &Path) -> anyhow::Result<u8> {
         out.finish()?;
         blocks
     };
-    eprintln!("exported {blocks} blocks, root {}", B256::new(store.root()));
-    Ok(exit::OK)
+    let root = B256::new(store.root());
+    eprintln!("exported {blocks} blocks, root {root}");
+    form.print("", &Exported { to: to.display().to_string(), state_root: root.to_string(), blocks })
 }
 
 /// The error with the stream's own path: the store knows a stream and no path of it.
@@ -93,7 +103,7 @@ fn named(mut error: merkle::Error, stream: &Path) -> merkle::Error {
 }
 
 /// Makes a store from a stream, which says its hash function itself.
-pub(super) fn import(New { db, hasher }: &New, from: &Path, root: Option<&Hex>) -> anyhow::Result<u8> {
+pub(super) fn import(New { db, hasher }: &New, from: &Path, root: Option<&Hex>, form: Form) -> anyhow::Result<u8> {
     let root = root.map(Hex::root).transpose()?;
     let backend = db.backend(&Store::File(PathBuf::new()))?;
     let (mut stream, mut head) = (input(from)?, Vec::new());
@@ -109,8 +119,7 @@ pub(super) fn import(New { db, hasher }: &New, from: &Path, root: Option<&Hex>) 
         .map_err(|error| named(error, from))
         .context("importing")?;
     let found = B256::new(store.root());
-    output::print(&format!("imported {} keys, root {found}\n", store.len()))?;
-    Ok(exit::OK)
+    form.print(&format!("imported {} keys, root {found}\n", store.len()), &made(db, &store))
 }
 
 /// Opens a file, or stdin for `-`.
@@ -123,7 +132,7 @@ pub(super) fn input(path: &Path) -> anyhow::Result<Box<dyn Read>> {
 }
 
 /// Writes the snapshot of a height: a folder of another name until it is whole.
-pub(super) fn snapshot(db: &Db, height: Option<u64>, to: &Path) -> anyhow::Result<u8> {
+pub(super) fn snapshot(db: &Db, height: Option<u64>, to: &Path, form: Form) -> anyhow::Result<u8> {
     if to.exists() {
         return Err(Usage(format!("{} exists: choose a new folder", to.display())).into());
     }
@@ -160,8 +169,9 @@ pub(super) fn snapshot(db: &Db, height: Option<u64>, to: &Path) -> anyhow::Resul
     File::open(new.path()).and_then(|folder| folder.sync_all()).with_context(writing)?;
     new.finish(to).with_context(|| format!("renaming to {}", to.display()))?;
     let (height, root, chunks) = (manifest.height, B256::new(manifest.root), manifest.chunks());
-    output::print(&format!("snapshot of height {height}, root {root}: {chunks} chunks, {total} bytes\n"))?;
-    Ok(exit::OK)
+    let text = format!("snapshot of height {height}, root {root}: {chunks} chunks, {total} bytes\n");
+    let (to, state_root) = (to.display().to_string(), root.to_string());
+    form.print(&text, &Snapped { to, height, state_root, chunks, bytes: total })
 }
 
 /// Name of the manifest in a snapshot's folder.
@@ -173,7 +183,13 @@ fn chunk_name(number: u64) -> String {
 }
 
 /// Makes a store of a snapshot. Chunks that are missing or bad are named, and the rest is kept.
-pub(super) fn restore(New { db, hasher }: &New, from: &Path, height: u64, root: &Hex) -> anyhow::Result<u8> {
+pub(super) fn restore(
+    New { db, hasher }: &New,
+    from: &Path,
+    height: u64,
+    root: &Hex,
+    form: Form,
+) -> anyhow::Result<u8> {
     let backend = db.backend(&Store::File(PathBuf::new()))?;
     let read = |name: &str| fs::read(from.join(name)).with_context(|| format!("reading {}", from.join(name).display()));
     let manifest = read(MANIFEST)?;
@@ -181,7 +197,7 @@ pub(super) fn restore(New { db, hasher }: &New, from: &Path, height: u64, root: 
     check_hasher(from, params.hash, *hasher)?;
     let mut restore = merkle::Restore::begin(config(backend, params), &manifest, height, &root.root()?)?;
     let missing: Vec<u64> = restore.missing().collect();
-    let (chunks, mut refused) = (restore.manifest().chunks(), 0);
+    let (chunks, mut refused) = (restore.manifest().chunks(), Vec::new());
     for number in &missing {
         let accepted = match read(&chunk_name(*number)) {
             Ok(bytes) => restore.accept(*number, &bytes).map_err(anyhow::Error::from),
@@ -192,26 +208,26 @@ pub(super) fn restore(New { db, hasher }: &New, from: &Path, height: u64, root: 
                 return Err(error);
             }
             eprintln!("phalanx: chunk {number}: {}", exit::reason(&error));
-            refused += 1;
+            refused.push(*number);
         }
     }
-    if refused > 0 {
+    if !refused.is_empty() {
         eprintln!(
-            "phalanx: {refused} of {chunks} chunks are missing; the others are kept: get these anew, and repeat the command"
+            "phalanx: {} of {chunks} chunks are missing; the others are kept: get these anew, and repeat the command",
+            refused.len()
         );
-        return Ok(exit::DIVERGENCE);
+        return form.print("", &Unrestored { missing: refused, chunks }).map(|_| exit::DIVERGENCE);
     }
     let store = restore.finish(Vec::new())?;
     let (keys, root) = (store.len(), B256::new(store.root()));
-    output::print(&format!("restored {keys} keys at height {height}, root {root}\n"))?;
-    Ok(exit::OK)
+    form.print(&format!("restored {keys} keys at height {height}, root {root}\n"), &made(db, &store))
 }
 
 /// Removes what an interrupted import left.
-pub(super) fn discard(db: &Place) -> anyhow::Result<u8> {
+pub(super) fn discard(db: &Place, form: Form) -> anyhow::Result<u8> {
     let path = db.path();
     let left = merkle::discard_import(path)?;
     let what = if left { "removed what was left beside" } else { "nothing was left beside" };
-    output::print(&format!("{what} {}\n", path.display()))?;
-    Ok(exit::OK)
+    let text = format!("{what} {}\n", path.display());
+    form.print(&text, &Discarded { db: path.display().to_string(), removed: left })
 }

@@ -6,6 +6,7 @@ use phalanx::merkle::{self, Access, Backend, HashFn, Identity, Params, StoreConf
 use phalanx_lab::{
     config::{Store, choice, word},
     error::Usage,
+    report::text::counted,
 };
 use std::{
     fs,
@@ -21,7 +22,7 @@ pub(crate) struct Db {
     /// Refuse a store with another hash of the commitment
     #[arg(long, value_parser = choice::<HashFn>())]
     hasher: Option<HashFn>,
-    /// Refuse a store that ends below this height
+    /// Refuse a store whose last block is below this height, which consensus knows as committed
     #[arg(long, value_name = "HEIGHT")]
     min_height: Option<u64>,
 }
@@ -76,7 +77,7 @@ pub(super) fn check_hasher(path: &Path, found: HashFn, wanted: Option<HashFn>) -
         None => Ok(()),
         Some(wanted) => Err(merkle::Error::Format {
             path: path.to_path_buf(),
-            found: format!("hash function {}", word(found)),
+            found: format!("the hash function {}", word(found)),
             expected: word(wanted),
         }),
     }
@@ -154,7 +155,8 @@ pub(super) fn lines(tail: &Tail, access: Access) -> Vec<String> {
     });
     let lost = tail.lost.iter().map(|lost| {
         let height = lost.height.map_or_else(String::new, |height| format!(", up to height {height}"));
-        format!("{} writes{height}, are gone; none was promised to survive a power cut", lost.writes)
+        let (writes, are) = (counted(lost.writes as usize, "write"), if lost.writes == 1 { "is" } else { "are" });
+        format!("{writes}{height}, {are} gone; none was promised to survive a power cut")
     });
     torn.chain(lost).collect()
 }

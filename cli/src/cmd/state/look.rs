@@ -3,24 +3,20 @@
 use super::{
     db::{Db, lines},
     words::StateKey,
+    written::{Checked, Decoded, Form, Got, Pruned, hex},
 };
-use crate::{exit, output};
 use phalanx::{
     merkle::{Access, Shape, Tail, Torn},
-    revm::primitives::{B256, hex},
+    revm::primitives::B256,
 };
-use phalanx_lab::{
-    config::word,
-    machine::host,
-    written::{Named, schema},
-};
+use phalanx_lab::{config::word, machine::host};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
 /// Output of `state info --json`.
 #[derive(Serialize, JsonSchema)]
-struct Info<'a> {
+pub(super) struct Info<'a> {
     /// Height of the tip. Null before the first block.
     height: Option<u64>,
     /// Root of the tip.
@@ -75,70 +71,67 @@ struct LostWrites {
     height: Option<u64>,
 }
 
-/// Schema of what `state info` writes.
-pub(in crate::cmd) fn info_schema() -> Named {
-    schema::<Info<'_>>("state-info", "state info --json")
-}
-
 /// Prints height and root of the store at `db`.
-pub(super) fn info(db: &Db, json: bool) -> anyhow::Result<u8> {
+pub(super) fn info(db: &Db, form: Form) -> anyhow::Result<u8> {
     let store = db.read()?;
     let (height, root, keys) = (store.height(), B256::new(store.root()), store.len());
     let (bytes, hasher) = (host::size_of(db.path()), word(store.params().hash));
     let kind = db.identity()?.backend.name();
-    if json {
-        let Shape { next_sn, floor, active } = store.shape();
-        let Tail { torn, lost, .. } = store.tail();
-        let info = Info {
-            height,
-            state_root: root.to_string(),
-            keys,
-            bytes,
-            kind,
-            hasher,
-            positions: next_sn,
-            floor,
-            active,
-            staged: store.forks().len(),
-            torn: torn.iter().map(TornPart::from).collect(),
-            lost: lost.map(|lost| LostWrites { writes: lost.writes, height: lost.height }),
-        };
-        output::json(Path::new("-"), &info)?;
-    } else {
-        let height = height.map_or("no block".to_owned(), |h| h.to_string());
-        let mut text = format!(
-            "height      {height}\nstate root  {root}\nkeys        {keys}\nbytes       {bytes}\nkind        {kind}, {hasher}\n"
-        );
-        lines(store.tail(), Access::Read).iter().for_each(|line| text.push_str(&format!("tail        {line}\n")));
-        output::print(&text)?;
-    }
-    Ok(exit::OK)
+    let Shape { next_sn, floor, active } = store.shape();
+    let Tail { torn, lost, .. } = store.tail();
+    let reached = height.map_or("no block".to_owned(), |h| h.to_string());
+    let mut text = format!(
+        "height      {reached}\nstate root  {root}\nkeys        {keys}\nbytes       {bytes}\nkind        {kind}, {hasher}\n"
+    );
+    lines(store.tail(), Access::Read).iter().for_each(|line| text.push_str(&format!("tail        {line}\n")));
+    let info = Info {
+        height,
+        state_root: root.to_string(),
+        keys,
+        bytes,
+        kind,
+        hasher,
+        positions: next_sn,
+        floor,
+        active,
+        staged: store.forks().len(),
+        torn: torn.iter().map(TornPart::from).collect(),
+        lost: lost.map(|lost| LostWrites { writes: lost.writes, height: lost.height }),
+    };
+    form.print(&text, &info)
 }
 
-/// Prints the value of a key.
-pub(super) fn get(db: &Db, key: &StateKey) -> anyhow::Result<u8> {
+/// Prints the value of a key, in words and as it is stored.
+pub(super) fn get(db: &Db, StateKey(key): &StateKey, form: Form) -> anyhow::Result<u8> {
     let store = db.read()?;
-    let value = store.read().get(&key.0).map(hex::encode_prefixed);
-    output::print(&format!("{}\n", value.as_deref().unwrap_or("absent")))?;
-    Ok(exit::OK)
+    let reader = store.read();
+    let value = reader.get(key);
+    let decoded = value.as_ref().and_then(|value| Decoded::of(key, value));
+    let text = value.as_ref().map_or_else(
+        || "absent\n".to_owned(),
+        |value| decoded.as_ref().map_or_else(String::new, Decoded::lines) + &format!("stored     {}\n", hex(value)),
+    );
+    let state_root = B256::new(reader.root()).to_string();
+    form.print(&text, &Got { state_root, key: hex(key), value: value.map(|value| hex(&value)), decoded })
 }
 
 /// Reads the whole store and compares it with its root.
-pub(super) fn check(db: &Db) -> anyhow::Result<u8> {
+pub(super) fn check(db: &Db, form: Form) -> anyhow::Result<u8> {
     let store = db.read()?;
     let twigs = store.check()?;
-    let root = B256::new(store.root());
-    output::print(&format!("sound: {} keys, {twigs} full twigs, root {root}\n", store.len()))?;
-    Ok(exit::OK)
+    let (root, keys) = (B256::new(store.root()), store.len());
+    let text = format!("sound: {keys} keys, {twigs} full twigs, root {root}\n");
+    form.print(&text, &Checked { sound: true, state_root: root.to_string(), keys, twigs })
 }
 
 /// Drops log records that the state no longer needs.
-pub(super) fn prune(db: &Db) -> anyhow::Result<u8> {
+pub(super) fn prune(db: &Db, form: Form) -> anyhow::Result<u8> {
     let mut store = db.open(Access::Write)?;
     let before = host::size_of(db.path());
     let blocks = store.prune()?;
     drop(store);
-    let after = host::size_of(db.path());
-    output::print(&format!("pruned {blocks} blocks, {} bytes freed, {after} left\n", before.saturating_sub(after)))?;
-    Ok(exit::OK)
+    let bytes = host::size_of(db.path());
+    let freed_bytes = before.saturating_sub(bytes);
+    let text = format!("pruned {blocks} blocks, {freed_bytes} bytes freed, {bytes} left\n");
+    form.print(&text, &Pruned { blocks, freed_bytes, bytes })
 }

@@ -8,8 +8,9 @@ mod proofs;
 mod look;
 mod db;
 mod words;
+mod written;
 
-pub(super) use look::info_schema;
+pub(super) use written::schemas;
 
 use clap::Subcommand;
 use db::{Db, Place};
@@ -17,6 +18,7 @@ use phalanx::merkle::HashFn;
 use phalanx_lab::config::choice;
 use std::path::PathBuf;
 use words::{Hex, StateKey};
+use written::Form;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
@@ -24,16 +26,17 @@ pub(crate) enum StateCommand {
     Info {
         #[command(flatten)]
         db: Db,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: Form,
     },
-    /// Print the value of a key
+    /// Print the value of a key, in words and as it is stored
     Get {
         #[command(flatten)]
         db: Db,
         /// Address (20 bytes), or address and slot (52 bytes), in hex
         key: StateKey,
+        #[command(flatten)]
+        form: Form,
     },
     /// Print a proof of a key's value or absence, as JSON
     Prove {
@@ -53,6 +56,8 @@ pub(crate) enum StateCommand {
         /// Hash of the commitment [default: the proof's]
         #[arg(long, value_parser = choice::<HashFn>())]
         hasher: Option<HashFn>,
+        #[command(flatten)]
+        form: Form,
     },
     /// Verify the single message of an SBFT network about a transaction, without a store
     Acknowledged {
@@ -68,16 +73,22 @@ pub(crate) enum StateCommand {
         /// Trusted number of the replica set
         #[arg(long, default_value_t = 0)]
         epoch: u64,
+        #[command(flatten)]
+        form: Form,
     },
     /// Read the whole store, with its contract code, and compare it with its root
     Check {
         #[command(flatten)]
         db: Db,
+        #[command(flatten)]
+        form: Form,
     },
     /// Drop the beginning of the log, which the state no longer needs
     Prune {
         #[command(flatten)]
         db: Db,
+        #[command(flatten)]
+        form: Form,
     },
     /// Copy a store to a new or empty folder
     Backup {
@@ -86,6 +97,8 @@ pub(crate) enum StateCommand {
         /// Folder of the copy, or file:DIR or rocks:DIR [default kind: the store's]
         #[arg(long, value_name = "DIR", value_parser = Place::parse)]
         to: Place,
+        #[command(flatten)]
+        form: Form,
     },
     /// Write a store as one stream
     Export {
@@ -94,6 +107,8 @@ pub(crate) enum StateCommand {
         /// File to write, `-` for stdout
         #[arg(value_name = "FILE|-")]
         to: PathBuf,
+        #[command(flatten)]
+        form: Form,
     },
     /// Make a store in a new or empty folder from such a stream
     Import {
@@ -105,6 +120,8 @@ pub(crate) enum StateCommand {
         /// Expected root, in hex; another root is refused
         #[arg(long)]
         root: Option<Hex>,
+        #[command(flatten)]
+        form: Form,
     },
     /// Write the state as chunks that are proven one by one, the same on every node
     Snapshot {
@@ -116,6 +133,8 @@ pub(crate) enum StateCommand {
         /// New folder for the manifest and the chunks
         #[arg(value_name = "DIR")]
         to: PathBuf,
+        #[command(flatten)]
+        form: Form,
     },
     /// Make a store of a snapshot's chunks; one that was interrupted goes on
     Restore {
@@ -130,12 +149,16 @@ pub(crate) enum StateCommand {
         /// Trusted root at that height, in hex
         #[arg(long)]
         root: Hex,
+        #[command(flatten)]
+        form: Form,
     },
     /// Remove what an interrupted import, restore or backup left
     Discard {
         /// Folder of the store that was to be made
         #[arg(long, value_name = "DIR", value_parser = Place::parse)]
         db: Place,
+        #[command(flatten)]
+        form: Form,
     },
 }
 
@@ -153,21 +176,21 @@ pub(crate) struct New {
 impl StateCommand {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         match self {
-            Self::Info { db, json } => look::info(db, *json),
-            Self::Get { db, key } => look::get(db, key),
+            Self::Info { db, form } => look::info(db, *form),
+            Self::Get { db, key, form } => look::get(db, key, *form),
             Self::Prove { db, key } => proofs::prove(db, key),
-            Self::Verify { proof, root, hasher } => proofs::verify(proof, root, *hasher),
-            Self::Acknowledged { message, public_key, chain, epoch } => {
-                acknowledged::verify(message, public_key, *chain, *epoch)
+            Self::Verify { proof, root, hasher, form } => proofs::verify(proof, root, *hasher, *form),
+            Self::Acknowledged { message, public_key, chain, epoch, form } => {
+                acknowledged::verify(message, public_key, *chain, *epoch, *form)
             }
-            Self::Check { db } => look::check(db),
-            Self::Prune { db } => look::prune(db),
-            Self::Backup { db, to } => copies::backup(db, to),
-            Self::Export { db, to } => copies::export(db, to),
-            Self::Import { to, from, root } => copies::import(to, from, root.as_ref()),
-            Self::Snapshot { db, height, to } => copies::snapshot(db, *height, to),
-            Self::Restore { to, from, height, root } => copies::restore(to, from, *height, root),
-            Self::Discard { db } => copies::discard(db),
+            Self::Check { db, form } => look::check(db, *form),
+            Self::Prune { db, form } => look::prune(db, *form),
+            Self::Backup { db, to, form } => copies::backup(db, to, *form),
+            Self::Export { db, to, form } => copies::export(db, to, *form),
+            Self::Import { to, from, root, form } => copies::import(to, from, root.as_ref(), *form),
+            Self::Snapshot { db, height, to, form } => copies::snapshot(db, *height, to, *form),
+            Self::Restore { to, from, height, root, form } => copies::restore(to, from, *height, root, *form),
+            Self::Discard { db, form } => copies::discard(db, *form),
         }
     }
 }

@@ -59,7 +59,7 @@ pub(crate) struct TestArgs {
     /// Executor of the tests
     #[arg(long, value_parser = choice::<Executor>(), default_value = "dag")]
     pub(crate) executor: Executor,
-    /// Worker threads of each engine; tests run side by side, one per core [default: one per core]
+    /// Worker threads of each engine, of which sequential revm has one; tests run side by side, one per core [default: one per core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     /// Seed of one interleaving of the threads

@@ -29,7 +29,7 @@ use phalanx_merkle_proof::{Hash, Params};
 use super::{
     read::{Counts, Rings},
     segment::{Readable, Segment, Segments, append, corrupt, existing, lengths, open_segments},
-    state::{At, State, TornEnd, Unfinished, pack, unpack},
+    state::{At, CODE, State, TornEnd, Unfinished, pack, unpack},
 };
 use crate::{
     log::backend::Opening,
@@ -49,9 +49,6 @@ use crate::{
 
 /// Name of the file that is locked.
 const LOCK: &str = "lock";
-
-/// Name of the file of code.
-const CODE: &str = "code.log";
 
 /// Size after which a segment takes no further block: the unit of pruning, in bytes.
 const SEGMENT: u64 = 64 << 20;

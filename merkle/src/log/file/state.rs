@@ -32,6 +32,9 @@ use crate::{
     types::{Error, Step},
 };
 
+/// Name of the file of code.
+pub(super) const CODE: &str = "code.log";
+
 /// Bytes that [`Durability::None`](crate::types::Durability::None) buffers before it hands them to the kernel.
 const BUFFER: usize = 1 << 20;
 
@@ -154,6 +157,10 @@ impl State {
                 0
             }
         {
+            // The blocks are there, and the code that they need is not whole.
+            if let Some(needed) = self.without_code {
+                return Err(self.code_is_damaged(&path.with_file_name(CODE), needed));
+            }
             let Reached { height, .. } = self.found_promise.durable;
             let until = height.map_or_else(String::new, |height| format!(", up to block {height}"));
             let end = if promised.0 == number { format!("byte {}", promised.1) } else { "its end".into() };
@@ -301,11 +308,13 @@ impl State {
         {
             needed = needed.max(to);
         }
+        if self.code_len < needed { Err(self.code_is_damaged(path, needed)) } else { Ok(()) }
+    }
+
+    /// Error of a file of code that ends before what blocks need.
+    fn code_is_damaged(&self, path: &Path, needed: u64) -> Error {
         let offset = self.code_len;
-        if offset < needed {
-            return Err(corrupt(path, format!("bad row at byte {offset}; blocks need code up to byte {needed}")));
-        }
-        Ok(())
+        corrupt(path, format!("bad row at byte {offset}; blocks need code up to byte {needed}"))
     }
 
     /// Compares what was found with the promise.

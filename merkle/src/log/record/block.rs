@@ -206,7 +206,7 @@ pub(crate) fn check_params(frame: &[u8], params: &Params) -> Result<(), (String,
     match check_head(frame, &encode_params(params).bytes, params) {
         Ok(()) => Ok(()),
         Err(Other::Params(found, expected)) => Err((found, expected)),
-        Err(Other::Damage(_)) => Err(("unknown (not a store of this kind)".into(), in_words(params))),
+        Err(Other::Damage(_)) => Err(("another format".into(), in_words(params))),
     }
 }
 

@@ -7,7 +7,7 @@ mod sets;
 pub use figure::run as figure;
 
 use crate::{
-    config::{LoadConfig, threads},
+    config::{LoadConfig, heading, threads},
     doctor,
     error::Usage,
     machine::{host, memory},
@@ -161,10 +161,10 @@ pub struct ScheduleConfig {
     #[command(flatten)]
     pub load: LoadConfig,
     /// Repetitions; the median is shown
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, help_heading = heading::MEASURE)]
     pub runs: usize,
     /// Worker threads of the dispatch [default: one per core]
-    #[arg(long)]
+    #[arg(long, help_heading = heading::MEASURE)]
     pub threads: Option<usize>,
 }
 

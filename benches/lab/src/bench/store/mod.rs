@@ -4,6 +4,7 @@ mod measure;
 mod draw;
 mod disk;
 mod output;
+mod show;
 mod config;
 
 pub use config::{Skew, StoreBench, Work};
@@ -13,6 +14,7 @@ use crate::{
     doctor,
     error::Usage,
     machine::{host, memory, temporary::Temporary},
+    report::Output,
     result::SCHEMA,
     ui::Ui,
     written::{self, Named},
@@ -23,7 +25,6 @@ use phalanx::{
     merkle::{Memory, Params, StoreConfig},
     parascheduler::Workers,
 };
-use serde_json::Value;
 use std::path::Path;
 
 /// Bytes per key of a resident state, its locators and log buffers, for the check of available memory.
@@ -34,14 +35,14 @@ const INDEX_BYTES: u64 = 24;
 
 /// Schema of what is written.
 pub(super) fn schema() -> Named {
-    written::schema::<Stored>("bench-store", "bench store, bench store --json")
+    written::schema::<Stored>("bench-store", "bench store --json")
 }
 
 /// Measures the store: updates of random keys, a root and a write per block.
 ///
 /// # Errors
 /// If the settings describe no run, memory is short, or the store fails.
-pub fn run(config: &StoreBench, ui: &Ui) -> anyhow::Result<Value> {
+pub fn run(config: &StoreBench, ui: &Ui) -> anyhow::Result<Output> {
     let StoreBench { keys, updates, blocks, .. } = *config;
     if keys == 0 || keys > 1 << 31 || updates == 0 || blocks == 0 || updates > 1 << 24 {
         let bounds = "--keys, --updates and --blocks must be above zero, --keys at most 2^31, --updates at most 2^24";
@@ -70,5 +71,7 @@ pub fn run(config: &StoreBench, ui: &Ui) -> anyhow::Result<Value> {
     let workers = Workers::new(threads(config.threads)?)?;
     let row = workers.install(|| measure(config, ui, store_config, path.as_deref()))?;
     let (tool, host) = (host::tool(), doctor::host(path.as_deref()));
-    Ok(written::value(&Stored { schema: SCHEMA, tool, host, runs: vec![row] }))
+    let text = show::table(&row);
+    let value = written::value(&Stored { schema: SCHEMA, tool, host, runs: vec![row] });
+    Ok(Output { value, claim: None, text, csv: None, picture: None })
 }

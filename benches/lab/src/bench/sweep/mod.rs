@@ -7,7 +7,7 @@ pub use axis::{AXIS_HELP, Axis};
 
 use super::workload;
 use crate::{
-    config::{OracleKind, RunConfig},
+    config::{LoadConfig, OracleKind, RunConfig},
     error::Usage,
     report::{Output, rows, text},
     result::{BenchResult, Ending},
@@ -70,7 +70,10 @@ impl Swept {
             |tag: &&str| format!("{}: {}", tag.to_uppercase(), cells(&|cell| cell.tags.iter().any(|own| own == tag)));
         let wrong = cells(&|cell| cell.tps.is_none());
         let wrong = (!wrong.is_empty()).then(|| format!("NOT DRAWN, the results differ from the oracle: {wrong}"));
-        self.tags().iter().map(of_tag).chain(wrong).collect()
+        let unchecked = self.cells.iter().any(|cell| cell.oracle == "off");
+        let unchecked =
+            unchecked.then(|| "NOT COMPARED with sequential revm: --oracle full or sampled does".to_owned());
+        self.tags().iter().map(of_tag).chain(unchecked).chain(wrong).collect()
     }
 
     fn tags(&self) -> Vec<&str> {
@@ -158,6 +161,9 @@ fn measure(
         if bench.executors.len() != 1 {
             return Err(Usage("a sweep runs one --executor".into()).into());
         }
+    }
+    if let Some(idle) = LoadConfig::idle_in_all(settings.iter().map(|(_, bench)| &bench.load)) {
+        ui.warn(&idle);
     }
     let rounds = settings.first().map_or(0, |(_, bench)| bench.runs);
     let (mut results, mut ending) = (Vec::<BenchResult>::with_capacity(settings.len()), Ending::Complete);

@@ -68,10 +68,32 @@ pub(crate) fn gallery(of: &Gallery<'_>, origin: &Origin, files: &[&str]) -> Stri
     let lines: String = origin.lines().iter().map(|line| tag("pre", line) + "\n").collect();
     body.push_str(&section("Program, machine and command", &lines));
     of.pictures.iter().for_each(|(_, picture)| body.push_str(&figure(picture, "", "")));
-    body.push_str(&section("Figures", &format!("<pre class=\"table\">{}</pre>\n", escape(of.table))));
+    body.push_str(&section("Figures", &format!("<pre class=\"table\">{}</pre>\n", escape(&folded(of.table)))));
     let links: Vec<String> = files.iter().map(|name| format!("<a href=\"{0}\">{0}</a>", escape(name))).collect();
     body.push_str(&format!("<footer>The same as files: {}.</footer>\n", links.join(", ")));
     document(&format!("Phalanx: {}", of.title), &body)
+}
+
+/// Width of a table in a page, in characters.
+const TABLE: usize = 132;
+
+/// Lines of at most [`TABLE`] characters, where blanks permit. What is left of a line goes on below, set off from its begin.
+fn folded(table: &str) -> String {
+    let mut out = String::with_capacity(table.len());
+    for line in table.lines() {
+        let mut rest = line.to_owned();
+        while rest.chars().count() > TABLE {
+            let end = rest.char_indices().nth(TABLE).map_or(rest.len(), |(at, _)| at);
+            let indent = rest.len() - rest.trim_start().len();
+            let Some(blank) = rest[..end].rfind(' ').filter(|blank| *blank > indent) else { break };
+            out.push_str(rest[..blank].trim_end());
+            out.push('\n');
+            rest = format!("{:8}{}", "", rest[blank..].trim_start());
+        }
+        out.push_str(&rest);
+        out.push('\n');
+    }
+    out
 }
 
 /// A whole document.
@@ -91,7 +113,7 @@ fn document(title: &str, body: &str) -> String {
 fn figure(picture: &Picture, caption: &str, absent: &str) -> String {
     let (svg, caption) = (picture.inline(), escape(&format!("{caption}{absent}")));
     let caption = if caption.is_empty() { caption } else { format!("<figcaption>{caption}</figcaption>\n") };
-    format!("<figure>\n<div class=\"scroll\">{svg}</div>\n{caption}</figure>\n")
+    format!("<figure>\n{svg}{caption}</figure>\n")
 }
 
 /// Caption for rows that are in no plot; empty if there are none.
@@ -101,4 +123,22 @@ fn not_drawn(rows: &[Row<'_>]) -> String {
         return String::new();
     }
     format!(" Not drawn, because the results differ from the oracle: {}.", absent.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_of_a_table_go_on_below_and_no_word_is_lost() {
+        let row = format!("{:>60}{:>60}", "a", "b");
+        let prose = "word ".repeat(90);
+        let unbroken = "x".repeat(300);
+        let text = folded(&format!("{row}\n{prose}\n{unbroken}\n"));
+        assert!(text.starts_with(&row) && text.contains(&unbroken), "{text}");
+        let folds = text.lines().filter(|line| line.contains("word")).collect::<Vec<_>>();
+        assert!(folds.len() > 3 && folds.iter().all(|line| line.chars().count() <= TABLE), "{text}");
+        assert_eq!(text.split_whitespace().filter(|word| *word == "word").count(), 90);
+        assert!(folded(&format!("{:200}end", "")).contains("end"));
+    }
 }

@@ -102,7 +102,10 @@ fn drawn(
             },
         );
     let bottom = top + PLOT;
-    let x = scaled(&mut points().map(|p| p.0), 8, LEFT, WIDTH - RIGHT);
+    // Whole amounts, as of threads, have no marks between them.
+    let most = points().map(|p| p.0).fold(0.0, f64::max);
+    let along = if points().all(|p| p.0.fract() == 0.0) { most.clamp(1.0, 8.0) as u32 } else { 8 };
+    let x = scaled(&mut points().map(|p| p.0), along, LEFT, WIDTH - RIGHT);
     let y = scaled(&mut points().map(|p| p.1), 5, bottom, top);
     for (at, label) in y.ticks() {
         picture.rule((LEFT, at), (WIDTH - RIGHT, at), "grid");
@@ -130,8 +133,8 @@ fn drawn(
             sources.push(source);
         }
     });
-    sources.into_iter().for_each(|source| picture.below("soft tiny", &format!("Squares: {source}")));
-    picture
+    picture.is_beside_paper = marks.iter().any(|(.., points)| !points.is_empty());
+    sources.into_iter().fold(picture, |picture, source| picture.noted(&format!("Squares: {source}")))
 }
 
 fn draw(picture: &mut Picture, line: &Line, points: &[(f64, f64)], (x, x_label): (Scale, &str), y: Scale) {
@@ -202,6 +205,9 @@ mod tests {
         let svg = lines("t", "y", "x", &["a".into()], &[one]).inline();
         assert_eq!(svg.matches("class=\"dot c0\"").count(), 1);
         assert!(lines("t", "y", "x", &[], &[]).inline().contains("No samples"));
+        let threads = Line { label: "a".into(), group: 0, points: vec![(1.0, 5.0), (2.0, 7.0)] };
+        let svg = lines("t", "y", "threads", &["a".into()], &[threads]).inline();
+        assert!(svg.contains(">1</text>") && !svg.contains(">0.5") && !svg.contains(">1.5"), "{svg}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::{
 use clap::{Args, ValueEnum};
 use phalanx_lab::{
     compare::{self, CompareConfig, Expectation},
+    config::heading,
     error::Usage,
 };
 use std::path::PathBuf;
@@ -22,41 +23,41 @@ pub(crate) struct CompareArgs {
     files: Vec<PathBuf>,
     /// Fields in which the two files may differ, by the names in a refusal; also `executor`, `threads` (each file must then
     /// have one of them) and `interrupted`
-    #[arg(long, value_name = "FIELD,..", value_delimiter = ',', requires = "files")]
+    #[arg(long, value_name = "FIELD,..", value_delimiter = ',', requires = "files", help_heading = heading::MEASURE)]
     allow: Vec<String>,
     /// Flags of `bench run` to run now, in place of files
-    #[arg(long, value_name = "FLAGS", requires = "candidate", conflicts_with_all = ["variants", "preset"], allow_hyphen_values = true)]
+    #[arg(long, value_name = "FLAGS", requires = "candidate", conflicts_with_all = ["variants", "preset"], allow_hyphen_values = true, help_heading = heading::LOAD)]
     baseline: Option<String>,
     /// Flags of `bench run` to run beside those of --baseline
-    #[arg(long, value_name = "FLAGS", requires = "baseline", allow_hyphen_values = true)]
+    #[arg(long, value_name = "FLAGS", requires = "baseline", allow_hyphen_values = true, help_heading = heading::LOAD)]
     candidate: Option<String>,
     /// Name and flags of a `bench run`; repeatable, the first is the baseline
-    #[arg(long = "variant", value_name = "NAME=FLAGS", conflicts_with = "preset")]
+    #[arg(long = "variant", value_name = "NAME=FLAGS", conflicts_with = "preset", help_heading = heading::LOAD)]
     variants: Vec<Variant>,
     /// Ready-made variants
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = heading::LOAD)]
     preset: Option<Preset>,
     /// Flags of `bench run` for all variants
-    #[arg(long, value_name = "FLAGS", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "FLAGS", default_value = "", hide_default_value = true, allow_hyphen_values = true, help_heading = heading::LOAD)]
     common: String,
     /// Runs of each variant; every second round is in reverse (ABBA), so that an even drift cancels out over an even number
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 6, help_heading = heading::MEASURE)]
     pairs: usize,
     /// Share up to which a difference counts as none: ratios from 1 ÷ (1 + floor) to 1 + floor
-    #[arg(long, default_value_t = 0.01)]
+    #[arg(long, default_value_t = 0.01, help_heading = heading::MEASURE)]
     floor: f64,
     /// Ratio of throughputs that must hold, as in `B/A>=1.6`; repeatable. Two files are A and B, and every pair of their
     /// runs must hold. Exit code 4 if one does not
-    #[arg(long, value_name = "X/Y>=N")]
+    #[arg(long, value_name = "X/Y>=N", help_heading = heading::MEASURE)]
     expect: Vec<Expectation>,
     /// Resamplings behind each interval
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, help_heading = heading::MEASURE)]
     resamples: usize,
     /// Seed of the resampling
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, help_heading = heading::MEASURE)]
     seed: u64,
     /// Write the result as JSON, `-` for stdout
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", help_heading = heading::OUTPUT)]
     json: Option<PathBuf>,
 }
 
