@@ -1,4 +1,4 @@
-//! Flags without effect beside others: refused, as whoever gives one expects an effect.
+//! Flags without effect beside others: refused, as a flag that is given is expected to have one.
 //!
 //! Flags of a load and of an engine that one of several runs uses are only [warned](crate::ui::warn_of_idle) of: comparisons and
 //! profiles give them to all runs alike.

@@ -210,7 +210,10 @@ mod tests {
         // A sweep over --alpha uses --gamma in some cells, and --pools in none.
         let loads = ["--pools 5 --gamma 5", "--pools 5 --gamma 5 --alpha 0.5"]
             .map(|flags| parse::<LoadConfig>(flags.split_whitespace().map(Into::into)).unwrap());
-        assert_eq!(LoadConfig::idle_in_all(loads.iter()), told("--pools without effect: only amm and mixed have pools"));
+        assert_eq!(
+            LoadConfig::idle_in_all(loads.iter()),
+            told("--pools without effect: only amm and mixed have pools")
+        );
     }
 
     #[test]

@@ -10,15 +10,18 @@ mod db;
 mod words;
 mod written;
 
-pub(super) use written::schemas;
-
 use clap::Subcommand;
 use db::{Db, Place};
 use phalanx::merkle::HashFn;
-use phalanx_lab::config::choice;
+use phalanx_lab::{
+    config::choice,
+    written::{Named, schema},
+};
 use std::path::PathBuf;
 use words::{Hex, StateKey};
-use written::Form;
+use written::{
+    Acknowledged, Checked, Discarded, Exported, Form, Got, Made, Pruned, Snapped, Unrestored, Verified, Written,
+};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
@@ -193,4 +196,22 @@ impl StateCommand {
             Self::Discard { db, form } => copies::discard(db, *form),
         }
     }
+}
+
+/// Schemas of what the commands write with `--json`.
+pub(super) fn schemas() -> Vec<Named> {
+    vec![
+        schema::<Written<look::Info<'_>>>("state-info", "state info --json"),
+        schema::<Written<Got>>("state-get", "state get --json"),
+        schema::<proofs::Proof>("state-prove", "state prove"),
+        schema::<Written<Verified>>("state-verify", "state verify --json"),
+        schema::<Written<Acknowledged>>("state-acknowledged", "state acknowledged --json"),
+        schema::<Written<Checked>>("state-check", "state check --json"),
+        schema::<Written<Pruned>>("state-prune", "state prune --json"),
+        schema::<Written<Made>>("state-copy", "state backup, import and restore --json"),
+        schema::<Written<Exported>>("state-export", "state export --json"),
+        schema::<Written<Snapped>>("state-snapshot", "state snapshot --json"),
+        schema::<Written<Unrestored>>("state-missing", "state restore --json, if chunks are missing"),
+        schema::<Written<Discarded>>("state-discard", "state discard --json"),
+    ]
 }

@@ -3,10 +3,7 @@
 use crate::{exit, output};
 use clap::Args;
 use phalanx::{StoredEntry, revm::primitives::hex};
-use phalanx_lab::{
-    result::SCHEMA,
-    written::{Named, schema},
-};
+use phalanx_lab::result::SCHEMA;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
@@ -33,7 +30,7 @@ impl Form {
 
 /// A result with the version of its schema.
 #[derive(Serialize, JsonSchema)]
-struct Written<T> {
+pub(super) struct Written<T> {
     /// Version of the schema.
     #[schemars(extend("const" = SCHEMA))]
     schema: u32,
@@ -241,22 +238,4 @@ pub(super) struct Discarded {
 /// Bytes in hex, as keys and values are printed.
 pub(super) fn hex(bytes: &[u8]) -> String {
     hex::encode_prefixed(bytes)
-}
-
-/// Schemas of what the commands write with `--json`.
-pub(in crate::cmd) fn schemas() -> Vec<Named> {
-    vec![
-        schema::<Written<super::look::Info<'_>>>("state-info", "state info --json"),
-        schema::<Written<Got>>("state-get", "state get --json"),
-        schema::<super::proofs::Proof>("state-prove", "state prove"),
-        schema::<Written<Verified>>("state-verify", "state verify --json"),
-        schema::<Written<Acknowledged>>("state-acknowledged", "state acknowledged --json"),
-        schema::<Written<Checked>>("state-check", "state check --json"),
-        schema::<Written<Pruned>>("state-prune", "state prune --json"),
-        schema::<Written<Made>>("state-copy", "state backup, import and restore --json"),
-        schema::<Written<Exported>>("state-export", "state export --json"),
-        schema::<Written<Snapped>>("state-snapshot", "state snapshot --json"),
-        schema::<Written<Unrestored>>("state-missing", "state restore --json, if chunks are missing"),
-        schema::<Written<Discarded>>("state-discard", "state discard --json"),
-    ]
 }
