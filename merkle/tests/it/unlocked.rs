@@ -173,6 +173,9 @@ fn a_cold_read_waits_for_no_write() {
     }
 }
 
+/// Use of a store that needs many entries.
+type Batch<'b> = &'b (dyn Fn(&Store) + Sync);
+
 #[test]
 fn a_batch_waits_for_what_is_read_ahead_and_reads_none_of_it_again() {
     let keys: Vec<[u8; 8]> = (0..900u64).map(u64::to_be_bytes).collect();
@@ -187,7 +190,7 @@ fn a_batch_waits_for_what_is_read_ahead_and_reads_none_of_it_again() {
         reader.check().expect("no read fails");
         assert_eq!(found, 300);
     };
-    let batches: [Option<&(dyn Fn(&Store) + Sync)>; 3] = [None, Some(&prepare), Some(&look_up)];
+    let batches: [Option<Batch<'_>>; 3] = [None, Some(&prepare), Some(&look_up)];
     let extents = batches.map(|batch| {
         let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::new());
         let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);

@@ -112,7 +112,7 @@ pub(super) fn get(db: &Db, StateKey(key): &StateKey, form: Form) -> anyhow::Resu
         |value| decoded.as_ref().map_or_else(String::new, Decoded::lines) + &format!("stored     {}\n", hex(value)),
     );
     let state_root = B256::new(reader.root()).to_string();
-    form.print(&text, &Got { state_root, key: hex(key), value: value.map(|value| hex(&value)), decoded })
+    form.print(&text, &Got { state_root, key: hex(key), value: value.map(hex), decoded })
 }
 
 /// Reads the whole store and compares it with its root.

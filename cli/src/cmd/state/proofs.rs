@@ -40,7 +40,7 @@ pub(super) struct Proof {
 pub(super) fn prove(db: &Db, key: &StateKey) -> anyhow::Result<u8> {
     let store = db.read()?;
     let reader = store.read();
-    let value = reader.get(&key.0).map(|value| hex(&value));
+    let value = reader.get(&key.0).map(hex);
     let proof = match reader.prove(&key.0)? {
         Some(proof) => proof,
         None => reader.prove_absence(&key.0)?.unwrap_or_default(),

@@ -71,7 +71,7 @@ impl Claims {
     pub(super) fn wait_for(&self, awaited: &[u64]) {
         let (mut awaited, mut read_now) = (awaited.to_vec(), self.read_now());
         loop {
-            // Each is awaited once, even if it is read ahead again meanwhile.
+            // One that is read ahead again by the time this thread wakes is awaited again: it was evicted meanwhile.
             awaited.retain(|sn| read_now.get(sn) == Some(&Who::Ahead));
             if awaited.is_empty() {
                 return;

@@ -16,7 +16,7 @@ use io_uring::{IoUring, Probe, opcode, types::Fd};
 use super::{
     alone::read_alone,
     buffers::Buffers,
-    job::{Job, SECTOR, Take, WINDOW},
+    job::{Job, Take, WINDOW},
 };
 use crate::{log::disk::at, types::Error};
 
@@ -215,9 +215,8 @@ impl Ring {
                     }
                     continue;
                 }
-                // The file system opens files past the page cache and does not read them so: none of them from now on.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                    job.past_cache.store(false, Ordering::Relaxed);
+                    job.was_refused(window.begin + read.filled as u64, window.len - read.filled);
                     batch.alone.push(read.window);
                     batch.free.push(slot);
                     continue;
@@ -230,8 +229,9 @@ impl Ring {
                 Ok(more) => {
                     bytes += more;
                     read.filled += more;
-                    // At its end a file has no more.
-                    if more > 0 && read.filled < window.len && read.filled.is_multiple_of(SECTOR as usize) {
+                    // At its end a file has no more, and a read that ends within a unit is at the end.
+                    let unit = job.unit.load(Ordering::Relaxed) as usize;
+                    if more > 0 && read.filled < window.len && read.filled.is_multiple_of(unit) {
                         batch.again.push(slot);
                         continue;
                     }

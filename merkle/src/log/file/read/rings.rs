@@ -28,7 +28,8 @@ const MOST: usize = 24;
 pub(in crate::log::file) struct Rings {
     /// True while reads bypass the page cache.
     past_cache: AtomicBool,
-    /// Unit of reads in bytes, a power of two: the largest that a file opened past the page cache has asked for.
+    /// Unit of reads in bytes, a power of two: the largest that a file opened past the page cache has asked for, or a page after a
+    /// refusal.
     unit: AtomicU64,
     pool: Mutex<Pool>,
     /// True if the system has no rings for this process.
@@ -85,6 +86,7 @@ impl Rings {
         }
         if opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) {
             self.past_cache.store(false, Ordering::Relaxed);
+            self.unit.store(PAGE, Ordering::Relaxed);
         }
         opened.ok()
     }
@@ -107,7 +109,7 @@ impl Rings {
     ) -> Result<bool, Error> {
         let Some(mut lent) = self.lend(disk) else { return Ok(false) };
         let Some(ring) = &mut lent.ring else { return Ok(false) };
-        let job = Job { windows, targets, disk, counts, past_cache: &self.past_cache };
+        let job = Job { windows, targets, disk, counts, past_cache: &self.past_cache, unit: &self.unit };
         ring.read(&job, take).map(|()| true)
     }
 
@@ -166,7 +168,8 @@ fn unit_of(file: &File) -> u64 {
     use rustix::fs::{AtFlags, StatxFlags, statx};
     let told = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
     let told = told.filter(|told| told.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
-    let told = told.filter(|told| u64::from(told.stx_dio_mem_align) <= PAGE).map(|told| u64::from(told.stx_dio_offset_align));
+    let told =
+        told.filter(|told| u64::from(told.stx_dio_mem_align) <= PAGE).map(|told| u64::from(told.stx_dio_offset_align));
     told.filter(|unit| (SECTOR..=PAGE).contains(unit) && unit.is_power_of_two()).unwrap_or(PAGE)
 }
 
