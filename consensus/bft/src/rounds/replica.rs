@@ -18,6 +18,8 @@ pub(super) const AHEAD: u64 = 16;
 pub struct Settings {
     /// Number of replicas.
     pub n: u32,
+    /// Maximum number of faulty ones; n is at least 3f+1.
+    pub f: u32,
     /// Number of consecutive views of a leader; 1 rotates every view.
     pub term: u64,
     /// Timeout of a view, in µs; it grows while views fail.
@@ -27,10 +29,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Number of votes of a quorum.
+    /// Number of votes of a quorum: ⌈(n+f+1)/2⌉.
     #[must_use]
     pub const fn quorum(&self) -> usize {
-        (self.n - (self.n - 1) / 3) as usize
+        (self.n + self.f + 1).div_ceil(2) as usize
     }
 
     /// Leader of a view.
@@ -264,11 +266,9 @@ impl<C: Content> Replica<C> {
         if !proper || self.blocks.contains_key(&block.id) {
             return;
         }
-        let wanted = self.notarised.get(&block.place.view) == Some(&block.id)
-            || self.last_cert.is_some_and(|cert| cert.id == block.id)
-            || self.blocks.values().any(|child| child.place.parent == block.id);
+        let certified = self.is_certified(block);
         let known = self.proposals.entry(block.place.view).or_default();
-        if !wanted && (known.len() == PROPOSALS || block.place.view > self.view + AHEAD) {
+        if !certified && (known.len() == PROPOSALS || block.place.view > self.view + AHEAD) {
             return;
         }
         known.push(block.id);
@@ -277,6 +277,13 @@ impl<C: Content> Replica<C> {
         if let Some(cert) = self.last_cert {
             self.try_order(cert, out);
         }
+    }
+
+    /// True if a quorum has voted for the block, or a known block builds on it.
+    pub(super) fn is_certified(&self, block: &Block<C>) -> bool {
+        self.notarised.get(&block.place.view) == Some(&block.id)
+            || self.last_cert.is_some_and(|cert| cert.id == block.id)
+            || self.blocks.values().any(|child| child.place.parent == block.id)
     }
 
     /// Counts a vote. Returns true if it completes a quorum.

@@ -101,7 +101,7 @@ impl<C: Content> Replica<C> {
     }
 
     /// Notarised block behind nothing but nullified views.
-    fn notarised_parent(&self) -> Option<(u64, B256)> {
+    pub(super) fn notarised_parent(&self) -> Option<(u64, B256)> {
         let mut view = self.view;
         while view > 0 {
             view -= 1;
