@@ -9,7 +9,7 @@ use super::{
     record::Record,
     replica::{Act, Due},
 };
-use crate::core::{Batch, Index, Out, Outs, Signed, Slot, Statement as _};
+use crate::core::{Batch, Index, Out, Outs, Signed, Slot, Statement as _, View};
 use alloy_primitives::{Address, B256};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -31,6 +31,9 @@ impl Rounds {
                 Act::Persist(kept) => {
                     if let Kept::Voted(block) = &kept {
                         self.tell(block, out);
+                    }
+                    if let Kept::OrderVoted(view, _) = &kept {
+                        self.keep_certificate(*view, out);
                     }
                     #[cfg(feature = "mutations")]
                     if self.config.breaks(Mutation::VoteBeforeDurable) {
@@ -73,6 +76,17 @@ impl Rounds {
         #[cfg(feature = "mutations")]
         out.extend(late);
         self.leave_views(out);
+    }
+
+    /// Makes the certificate durable that an order vote in this view follows from.
+    fn keep_certificate(&self, view: View, out: &mut Outs<Self>) {
+        #[cfg(feature = "mutations")]
+        if self.config.breaks(Mutation::ForgetCertificate) {
+            return;
+        }
+        let known = [CertKind::Notarise, CertKind::Order].map(|kind| self.certificates.get(&(kind, view)));
+        let known = known.into_iter().flatten().next().cloned();
+        out.extend(known.map(|certificate| Out::Persist(Record::Certified(certificate))));
     }
 
     /// Signs and sends a note of this replica, or repeats it.

@@ -1,9 +1,10 @@
 //! Repetition against loss, and what a replica that was away gets from others.
 
 use super::{
-    block::{Block, Cert, CertKind, Offered},
+    block::{Block, Cert, CertKind, Note, Offered},
     message::{Certificate, Chain, MOST_BLOCKS, Msg, Status},
     protocol::Rounds,
+    replica::Act,
 };
 use crate::core::{Index, Micros, Out, Outs, SMALL, Slot, To};
 use alloy_primitives::B256;
@@ -12,21 +13,38 @@ use std::sync::Arc;
 /// Length of the batches in one answer to a replica that is behind, in bytes, beyond which no further one is added.
 const MOST_BYTES: usize = 4 << 20;
 
+/// Number of views below the current one whose notes are repeated.
+const MOST_VIEWS: u64 = 64;
+
 impl Rounds {
     /// Repeats what others may have missed, and asks for what this replica misses.
     pub(super) fn repeat(&mut self, out: &mut Outs<Self>) {
         Self::send(Msg::Status(self.status()), out);
-        if self.is_waiting() {
-            let mut acts = Vec::new();
-            self.core.resend(&mut acts);
-            self.act(acts, out);
+        // While the order goes on, a replica that is behind asks by its status.
+        if self.is_waiting() && self.repeated == self.decided() {
+            self.resend(out);
         }
+        self.repeated = self.decided();
         if let Some(id) = self.missing() {
             Self::send(Msg::Fetch(id), out);
         }
         let own = self.checkpoints.get(&self.me).into_iter().flatten().cloned();
         own.for_each(|signed| Self::send(Msg::Checkpoint(signed), out));
         self.want_state(out);
+    }
+
+    /// Repeats notes of the last views. A block comes from its author; others fetch it once it is notarised.
+    fn resend(&mut self, out: &mut Outs<Self>) {
+        let mut acts = Vec::new();
+        self.core.resend(&mut acts);
+        let first = self.core.view.saturating_sub(MOST_VIEWS);
+        acts.retain(|act| match act {
+            Act::Broadcast(Note::Proposal(block)) => block.place.author == self.me && block.place.view >= first,
+            Act::Broadcast(Note::Cert(Cert { kind, view, .. })) => *kind == CertKind::Order || *view >= first,
+            Act::Broadcast(Note::Vote(view, _) | Note::OrderVote(view, _) | Note::Nullify(view)) => *view >= first,
+            _ => true,
+        });
+        self.act(acts, out);
     }
 
     /// Name of the newest unknown ancestor of a block that is certain to be ordered.
@@ -57,6 +75,11 @@ impl Rounds {
         if let Some(chain) = self.chain_after(status.decided) {
             let bytes = chain.blocks.iter().map(|block| SMALL + block.content.batch.bytes()).sum::<usize>();
             answers.push((bytes + size(&chain.certificate), Msg::Chain(chain)));
+        }
+        // A chain that is too long for one answer is fetched block by block, from the block that this one names.
+        let newest = self.certificates.iter().rev().find(|((kind, _), _)| *kind == CertKind::Order);
+        if let Some((_, certificate)) = newest.filter(|_| status.decided < self.decided()) {
+            answers.push((size(certificate), Msg::Certificate(certificate.clone())));
         }
         // Views that it has not left, although a quorum has.
         let left = self
@@ -110,10 +133,9 @@ impl Rounds {
     /// Takes ordered blocks: each names its parent, and a quorum vouches for the last.
     pub(super) fn on_chain(&mut self, chain: Chain, out: &mut Outs<Self>) {
         let Some(new) = self.new_blocks(&chain) else { return };
-        let (view, id, signers) = (chain.certificate.vote.view, chain.certificate.vote.id, chain.certificate.signers());
-        let mut acts = Vec::new();
-        self.certificates.insert((CertKind::Order, view), chain.certificate.clone());
-        self.core.sync(new, Cert { kind: CertKind::Order, view, id, signers }, &mut acts);
+        let (cert, mut acts) = (chain.certificate.cert(), Vec::new());
+        self.certificates.insert((CertKind::Order, cert.view), chain.certificate.clone());
+        self.core.sync(new, cert, &mut acts);
         self.act(acts, out);
     }
 }

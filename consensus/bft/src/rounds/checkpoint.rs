@@ -12,7 +12,7 @@ use alloy_primitives::{B256, Bytes};
 use std::sync::Arc;
 
 /// Checkpoints of one replica that are kept above the stable one.
-const MOST_CHECKPOINTS: usize = 3;
+const MOST_CHECKPOINTS: usize = 8;
 
 impl Rounds {
     /// Notes that a slot is executed and durable. A checkpoint among the slots is announced, also if a crash has kept the
@@ -72,9 +72,10 @@ impl Rounds {
         self.try_stable(out);
     }
 
-    /// The highest checkpoint above the stable one that a quorum has signed.
-    pub(super) fn certified(&self) -> Option<(Checkpoint, Vec<Signed<Checkpoint>>)> {
-        let mut named: Vec<Checkpoint> = self.checkpoints.values().flatten().map(|signed| signed.body).collect();
+    /// The highest checkpoint above the stable one, and up to `most`, that a quorum has signed.
+    pub(super) fn certified(&self, most: Slot) -> Option<(Checkpoint, Vec<Signed<Checkpoint>>)> {
+        let all = self.checkpoints.values().flatten().map(|signed| signed.body);
+        let mut named: Vec<Checkpoint> = all.filter(|checkpoint| checkpoint.slot <= most).collect();
         named.sort_unstable();
         let quorum = named.chunk_by(|a, b| a == b).rfind(|same| same.len() >= self.config.quorums.quorum())?[0];
         let signed = self.checkpoints.values().flatten().filter(|signed| signed.body == quorum);
@@ -83,11 +84,9 @@ impl Rounds {
 
     /// Moves the stable checkpoint to one that a quorum has, once the own order or state reaches it.
     pub(super) fn try_stable(&mut self, out: &mut Outs<Self>) {
-        let Some((checkpoint, proof)) = self.certified() else { return };
+        let reached = self.decided().max(self.committed);
+        let Some((checkpoint, proof)) = self.certified(reached) else { return };
         let behind = checkpoint.slot > self.decided();
-        if behind && checkpoint.slot > self.committed {
-            return;
-        }
         let bytes = Bytes::from(alloy_rlp::encode(&proof));
         out.push(Out::Persist(Record::Stable(checkpoint, proof.clone())));
         (self.stable, self.proof) = (checkpoint, proof);
@@ -112,20 +111,19 @@ impl Rounds {
     /// The order goes on behind a checkpoint whose blocks this replica has not seen. Votes are counted anew.
     fn jump(&mut self, Checkpoint { slot, view, id, .. }: Checkpoint, out: &mut Outs<Self>) {
         self.core = Replica::new(self.me, self.core.settings, (view, slot, id), &self.kept(view));
-        (self.votes, self.certificates) = Default::default();
+        self.votes.clear();
+        self.certificates.retain(|(_, of), _| *of > view);
         self.told.clear();
         self.due.clear();
         self.jobs.retain(|_, job| !matches!(job, Job::Vote(_)));
-        let mut acts = Vec::new();
-        self.core.start(&mut acts);
-        self.act(acts, out);
+        self.start(out);
     }
 
     /// Asks the host for a state that a quorum has and this replica lacks.
     pub(super) fn want_state(&self, out: &mut Outs<Self>) {
         if self.committed < self.stable.slot {
             out.push(Out::Want(Want::state(self.stable.base(), &self.proof)));
-        } else if let Some((checkpoint, proof)) = self.certified() {
+        } else if let Some((checkpoint, proof)) = self.certified(Slot::MAX) {
             out.push(Out::Want(Want::state(checkpoint.base(), &proof)));
         }
     }

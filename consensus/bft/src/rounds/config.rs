@@ -42,6 +42,8 @@ pub enum Mutation {
     NullifyAfterOrderVote,
     /// A restart forgets the views that the replica has given up.
     ForgetNullified,
+    /// The certificate behind an order vote is not durable.
+    ForgetCertificate,
     /// A vote needs no nullified views between the block and its parent.
     SkipViews,
     /// Quorums of 2f+1 where n is not 3f+1.

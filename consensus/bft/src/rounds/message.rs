@@ -1,6 +1,6 @@
 //! Messages between replicas, with their signatures.
 
-use super::block::{Block, CertKind, Offered, Place};
+use super::block::{Block, Cert, CertKind, Offered, Place};
 use crate::core::{
     Base, Batch, Claim, Domain, Index, MAX_REPLICAS, Message, ReplicaSet, Signed, Slot, Statement, View, short,
 };
@@ -96,6 +96,12 @@ impl Certificate {
     /// Voters, each counted once.
     pub(super) fn signers(&self) -> ReplicaSet {
         self.signatures.iter().map(|signature| signature.signer).collect()
+    }
+
+    /// The certificate without its signatures.
+    pub(super) fn cert(&self) -> Cert {
+        let Vote { kind, view, id } = self.vote;
+        Cert { kind, view, id, signers: self.signers() }
     }
 
     fn claims(&self, domain: Domain, claims: &mut Vec<Claim>) {

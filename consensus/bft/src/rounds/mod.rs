@@ -7,7 +7,7 @@
 //! block.
 //!
 //! Two facts carry safety. A replica never sends both an order vote and a nullify for one view, so an ordered view is never
-//! nullified: of 2f+1 order votes f+1 are honest, which leaves 2f for nullifying. And a block is voted for only if every view
+//! nullified: of q order votes q-f are honest, which leaves n-q+f < q for nullifying. And a block is voted for only if every view
 //! between it and its parent is nullified, so no later block bypasses an ordered view, in which only one block is notarised.
 //! So f+1 honest order votes promise the order (Zaptos, Corollary 4.1), and state votes may leave with them.
 //!

@@ -65,9 +65,9 @@ pub struct Rounds {
     pub(super) accused: ReplicaSet,
     /// Number of the oldest client's request without a place in the order.
     pub(super) pending: Option<u64>,
-    /// The pipeline is behind; a proposal per view waits for it.
+    /// The pipeline is behind; a few proposals per view wait for it.
     pub(super) hold: bool,
-    pub(super) held: BTreeMap<View, Arc<Block<Offered>>>,
+    pub(super) held: BTreeMap<View, Vec<Arc<Block<Offered>>>>,
     /// Proposals of views below this one may be lost.
     pub(super) lost: View,
     /// Every view below this one is left.
@@ -75,6 +75,8 @@ pub struct Rounds {
     /// Timeout of the current view.
     pub(super) patience: Micros,
     pub(super) view_runs: bool,
+    /// Decided slot when notes were last repeated.
+    pub(super) repeated: Slot,
     /// `Some(true)` if repetition runs at its full rate.
     pub(super) resend_runs: Option<bool>,
     pub(super) budgets: Budgets,
@@ -163,7 +165,7 @@ impl Protocol for Rounds {
                 self.hold = hold;
                 if !hold {
                     let held = std::mem::take(&mut self.held);
-                    held.into_values().for_each(|block| self.on_proposal(now, block, out));
+                    held.into_values().flatten().for_each(|block| self.on_proposal(now, block, out));
                 }
             }
             Input::Installed(base) => self.install(base, out),
@@ -230,12 +232,14 @@ impl Rounds {
         usize::from(index.0) < self.config.quorums.n()
     }
 
-    /// Returns true if a block waits for its place in the order, or a client for its block.
+    /// Returns true if a block that can be voted for, or has a quorum's votes, waits for its place in the order, or a client for its
+    /// block. What one leader makes up beyond the view waits for nothing.
     pub(super) fn is_waiting(&self) -> bool {
         let (after, ..) = self.core.ordered();
+        let here = self.core.proposals.get(&self.core.view);
         self.pending.is_some()
             || self.core.notarised.range(after + 1..).next().is_some()
-            || self.core.blocks.values().any(|block| block.place.view >= self.core.view)
+            || here.is_some_and(|ids| ids.iter().any(|id| self.core.follows(*id)))
     }
 
     /// Has something signed.
@@ -266,7 +270,7 @@ impl Rounds {
             out.push(Out::Cancel(Timer::View));
         }
         self.view_runs = waits;
-        let behind = self.committed < self.stable.slot || self.certified().is_some();
+        let behind = self.committed < self.stable.slot || self.certified(Slot::MAX).is_some();
         let resend = waits || behind || self.checkpoints.contains_key(&self.me);
         if self.resend_runs.is_none() || resend && self.resend_runs == Some(false) {
             let rest = if resend { 1 } else { IDLE_RATE };

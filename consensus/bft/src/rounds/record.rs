@@ -14,6 +14,9 @@ use std::sync::Arc;
 pub enum Record {
     /// A vote, an order vote, a nullify or a proposal. Before it is signed.
     Voted(Kept<Offered>),
+    /// The certificate that an order vote follows from. Before that vote: if a voter is gone for good, this replica may be the
+    /// only one that can end the view, which it cannot give up any more.
+    Certified(Certificate),
     /// Blocks that an order certificate of the last one has ordered, oldest first. Before they are executed.
     Ordered(Vec<Arc<Block<Offered>>>, Certificate),
     /// A checkpoint that this replica has announced.
@@ -54,6 +57,7 @@ impl Encodable for Record {
             Self::Ordered(blocks, certificate) => {
                 put(5, &Ordered { blocks: blocks.clone(), certificate: certificate.clone() });
             }
+            Self::Certified(certificate) => put(8, certificate),
             Self::Announced(signed) => put(6, signed),
             Self::Stable(checkpoint, proof) => put(7, &Stable { checkpoint: *checkpoint, proof: proof.clone() }),
         }
@@ -87,6 +91,7 @@ impl Decodable for Record {
                 }
                 Self::Stable(checkpoint, proof)
             }
+            8 => Self::Certified(Decodable::decode(bytes)?),
             _ => return Err(Error::Custom("unknown kind of record")),
         })
     }
@@ -120,6 +125,7 @@ mod tests {
             Record::Voted(Kept::OrderVoted(9, id)),
             Record::Voted(Kept::Nullified(10)),
             Record::Voted(Kept::Proposed(11, id)),
+            Record::Certified(Certificate { vote, signatures: signatures.clone() }),
             Record::Ordered(vec![Arc::new(block)], Certificate { vote, signatures }),
             Record::Announced(signed.clone()),
             Record::Stable(body, vec![signed; 3]),

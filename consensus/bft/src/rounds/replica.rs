@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Maximum number of proposals kept per view: an honest leader makes at most two.
-const PROPOSALS: usize = 4;
+pub(super) const PROPOSALS: usize = 4;
 /// Maximum number of views ahead of its own that a replica accepts messages for, and a leader proposes in.
 pub(super) const AHEAD: u64 = 16;
 
@@ -266,9 +266,9 @@ impl<C: Content> Replica<C> {
         if !proper || self.blocks.contains_key(&block.id) {
             return;
         }
-        let certified = self.is_certified(block);
+        let vouched = self.is_vouched(block.id, block.place.view);
         let known = self.proposals.entry(block.place.view).or_default();
-        if !certified && (known.len() == PROPOSALS || block.place.view > self.view + AHEAD) {
+        if !vouched && (known.len() == PROPOSALS || block.place.view > self.view + AHEAD) {
             return;
         }
         known.push(block.id);
@@ -279,11 +279,21 @@ impl<C: Content> Replica<C> {
         }
     }
 
-    /// True if a quorum has voted for the block, or a known block builds on it.
-    pub(super) fn is_certified(&self, block: &Block<C>) -> bool {
-        self.notarised.get(&block.place.view) == Some(&block.id)
-            || self.last_cert.is_some_and(|cert| cert.id == block.id)
-            || self.blocks.values().any(|child| child.place.parent == block.id)
+    /// True if a quorum has named the block, or a block that builds on it.
+    pub(super) fn is_vouched(&self, id: B256, view: View) -> bool {
+        let named = |id: B256, view: View| {
+            self.notarised.get(&view) == Some(&id) || self.last_cert.is_some_and(|cert| cert.id == id)
+        };
+        // Views grow from parent to child, so that the walk ends.
+        let mut above = vec![(id, view)];
+        while let Some((id, view)) = above.pop() {
+            if named(id, view) {
+                return true;
+            }
+            let children = self.blocks.values().filter(|child| child.place.parent == id && child.place.view > view);
+            above.extend(children.map(|child| (child.id, child.place.view)));
+        }
+        false
     }
 
     /// Counts a vote. Returns true if it completes a quorum.
@@ -301,7 +311,7 @@ impl<C: Content> Replica<C> {
     }
 
     /// Accepts a certificate of a peer.
-    fn accept(&mut self, cert: Cert, out: &mut Vec<Act<C>>) {
+    pub(super) fn accept(&mut self, cert: Cert, out: &mut Vec<Act<C>>) {
         if cert.view <= self.ordered.0 || cert.signers.len() < self.settings.quorum() {
             return;
         }

@@ -2,7 +2,14 @@
 
 #[cfg(feature = "mutations")]
 use super::config::Mutation;
-use super::{block::Kept, config::Config, message::Checkpoint, protocol::Rounds, record::Record, replica::Replica};
+use super::{
+    block::{Cert, Kept, Note},
+    config::Config,
+    message::{Certificate, Checkpoint, Vote},
+    protocol::Rounds,
+    record::Record,
+    replica::Replica,
+};
 use crate::core::{Base, Budgets, Index, Out, Outs, ReplicaSet};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -35,6 +42,7 @@ impl Rounds {
             left: 0,
             patience: settings.timeout_us,
             view_runs: false,
+            repeated: 0,
             resend_runs: None,
             budgets: Budgets::default(),
         };
@@ -42,6 +50,10 @@ impl Rounds {
         for record in log {
             match record {
                 Record::Voted(vote) => kept.push(vote.clone()),
+                Record::Certified(certificate) => {
+                    let Vote { kind, view, .. } = certificate.vote;
+                    replica.certificates.insert((kind, view), certificate.clone());
+                }
                 Record::Ordered(path, certificate) => {
                     for block in path.iter().filter(|block| block.place.height > replica.stable.slot) {
                         let named = (block.id == certificate.vote.id).then(|| certificate.clone());
@@ -74,8 +86,9 @@ impl Rounds {
         if replica.config.breaks(Mutation::ForgetNullified) {
             kept.retain(|kept| !matches!(kept, Kept::Nullified(_)));
         }
+        replica.certificates.retain(|(_, view), _| *view > ordered.0);
         replica.core = Replica::new(me, settings, ordered, &kept);
-        (replica.lost, replica.left) = (replica.core.view, replica.core.view);
+        (replica.lost, replica.left, replica.repeated) = (replica.core.view, replica.core.view, ordered.1);
         replica
     }
 
@@ -84,11 +97,18 @@ impl Rounds {
         for (slot, (block, _)) in self.history.range(self.committed + 1..) {
             out.push(Out::Decided { slot: *slot, batch: Some(block.content.batch.clone()) });
         }
+        self.start(out);
+        self.repeat(out);
+        self.set_timers(out);
+    }
+
+    /// Lets the votes begin, with the certificates that are known.
+    pub(super) fn start(&mut self, out: &mut Outs<Self>) {
         let mut acts = Vec::new();
         self.core.start(&mut acts);
         self.act(acts, out);
-        self.repeat(out);
-        self.set_timers(out);
+        let known: Vec<Cert> = self.certificates.values().map(Certificate::cert).collect();
+        known.into_iter().for_each(|cert| self.hear(self.me, &Note::Cert(cert), out));
     }
 
     /// Records that restore this state.
@@ -104,6 +124,8 @@ impl Rounds {
                 records.push(Record::Ordered(std::mem::take(&mut path), certificate.clone()));
             }
         }
+        let certified = self.certificates.iter().filter(|((_, view), _)| *view > self.core.ordered().0);
+        records.extend(certified.map(|(_, certificate)| Record::Certified(certificate.clone())));
         records.extend(self.kept(self.core.ordered().0).into_iter().map(Record::Voted));
         records.extend(self.checkpoints.get(&self.me).into_iter().flatten().cloned().map(Record::Announced));
         records

@@ -3,10 +3,10 @@
 #[cfg(feature = "mutations")]
 use super::config::Mutation;
 use super::{
-    block::{Block, Cert, CertKind, Note, Offered},
+    block::{Block, CertKind, Note, Offered},
     message::{Certificate, Msg, Signature, Vote},
     protocol::Rounds,
-    replica::AHEAD,
+    replica::{AHEAD, PROPOSALS},
 };
 use crate::core::{Index, Micros, Out, Outs, Signed};
 use alloy_primitives::{B256, Bytes};
@@ -14,10 +14,10 @@ use alloy_rlp::Encodable;
 use std::sync::Arc;
 
 impl Rounds {
-    /// Returns true if the block is new, in a place that a block can have, and near enough or certified.
+    /// Returns true if the block is new, in a place that a block can have, and near enough or vouched for by a quorum.
     pub(super) fn wants_block(&self, block: &Block<Offered>) -> bool {
         let place = block.place;
-        let near = place.view <= self.core.view.saturating_add(AHEAD) || self.core.is_certified(block);
+        let near = place.view <= self.core.view.saturating_add(AHEAD) || self.core.is_vouched(block.id, place.view);
         near && place.view > self.core.ordered().0
             && place.author == self.core.settings.leader(place.view)
             && place.parent_view < place.view
@@ -26,15 +26,18 @@ impl Rounds {
     }
 
     pub(super) fn on_proposal(&mut self, now: Micros, block: Arc<Block<Offered>>, out: &mut Outs<Self>) {
-        let (batch, certified) = (&block.content.batch, self.core.is_certified(&block));
+        let (batch, vouched) = (&block.content.batch, self.core.is_vouched(block.id, block.place.view));
         let latest = (self.config.epoch_ms + now / 1000).saturating_add(self.config.ahead_ms);
-        // A block that a quorum has voted for fits.
+        // What a quorum vouches for fits.
         let fits = batch.bytes() <= self.config.batch_bytes && batch.timestamp_ms() <= latest;
-        if !certified && !fits || !self.wants_block(&block) {
+        if !vouched && !fits || !self.wants_block(&block) {
             return;
         }
-        if self.hold && !certified {
-            self.held.entry(block.place.view).or_insert(block);
+        if self.hold && !vouched {
+            let held = self.held.entry(block.place.view).or_default();
+            if held.len() < PROPOSALS && held.iter().all(|other| other.id != block.id) {
+                held.push(block);
+            }
             return;
         }
         #[cfg(feature = "mutations")]
@@ -141,8 +144,8 @@ impl Rounds {
     }
 
     pub(super) fn on_certificate(&mut self, certificate: Certificate, out: &mut Outs<Self>) {
-        let (Vote { kind, view, id }, signers) = (certificate.vote, certificate.signers());
-        self.certificates.insert((kind, view), certificate);
-        self.hear(self.me, &Note::Cert(Cert { kind, view, id, signers }), out);
+        let cert = certificate.cert();
+        self.certificates.insert((cert.kind, cert.view), certificate);
+        self.hear(self.me, &Note::Cert(cert), out);
     }
 }

@@ -74,7 +74,7 @@ fn random_crashes_cuts_and_losses_leave_one_outcome_per_height() {
 }
 
 #[test]
-fn so_they_do_with_three_rounds() {
+fn random_crashes_cuts_and_losses_with_three_rounds() {
     worlds::<Rounds>();
 }
 

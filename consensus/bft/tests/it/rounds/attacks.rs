@@ -1,10 +1,11 @@
 //! One traitor: what it says twice is kept as evidence, what it makes up changes nothing.
 
-use super::lone::{Lone, batch, block, vote};
-use alloy_primitives::B256;
+use super::lone::{DOMAIN, Lone, batch, block, vote};
+use crate::world::sign;
+use alloy_primitives::{Address, B256};
 use phalanx_bft::{
-    Index, Input, Out, Protocol as _,
-    rounds::{Block, CertKind, Certificate, Msg, Offered, Signature, Timer, Vote},
+    Batch, Index, Input, Out, Protocol as _, Statement as _,
+    rounds::{Block, CertKind, Certificate, Kept, Msg, Mutation, Offer, Offered, Record, Signature, Timer, Vote},
 };
 use std::sync::Arc;
 
@@ -144,4 +145,54 @@ fn a_checkpoint_that_is_committed_before_it_is_ordered_is_announced() {
     }
     assert_eq!(lone.replica.decided(), 4);
     assert!(lone.out.iter().any(|out| matches!(out, Out::Send(_, Msg::Checkpoint(signed)) if signed.body.slot == 4)));
+}
+
+/// The votes behind an order vote may come from a replica that is gone for good: the voter cannot give the view up, and ends it by
+/// the certificate in its log.
+#[test]
+fn an_order_vote_does_not_lock_its_view_after_a_crash() {
+    for mutation in [None, Some(Mutation::ForgetCertificate)] {
+        let mut lone = Lone::open(2, &[], mutation);
+        let first = block(1, None, 1, 1);
+        lone.hear(1, Msg::Proposal(first.clone()));
+        for signer in [0, 3] {
+            lone.hear(signer, Msg::Vote(vote(signer, CertKind::Notarise, 1, first.id)));
+        }
+        assert_eq!(lone.replica.current_view(), 2);
+        let again = Lone::open(2, &lone.log(), mutation);
+        assert_eq!(again.replica.current_view(), if mutation.is_none() { 2 } else { 1 }, "{mutation:?}");
+        // Compacted, the log has it as well.
+        let again = Lone::open(2, &lone.replica.journal(), None);
+        assert_eq!(again.replica.current_view(), 2);
+    }
+}
+
+/// A child vouches for nothing: its author may be the same liar.
+#[test]
+fn a_child_that_comes_first_opens_no_door() {
+    let mut lone = Lone::new(0);
+    let sized = |view: u64, parent: &Block<Offered>, height| block(view, Some(parent), height, view as u8);
+    // A timestamp from the far future.
+    let place = block(1, None, 1, 1).place;
+    let future = Batch::new(u64::MAX, Address::ZERO, Vec::new());
+    let signature = sign(Index(1), &Offer::new(&place, &future).signed_bytes(DOMAIN));
+    let future = Block::new(place, Offered { batch: future, signature });
+    lone.hear(1, Msg::Proposal(sized(5, &future, 2)));
+    lone.hear(1, Msg::Proposal(Arc::new(future)));
+    assert!(!lone.log().iter().any(|record| matches!(record, Record::Voted(Kept::Voted(_)))));
+    assert!(lone.proposed().is_empty());
+    // Far views, and any number of blocks.
+    let far = block(1 << 62, None, 1, 1);
+    let near = sized(3, &far, 2);
+    assert!(!lone.replica.wants(Index(1), &Msg::Proposal(far)));
+    assert!(lone.replica.wants(Index(1), &Msg::Proposal(near)));
+    for byte in 0..100 {
+        lone.hear(1, Msg::Proposal(block(9, None, 1, byte)));
+    }
+    let kept = (0..100).filter(|byte| lone.replica.is_in_flight(batch(*byte).digest())).count();
+    assert!(kept <= 5, "{kept} blocks of one author are kept");
+    // None of them is waited for.
+    lone.out.clear();
+    lone.timer(Timer::View);
+    assert!(lone.log().is_empty(), "a view is given up for a block that cannot be voted for");
 }

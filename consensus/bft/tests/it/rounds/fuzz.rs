@@ -30,6 +30,11 @@ fn messages() -> Vec<Msg> {
     vec![
         Msg::Proposal(first.clone()),
         Msg::Proposal(second.clone()),
+        // The liar's own, children first.
+        Msg::Proposal(block(7, Some(&block(3, None, 1, 3)), 2, 4)),
+        Msg::Proposal(block(3, None, 1, 3)),
+        Msg::Proposal(block(3, Some(&block((1 << 62) + 3, None, 1, 6)), 2, 5)),
+        Msg::Proposal(block((1 << 62) + 3, None, 1, 6)),
         Msg::Vote(vote(3, CertKind::Notarise, 1, first.id)),
         Msg::Vote(vote(3, CertKind::Order, 1, first.id)),
         Msg::Vote(vote(3, CertKind::Nullify, 2, B256::ZERO)),
@@ -86,6 +91,7 @@ fn junk_neither_panics_nor_decides_nor_grows() {
             assert!(!out.iter().any(done));
             assert!(out.len() < 100);
         }
+        assert!(replica.journal().len() < 100, "{} records", replica.journal().len());
     }
     assert!(decoded > 10_000, "{decoded} messages got through");
 }

@@ -4,7 +4,7 @@ use crate::world::{is_genuine, sign, work};
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{
     Base, Batch, Checked, Domain, Index, Input, Out, Protocol as _, Quorums, Signed, Statement as _, View,
-    rounds::{Block, CertKind, Config, Msg, Offer, Offered, Place, Rounds, Timer, Vote},
+    rounds::{Block, CertKind, Config, Msg, Mutation, Offer, Offered, Place, Record, Rounds, Timer, Vote},
 };
 use std::sync::Arc;
 
@@ -37,9 +37,14 @@ pub(super) struct Lone {
 
 impl Lone {
     pub(super) fn new(me: u16) -> Self {
-        let config = Config { interval: 4, ..Config::new(Quorums::new(4, 1).expect("a legal size"), DOMAIN) };
+        Self::open(me, &[], None)
+    }
+
+    pub(super) fn open(me: u16, log: &[Record], mutation: Option<Mutation>) -> Self {
+        let quorums = Quorums::new(4, 1).expect("a legal size");
+        let config = Config { interval: 4, mutation, ..Config::new(quorums, DOMAIN) };
         let mut out = Vec::new();
-        let replica = Rounds::open(Index(me), Arc::new(config), Base::default(), &[], &mut out);
+        let replica = Rounds::open(Index(me), Arc::new(config), Base::default(), log, &mut out);
         let mut lone = Self { me: Index(me), replica, out: Vec::new() };
         lone.perform(out);
         lone
@@ -80,6 +85,12 @@ impl Lone {
         for signer in (0..4).filter(|signer| Index(*signer) != me) {
             self.hear(signer, Msg::Vote(vote(signer, kind, view, id)));
         }
+    }
+
+    /// Records so far.
+    pub(super) fn log(&self) -> Vec<Record> {
+        let of = |out: &Out<Rounds>| if let Out::Persist(record) = out { Some(record.clone()) } else { None };
+        self.out.iter().filter_map(of).collect()
     }
 
     /// Replicas that evidence came out against.

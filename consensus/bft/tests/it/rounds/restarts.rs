@@ -29,14 +29,15 @@ fn every_record_can_be_the_last() {
         for victims in [vec![1], vec![2, 3], vec![0, 1, 2, 3]] {
             let mut world = world(2);
             world.run(at);
+            let before = world.height();
             victims.iter().for_each(|node| world.crash(*node, 3_000));
             world.run(2_000_000);
             assert_eq!(world.ledger.violation, None, "at {at}, {victims:?}");
             assert_eq!(world.unexecuted(), 0, "at {at}, {victims:?}\n{}", world.describe());
-            crashes += victims.len();
+            crashes += if before < world.height() { victims.len() } else { 0 };
         }
     }
-    assert!(crashes > 3_000, "{crashes}");
+    assert!(crashes > 1_000, "{crashes} crashes while something is under way");
 }
 
 /// The journal restores a replica with the same journal, and the same decisions.

@@ -30,7 +30,10 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Rounds>, String> {
     setup.jitter = rng.random_range(0..5_000);
     setup.persist = rng.random_range(0..200);
     setup.execute = rng.random_range(0..2_000);
-    for index in 0..rng.random_range(0..=f) as u16 {
+    let faulty = rng.random_range(0..=f);
+    // The power of one more goes for good.
+    let dies = (faulty < f && rng.random_ratio(1, 2)).then(|| rng.random_range(0..8u64));
+    for index in 0..faulty as u16 {
         let index = Index((index * 3 + seed as u16) % n as u16);
         if rng.random_ratio(3, 4) {
             setup.traitors.insert(index)
@@ -43,6 +46,13 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Rounds>, String> {
         world.request(rng.random_range(0..150_000), number);
     }
     for step in 0..rng.random_range(1..12u64) {
+        if dies == Some(step) {
+            let node = world.random(n as u64) as usize;
+            if world.replica(node).is_some() {
+                world.crash(node, 1 << 50);
+                world.setup.silent.insert(Index(node as u16));
+            }
+        }
         match rng.random_range(0..4) {
             0 => world.cut = (0..rng.random_range(0..n)).collect(),
             1 => world.cut.clear(),

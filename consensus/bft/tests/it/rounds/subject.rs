@@ -3,7 +3,7 @@
 use crate::world::{Lie, Subject, Vote, sign};
 use alloy_primitives::B256;
 use phalanx_bft::{
-    Domain, Index, Quorums, Signed, Slot, Statement as _, View,
+    Batch, Domain, Index, Quorums, Signed, Slot, Statement as _, View,
     rounds::{self, Block, CertKind, Config, Kept, Msg, Offer, Offered, Record, Rounds},
 };
 
@@ -55,8 +55,17 @@ impl Subject for Rounds {
         let Lie { batch, digest, random } = lie;
         match message {
             Msg::Proposal(block) if block.place.author == me => {
-                let signature = sign(me, &Offer::new(&block.place, &batch).signed_bytes(domain));
-                vec![Msg::Proposal(Block::new(block.place, Offered { batch, signature }).into())]
+                let mut place = block.place;
+                match random[1] % 8 {
+                    0 => place.height += random[0] % 3,
+                    1 => place.parent_view = place.parent_view.saturating_sub(1),
+                    2 => place.parent = digest,
+                    _ => {}
+                }
+                let late = Batch::new(u64::MAX, batch.beneficiary(), batch.transactions().to_vec());
+                let batch = if random[0] % 8 == 0 { late } else { batch };
+                let signature = sign(me, &Offer::new(&place, &batch).signed_bytes(domain));
+                vec![Msg::Proposal(Block::new(place, Offered { batch, signature }).into())]
             }
             Msg::Vote(signed) => {
                 let voted = |kind, id| {
