@@ -74,6 +74,7 @@ store-nightly kills='2000' blocks='10000':
 # Ten thousand worlds of hosts with crashes, cuts and losses; so many kill -9 of real replicas; mutated frames.
 replicas-nightly worlds='10000' kills='50' frames='100000':
     PHALANX_WORLDS={{ worlds }} cargo test --release -p phalanx-host --test it -- random_crashes --nocapture
+    PHALANX_WORLDS={{ worlds }} cargo test --release -p phalanx-bft --test it -- rounds::safety::random_worlds --nocapture
     PHALANX_KILLS={{ kills }} cargo test --release -p phalanx-cli --test it -- net::kills --nocapture
     PHALANX_FUZZ={{ frames }} cargo test --release -p phalanx-net --lib -- mutated_frames --nocapture
 

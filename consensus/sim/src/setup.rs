@@ -132,7 +132,7 @@ impl Setup {
     pub fn small(seed: u64, n: u32) -> Self {
         Self {
             seed,
-            bft: Settings { n, term: 1, timeout_us: 200_000, optimistic_proposals: true },
+            bft: Settings { n, f: n.saturating_sub(1) / 3, term: 1, timeout_us: 200_000, optimistic_proposals: true },
             fullnodes: 0,
             topology: Topology::Uniform { validators: 10_000, client: 1_000, fullnode: 1_000 },
             faults: Faults::default(),

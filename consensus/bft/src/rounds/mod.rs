@@ -7,7 +7,7 @@
 //! block.
 //!
 //! Two facts carry safety. A replica never sends both an order vote and a nullify for one view, so an ordered view is never
-//! nullified: of 2f+1 order votes f+1 are honest, which leaves 2f for nullifying. And a block is voted for only if every view
+//! nullified: of q order votes q-f are honest, which leaves n-q+f < q for nullifying. And a block is voted for only if every view
 //! between it and its parent is nullified, so no later block bypasses an ordered view, in which only one block is notarised.
 //! So f+1 honest order votes promise the order (Zaptos, Corollary 4.1), and state votes may leave with them.
 //!
@@ -15,12 +15,32 @@
 //! blocks come one network delay apart instead of two. If that view fails, the leader proposes again on a notarised
 //! block. It reuses the content of the failed block, so that no block is executed twice.
 //!
-//! [`Replica`] knows no signatures: it takes votes and certificates that its caller has verified, and blocks of any [`Content`]. It
-//! is no [`Protocol`](crate::Protocol) yet; the simulator of the pipeline runs it.
+//! [`Replica`] has the votes alone. It knows no signatures: it takes votes and certificates that its caller has verified, and blocks
+//! of any [`Content`]. It has two callers. [`Rounds`] is the [`Protocol`](crate::Protocol): it adds signatures, certificates that
+//! others can verify, checkpoints, catching up, and the log's encoding. The simulator of the Zaptos pipeline calls the votes
+//! itself, because it shows the pipeline every fork, and a host has one block per slot.
+//!
+//! An order vote of a block is one for its ancestors, and a view has one notarised block. So early state votes that lean on one view
+//! may be added up as [`StateVotes`](crate::StateVotes) says, although each slot has a view of its own.
 
+mod protocol;
+mod act;
+mod votes;
+mod catch_up;
+mod checkpoint;
+mod restart;
+mod record;
+mod message;
+mod config;
 mod replica;
 mod rules;
 mod block;
 
-pub use block::{Block, Cert, CertKind, Content, Kept, Note, Place};
+pub use block::{Block, Cert, CertKind, Content, Kept, Note, Offered, Place};
+pub use config::Config;
+#[cfg(feature = "mutations")]
+pub use config::Mutation;
+pub use message::{Certificate, Chain, Checkpoint, Msg, Offer, Signature, Status, Vote};
+pub use protocol::{Rounds, Timer};
+pub use record::Record;
 pub use replica::{Act, Due, Replica, Settings};

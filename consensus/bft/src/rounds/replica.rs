@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Maximum number of proposals kept per view: an honest leader makes at most two.
-const PROPOSALS: usize = 4;
+pub(super) const PROPOSALS: usize = 4;
 /// Maximum number of views ahead of its own that a replica accepts messages for, and a leader proposes in.
 pub(super) const AHEAD: u64 = 16;
 
@@ -18,6 +18,8 @@ pub(super) const AHEAD: u64 = 16;
 pub struct Settings {
     /// Number of replicas.
     pub n: u32,
+    /// Maximum number of faulty ones; n is at least 3f+1.
+    pub f: u32,
     /// Number of consecutive views of a leader; 1 rotates every view.
     pub term: u64,
     /// Timeout of a view, in µs; it grows while views fail.
@@ -27,10 +29,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Number of votes of a quorum.
+    /// Number of votes of a quorum: ⌈(n+f+1)/2⌉.
     #[must_use]
     pub const fn quorum(&self) -> usize {
-        (self.n - (self.n - 1) / 3) as usize
+        (self.n + self.f + 1).div_ceil(2) as usize
     }
 
     /// Leader of a view.
@@ -264,11 +266,9 @@ impl<C: Content> Replica<C> {
         if !proper || self.blocks.contains_key(&block.id) {
             return;
         }
-        let wanted = self.notarised.get(&block.place.view) == Some(&block.id)
-            || self.last_cert.is_some_and(|cert| cert.id == block.id)
-            || self.blocks.values().any(|child| child.place.parent == block.id);
+        let vouched = self.is_vouched(block.id, block.place.view);
         let known = self.proposals.entry(block.place.view).or_default();
-        if !wanted && (known.len() == PROPOSALS || block.place.view > self.view + AHEAD) {
+        if !vouched && (known.len() == PROPOSALS || block.place.view > self.view + AHEAD) {
             return;
         }
         known.push(block.id);
@@ -277,6 +277,23 @@ impl<C: Content> Replica<C> {
         if let Some(cert) = self.last_cert {
             self.try_order(cert, out);
         }
+    }
+
+    /// True if a quorum has named the block, or a block that builds on it.
+    pub(super) fn is_vouched(&self, id: B256, view: View) -> bool {
+        let named = |id: B256, view: View| {
+            self.notarised.get(&view) == Some(&id) || self.last_cert.is_some_and(|cert| cert.id == id)
+        };
+        // Views grow from parent to child, so that the walk ends.
+        let mut above = vec![(id, view)];
+        while let Some((id, view)) = above.pop() {
+            if named(id, view) {
+                return true;
+            }
+            let children = self.blocks.values().filter(|child| child.place.parent == id && child.place.view > view);
+            above.extend(children.map(|child| (child.id, child.place.view)));
+        }
+        false
     }
 
     /// Counts a vote. Returns true if it completes a quorum.
@@ -294,7 +311,7 @@ impl<C: Content> Replica<C> {
     }
 
     /// Accepts a certificate of a peer.
-    fn accept(&mut self, cert: Cert, out: &mut Vec<Act<C>>) {
+    pub(super) fn accept(&mut self, cert: Cert, out: &mut Vec<Act<C>>) {
         if cert.view <= self.ordered.0 || cert.signers.len() < self.settings.quorum() {
             return;
         }

@@ -41,7 +41,7 @@ impl<C: Content> Replica<C> {
     }
 
     /// True if the block builds on a notarised one and all views between are nullified.
-    fn follows(&self, id: B256) -> bool {
+    pub(super) fn follows(&self, id: B256) -> bool {
         let Some(block) = self.blocks.get(&id) else { return false };
         let between = (block.place.parent_view + 1..block.place.view).all(|view| self.nullified.contains(&view));
         self.notarised.get(&block.place.parent_view) == Some(&block.place.parent)
@@ -101,7 +101,7 @@ impl<C: Content> Replica<C> {
     }
 
     /// Notarised block behind nothing but nullified views.
-    fn notarised_parent(&self) -> Option<(u64, B256)> {
+    pub(super) fn notarised_parent(&self) -> Option<(u64, B256)> {
         let mut view = self.view;
         while view > 0 {
             view -= 1;

@@ -325,7 +325,11 @@ impl<P: Subject> Net<P> {
                 }
             }
             Out::Want(Want::State { base, .. }) => self.install(node, base),
-            Out::Evidence { .. } => self.ledger.evidence += 1,
+            Out::Evidence { against, .. } => {
+                self.ledger.evidence += 1;
+                let right = !correct || self.setup.traitors.contains(&against);
+                self.ledger.must(right, || format!("{me} has evidence against {against}, which is correct"));
+            }
             Out::Certificate { slot, digest, answers, .. } => self.certified(node, slot, digest, answers),
             Out::Stable { .. } => self.compact(node),
             Out::Returned(_) | Out::Proposed { .. } => {}

@@ -3,8 +3,9 @@
 use alloy_primitives::{B256, Bytes};
 use phalanx_adapter::Node;
 use phalanx_bft::{
-    Domain, Index, Micros, Quorums, To,
-    pbft::{self, Pbft, Timer},
+    Domain, Index, Micros, Protocol, Quorums, To,
+    pbft::{self, Pbft},
+    rounds::{self, Rounds},
 };
 use phalanx_engine_api::{ExecutionEngine as _, Limits};
 use phalanx_host::{Action, Frame, Host, HostConfig, HostRecord, HostTimer};
@@ -17,8 +18,38 @@ use std::{
     sync::Arc,
 };
 
-type PbftNode = Node<ModelEngine, Host<Pbft>>;
-type Record = HostRecord<pbft::Record>;
+/// A protocol that nodes run.
+pub(crate) trait Subject: Protocol<Msg: PartialEq> {
+    fn config(setup: &Setup, quorums: Quorums, domain: Domain) -> Self::Config;
+
+    /// Progress, for failures.
+    fn progress(&self) -> String;
+}
+
+impl Subject for Pbft {
+    fn config(setup: &Setup, quorums: Quorums, domain: Domain) -> pbft::Config {
+        let Setup { interval, timeout, resend, .. } = *setup;
+        pbft::Config { interval, timeout, resend, ..pbft::Config::new(quorums, domain) }
+    }
+
+    fn progress(&self) -> String {
+        format!("active {} stable {} decided {}", self.is_active(), self.stable().slot, self.decided())
+    }
+}
+
+impl Subject for Rounds {
+    fn config(setup: &Setup, quorums: Quorums, domain: Domain) -> rounds::Config {
+        let Setup { interval, timeout, resend, .. } = *setup;
+        rounds::Config { interval, timeout, resend, ..rounds::Config::new(quorums, domain) }
+    }
+
+    fn progress(&self) -> String {
+        format!("in {} stable {} decided {}", self.current_view(), self.stable(), self.decided())
+    }
+}
+
+/// Nodes of PBFT.
+pub(crate) type Cluster = Net<Pbft>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -66,9 +97,9 @@ impl Setup {
 }
 
 #[derive(Debug)]
-enum Event {
-    Deliver(usize, Index, Box<Frame<pbft::Msg>>),
-    Timer(usize, u64, HostTimer<Timer>, u64),
+enum Event<P: Protocol> {
+    Deliver(usize, Index, Box<Frame<P::Msg>>),
+    Timer(usize, u64, HostTimer<P::Timer>, u64),
     Pipeline(usize, u64),
     Durable(usize, u64, u64),
     Work(usize, u64, Work),
@@ -76,28 +107,28 @@ enum Event {
     Restart(usize),
 }
 
-struct Machine {
-    node: Option<PbftNode>,
+struct Machine<P: Protocol> {
+    node: Option<Node<ModelEngine, Host<P>>>,
     epoch: u64,
     disk: Disk,
-    log: Vec<Record>,
-    unsynced: BTreeMap<u64, Record>,
+    log: Vec<HostRecord<P::Record>>,
+    unsynced: BTreeMap<u64, HostRecord<P::Record>>,
     /// The log begins with records that include appends up to this number.
     compacted: u64,
-    timers: BTreeMap<HostTimer<Timer>, u64>,
+    timers: BTreeMap<HostTimer<P::Timer>, u64>,
     pipeline_due: Option<Micros>,
 }
 
-pub(crate) struct Cluster {
+pub(crate) struct Net<P: Protocol> {
     pub(crate) setup: Setup,
     pub(crate) now: Micros,
-    queue: BTreeMap<(Micros, u64), Event>,
+    queue: BTreeMap<(Micros, u64), Event<P>>,
     next: u64,
-    machines: Vec<Machine>,
+    machines: Vec<Machine<P>>,
     rng: ChaCha8Rng,
     cut: BTreeSet<usize>,
     /// Frames between the sides of a cut that holds them, with senders and receivers; `None` if they are lost.
-    held: Option<Vec<(usize, usize, Frame<pbft::Msg>)>>,
+    held: Option<Vec<(usize, usize, Frame<P::Msg>)>>,
     /// Hash over all deliveries: equal seeds, equal traces.
     pub(crate) trace: u64,
     /// Outcome of each committed height, and the time at which each node committed it first.
@@ -108,12 +139,13 @@ pub(crate) struct Cluster {
     /// Frames delivered, by kind.
     pub(crate) delivered: BTreeMap<&'static str, u64>,
     /// Answers of the test for a silent node: called with (silent node, sender, frame).
-    pub(crate) liar: Option<Liar>,
+    pub(crate) liar: Option<Liar<P>>,
 }
 
-pub(crate) type Liar = Box<dyn FnMut(usize, usize, &Frame<pbft::Msg>) -> Vec<(usize, Frame<pbft::Msg>)>>;
+pub(crate) type Liar<P> =
+    Box<dyn FnMut(usize, usize, &Frame<<P as Protocol>::Msg>) -> Vec<(usize, Frame<<P as Protocol>::Msg>)>>;
 
-impl Cluster {
+impl<P: Subject> Net<P> {
     pub(crate) fn new(setup: Setup) -> Self {
         let machine = || Machine {
             node: None,
@@ -156,7 +188,7 @@ impl Cluster {
     }
 
     /// Sends a frame over one link.
-    fn transmit(&mut self, from: usize, to: usize, frame: Frame<pbft::Msg>) {
+    fn transmit(&mut self, from: usize, to: usize, frame: Frame<P::Msg>) {
         if self.cut.contains(&to) != self.cut.contains(&from) {
             if let Some(held) = &mut self.held {
                 held.push((from, to, frame));
@@ -170,7 +202,7 @@ impl Cluster {
         self.push(self.setup.delay + jitter, Event::Deliver(to, Index(from as u16), Box::new(frame)));
     }
 
-    fn push(&mut self, after: Micros, event: Event) {
+    fn push(&mut self, after: Micros, event: Event<P>) {
         self.queue.insert((self.now + after, self.next), event);
         self.next += 1;
     }
@@ -185,9 +217,7 @@ impl Cluster {
             retention: self.setup.retention,
             ..HostConfig::new(quorums, domain)
         };
-        let (interval, timeout) = (self.setup.interval, self.setup.timeout);
-        let protocol =
-            pbft::Config { interval, timeout, resend: self.setup.resend, ..pbft::Config::new(quorums, domain) };
+        let protocol = P::config(&self.setup, quorums, domain);
         let (me, scheme) = (Index(node as u16), Simulated::new(Index(node as u16), 64));
         let log = self.machines[node].log.clone();
         let host = Host::new(me, config, Arc::new(protocol), Arc::new(scheme), log).expect("legal constants");
@@ -229,7 +259,7 @@ impl Cluster {
         self.push(after, Event::Submit(model_tx(1, &number.to_be_bytes())));
     }
 
-    pub(crate) fn inject(&mut self, to: usize, from: usize, frame: Frame<pbft::Msg>, after: Micros) {
+    pub(crate) fn inject(&mut self, to: usize, from: usize, frame: Frame<P::Msg>, after: Micros) {
         self.push(after, Event::Deliver(to, Index(from as u16), Box::new(frame)));
     }
 
@@ -244,7 +274,7 @@ impl Cluster {
         self.now = until;
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: Event<P>) {
         let now = self.now;
         match event {
             Event::Deliver(to, from, frame) => {
@@ -253,7 +283,7 @@ impl Cluster {
                 let label = u64::from_be_bytes(hash[..8].try_into().expect("a hash has 32 bytes"));
                 self.trace =
                     (self.trace.rotate_left(7) ^ label ^ (to as u64) << 8 ^ u64::from(from.0)).wrapping_add(now);
-                let decoded: Frame<pbft::Msg> =
+                let decoded: Frame<P::Msg> =
                     alloy_rlp::Decodable::decode(&mut bytes.as_slice()).expect("frames decode");
                 assert_eq!(decoded, *frame);
                 let kind = match &*frame {
@@ -318,7 +348,7 @@ impl Cluster {
         machine.log.extend(core::mem::replace(&mut machine.unsynced, later).into_values());
     }
 
-    fn call(&mut self, node: usize, act: impl FnOnce(&mut Host<Pbft>)) {
+    fn call(&mut self, node: usize, act: impl FnOnce(&mut Host<P>)) {
         if let Some(live) = &mut self.machines[node].node {
             act(live.consensus());
             self.settle(node);
@@ -362,7 +392,7 @@ impl Cluster {
         }
     }
 
-    fn act(&mut self, node: usize, action: Action<Pbft>) {
+    fn act(&mut self, node: usize, action: Action<P>) {
         let (now, epoch) = (self.now, self.machines[node].epoch);
         match action {
             Action::Append(number, _) if number <= self.machines[node].compacted => {}
@@ -421,7 +451,7 @@ impl Cluster {
     }
 
     /// A node's host.
-    pub(crate) fn host(&mut self, node: usize) -> &mut Host<Pbft> {
+    pub(crate) fn host(&mut self, node: usize) -> &mut Host<P> {
         self.machines[node].node.as_mut().expect("up").consensus()
     }
 
@@ -451,20 +481,17 @@ impl Cluster {
 
     /// Progress of each node, for failures.
     pub(crate) fn describe(&self) -> String {
-        use phalanx_bft::Protocol as _;
         let mut text = format!("at {} µs\n", self.now);
         for (index, machine) in self.machines.iter().enumerate() {
             let Some(node) = &machine.node else { continue };
             let host = node.peek();
             let protocol = host.protocol().expect("open");
             text += &format!(
-                "{index}: committed {} decided {} protocol: view {} active {} stable {} decided {}\n",
+                "{index}: committed {} decided {} protocol: view {} {}\n",
                 node.engine().status().committed.height,
                 host.decided_slot(),
                 protocol.view(),
-                protocol.is_active(),
-                protocol.stable().slot,
-                protocol.decided(),
+                protocol.progress(),
             );
         }
         text

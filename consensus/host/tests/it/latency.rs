@@ -1,15 +1,15 @@
 //! Latencies of a whole node, exact to the microsecond of virtual time.
 
-use crate::cluster::{Cluster, Setup};
+use crate::cluster::{Cluster, Net, Setup, Subject};
+use phalanx_bft::{pbft::Pbft, rounds::Rounds};
 use phalanx_sim::model::Costs;
 
-#[test]
-fn a_block_is_certified_and_committed_everywhere_after_three_delays_or_two_and_its_execution() {
+fn certified_after_three_delays_or_two_and_execution<P: Subject>() {
     for n in [4, 7] {
         for delay in [10, 1_000] {
             for execute in [0, 1, 2, 3, 5] {
                 let costs = Costs { execute_us: execute * delay, ..Costs::default() };
-                let mut cluster = Cluster::new(Setup { delay, costs, ..Setup::new(n) });
+                let mut cluster = Net::<P>::new(Setup { delay, costs, ..Setup::new(n) });
                 cluster.run(50_000);
                 let at = cluster.now + 100;
                 cluster.submit(100, 1);
@@ -21,6 +21,12 @@ fn a_block_is_certified_and_committed_everywhere_after_three_delays_or_two_and_i
             }
         }
     }
+}
+
+#[test]
+fn a_block_is_certified_and_committed_everywhere_after_three_delays_or_two_and_its_execution() {
+    certified_after_three_delays_or_two_and_execution::<Pbft>();
+    certified_after_three_delays_or_two_and_execution::<Rounds>();
 }
 
 #[test]

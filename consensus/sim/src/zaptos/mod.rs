@@ -226,7 +226,13 @@ impl Experiment {
         };
         let mut setup = Setup {
             seed: self.seed,
-            bft: Settings { n: self.validators, term: 1, timeout_us: TIMEOUT_US, optimistic_proposals: true },
+            bft: Settings {
+                n: self.validators,
+                f: (self.validators - 1) / 3,
+                term: 1,
+                timeout_us: TIMEOUT_US,
+                optimistic_proposals: true,
+            },
             fullnodes: self.fullnodes,
             topology: self.topology,
             faults: Faults::default(),

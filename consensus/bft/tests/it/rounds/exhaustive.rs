@@ -26,7 +26,7 @@ type Msg = Note<Batch>;
 type Out = Act<Batch>;
 type Replica = phalanx_bft::rounds::Replica<Batch>;
 
-const SETTINGS: Settings = Settings { n: 4, term: 3, timeout_us: 1, optimistic_proposals: false };
+const SETTINGS: Settings = Settings { n: 4, f: 1, term: 3, timeout_us: 1, optimistic_proposals: false };
 const HONEST: usize = 3;
 const VIEWS: u64 = 2;
 

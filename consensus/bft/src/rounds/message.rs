@@ -1,0 +1,331 @@
+//! Messages between replicas, with their signatures.
+
+use super::block::{Block, Cert, CertKind, Offered, Place};
+use crate::core::{
+    Base, Batch, Claim, Domain, Index, MAX_REPLICAS, Message, ReplicaSet, Signed, Slot, Statement, View, short,
+};
+use alloy_primitives::{B256, Bytes};
+use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
+use std::sync::Arc;
+
+/// Maximum number of blocks in a [`Chain`].
+pub(super) const MOST_BLOCKS: usize = 64;
+
+/// A message between replicas. Votes and blocks are signed, because certificates and relayed blocks travel further than one hop.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Msg {
+    /// A block, from its author or relayed.
+    Proposal(Arc<Block<Offered>>),
+    /// A vote of any kind.
+    Vote(Signed<Vote>),
+    /// A certificate, for replicas that may have missed it.
+    Certificate(Certificate),
+    /// Asks for a block by name.
+    Fetch(B256),
+    /// A replica has executed up to a checkpoint.
+    Checkpoint(Signed<Checkpoint>),
+    /// Tells how far a replica is, so that others repeat what it misses.
+    Status(Status),
+    /// Answers a [`Msg::Status`].
+    Chain(Chain),
+}
+
+/// Place and content of a block, as its author signs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Offer {
+    /// View.
+    pub view: View,
+    /// Name of the parent.
+    pub parent: B256,
+    /// View of the parent.
+    pub parent_view: View,
+    /// Height of the block: its slot.
+    pub height: Slot,
+    /// Digest of the batch.
+    pub digest: B256,
+}
+
+impl Offer {
+    /// The offer of a batch in a place.
+    #[must_use]
+    pub const fn new(place: &Place, batch: &Batch) -> Self {
+        let Place { view, parent, parent_view, height, .. } = *place;
+        Self { view, parent, parent_view, height, digest: batch.digest() }
+    }
+}
+
+impl Block<Offered> {
+    /// The offer with the author's signature.
+    #[must_use]
+    pub fn signed(&self) -> Signed<Offer> {
+        let Offered { batch, signature } = &self.content;
+        Signed { signer: self.place.author, signature: signature.clone(), body: Offer::new(&self.place, batch) }
+    }
+}
+
+/// A vote, an order vote or a nullify.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Vote {
+    /// Statement of the vote.
+    pub kind: CertKind,
+    /// View.
+    pub view: View,
+    /// Name of the block, zero for a nullify.
+    pub id: B256,
+}
+
+/// A signature of a replica.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Signature {
+    /// The replica.
+    pub signer: Index,
+    /// Its signature.
+    pub bytes: Bytes,
+}
+
+/// Equal votes of a quorum.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Certificate {
+    /// The vote.
+    pub vote: Vote,
+    /// A signature of each voter.
+    pub signatures: Vec<Signature>,
+}
+
+impl Certificate {
+    /// Voters, each counted once.
+    pub(super) fn signers(&self) -> ReplicaSet {
+        self.signatures.iter().map(|signature| signature.signer).collect()
+    }
+
+    /// The certificate without its signatures.
+    pub(super) fn cert(&self) -> Cert {
+        let Vote { kind, view, id } = self.vote;
+        Cert { kind, view, id, signers: self.signers() }
+    }
+
+    fn claims(&self, domain: Domain, claims: &mut Vec<Claim>) {
+        let bytes = self.vote.signed_bytes(domain);
+        claims.extend(self.signatures.iter().map(|Signature { signer, bytes: signature }| Claim {
+            signer: *signer,
+            bytes: bytes.clone(),
+            signature: signature.clone(),
+        }));
+    }
+}
+
+/// CHECKPOINT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, RlpEncodable, RlpDecodable)]
+pub struct Checkpoint {
+    /// Slot: the block's height.
+    pub slot: Slot,
+    /// View of the block.
+    pub view: View,
+    /// Name of the block.
+    pub id: B256,
+    /// Digest of the outcome.
+    pub digest: B256,
+}
+
+impl Checkpoint {
+    pub(super) const fn base(&self) -> Base {
+        Base { slot: self.slot, digest: self.digest }
+    }
+}
+
+/// STATUS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Status {
+    /// View that the replica is in.
+    pub view: View,
+    /// Stable checkpoint.
+    pub stable: Slot,
+    /// Every slot up to this one is decided.
+    pub decided: Slot,
+}
+
+/// Ordered blocks for a replica that is behind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, RlpEncodable, RlpDecodable)]
+pub struct Chain {
+    /// The blocks, oldest first, each on the one before.
+    pub blocks: Vec<Arc<Block<Offered>>>,
+    /// Order certificate of the last one.
+    pub certificate: Certificate,
+}
+
+impl Statement for Offer {
+    const KIND: u8 = 0x61;
+}
+
+impl Statement for Vote {
+    const KIND: u8 = 0x62;
+}
+
+impl Statement for Checkpoint {
+    const KIND: u8 = 0x63;
+}
+
+impl CertKind {
+    const fn number(self) -> u8 {
+        match self {
+            Self::Notarise => 1,
+            Self::Nullify => 2,
+            Self::Order => 3,
+        }
+    }
+}
+
+impl Encodable for CertKind {
+    fn encode(&self, out: &mut dyn BufMut) {
+        self.number().encode(out);
+    }
+
+    fn length(&self) -> usize {
+        self.number().length()
+    }
+}
+
+impl Decodable for CertKind {
+    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
+        let number = u8::decode(bytes)?;
+        let kind = [Self::Notarise, Self::Nullify, Self::Order].into_iter().find(|kind| kind.number() == number);
+        kind.ok_or(Error::Custom("unknown kind of vote"))
+    }
+}
+
+/// A block as bytes: its name follows from the rest.
+#[derive(RlpEncodable, RlpDecodable)]
+struct Nameless {
+    view: View,
+    parent: B256,
+    parent_view: View,
+    author: Index,
+    height: Slot,
+    batch: Batch,
+    signature: Bytes,
+}
+
+impl From<&Block<Offered>> for Nameless {
+    fn from(block: &Block<Offered>) -> Self {
+        let Place { view, parent, parent_view, author, height } = block.place;
+        let Offered { batch, signature } = block.content.clone();
+        Self { view, parent, parent_view, author, height, batch, signature }
+    }
+}
+
+impl Encodable for Block<Offered> {
+    fn encode(&self, out: &mut dyn BufMut) {
+        Nameless::from(self).encode(out);
+    }
+
+    fn length(&self) -> usize {
+        Nameless::from(self).length()
+    }
+}
+
+impl Decodable for Block<Offered> {
+    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
+        let Nameless { view, parent, parent_view, author, height, batch, signature } = Decodable::decode(bytes)?;
+        Ok(Self::new(Place { view, parent, parent_view, author, height }, Offered { batch, signature }))
+    }
+}
+
+impl Msg {
+    const fn kind(&self) -> u8 {
+        match self {
+            Self::Proposal(_) => 1,
+            Self::Vote(_) => 2,
+            Self::Certificate(_) => 3,
+            Self::Fetch(_) => 4,
+            Self::Checkpoint(_) => 5,
+            Self::Status(_) => 6,
+            Self::Chain(_) => 7,
+        }
+    }
+
+    fn body(&self) -> &dyn Encodable {
+        match self {
+            Self::Proposal(body) => body,
+            Self::Vote(body) => body,
+            Self::Certificate(body) => body,
+            Self::Fetch(body) => body,
+            Self::Checkpoint(body) => body,
+            Self::Status(body) => body,
+            Self::Chain(body) => body,
+        }
+    }
+}
+
+/// Encodes a byte of kind, then the body.
+impl Encodable for Msg {
+    fn encode(&self, out: &mut dyn BufMut) {
+        out.put_u8(self.kind());
+        self.body().encode(out);
+    }
+
+    fn length(&self) -> usize {
+        1 + self.body().length()
+    }
+}
+
+impl Decodable for Msg {
+    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
+        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
+        *bytes = rest;
+        let bounded = |certificate: &Certificate| match certificate.signatures.len() {
+            0..=MAX_REPLICAS => Ok(()),
+            _ => Err(Error::Custom("more signatures than replicas")),
+        };
+        Ok(match kind {
+            1 => Self::Proposal(Decodable::decode(bytes)?),
+            2 => Self::Vote(Decodable::decode(bytes)?),
+            3 => {
+                let certificate = Decodable::decode(bytes)?;
+                bounded(&certificate)?;
+                Self::Certificate(certificate)
+            }
+            4 => Self::Fetch(Decodable::decode(bytes)?),
+            5 => Self::Checkpoint(Decodable::decode(bytes)?),
+            6 => Self::Status(Decodable::decode(bytes)?),
+            7 => {
+                let chain: Chain = Decodable::decode(bytes)?;
+                bounded(&chain.certificate)?;
+                if chain.blocks.len() > MOST_BLOCKS {
+                    return Err(Error::Custom("more blocks than one answer has"));
+                }
+                Self::Chain(chain)
+            }
+            _ => return Err(Error::Custom("unknown kind of message")),
+        })
+    }
+}
+
+impl Message for Msg {
+    fn claims(&self, domain: Domain, claims: &mut Vec<Claim>) {
+        match self {
+            Self::Proposal(block) => claims.push(block.signed().claim(domain)),
+            Self::Vote(signed) => claims.push(signed.claim(domain)),
+            Self::Certificate(certificate) => certificate.claims(domain, claims),
+            Self::Checkpoint(signed) => claims.push(signed.claim(domain)),
+            Self::Chain(chain) => {
+                claims.extend(chain.blocks.iter().map(|block| block.signed().claim(domain)));
+                chain.certificate.claims(domain, claims);
+            }
+            Self::Fetch(_) | Self::Status(_) => {}
+        }
+    }
+
+    fn label(&self) -> u64 {
+        let of_vote = |vote: &Vote| vote.view ^ u64::from(vote.kind.number()) << 48 ^ short(&vote.id);
+        let fields = match self {
+            Self::Proposal(block) => short(&block.id),
+            Self::Vote(signed) => of_vote(&signed.body),
+            Self::Certificate(certificate) => of_vote(&certificate.vote),
+            Self::Fetch(id) => short(id),
+            Self::Checkpoint(signed) => signed.body.slot << 16 ^ short(&signed.body.digest),
+            Self::Status(status) => status.view ^ status.stable << 16 ^ status.decided << 32,
+            Self::Chain(chain) => short(&chain.certificate.vote.id),
+        };
+        u64::from(self.kind()) << 56 ^ fields
+    }
+}
