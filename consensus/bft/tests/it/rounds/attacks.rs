@@ -5,7 +5,9 @@ use crate::world::sign;
 use alloy_primitives::{Address, B256};
 use phalanx_bft::{
     Batch, Index, Input, Out, Protocol as _, Statement as _,
-    rounds::{Block, CertKind, Certificate, Kept, Msg, Mutation, Offer, Offered, Record, Signature, Timer, Vote},
+    rounds::{
+        Block, CertKind, Certificate, Kept, Msg, Mutation, Offer, Offered, Record, Settings, Signature, Timer, Vote,
+    },
 };
 use std::sync::Arc;
 
@@ -195,4 +197,26 @@ fn a_child_that_comes_first_opens_no_door() {
     lone.out.clear();
     lone.timer(Timer::View);
     assert!(lone.log().is_empty(), "a view is given up for a block that cannot be voted for");
+}
+
+/// A block that goes around a view which is not nullified gets no vote.
+#[test]
+fn no_block_goes_around_a_view() {
+    for mutation in [None, Some(Mutation::SkipViews)] {
+        let mut lone = Lone::open(0, &[], mutation);
+        let first = block(1, None, 1, 1);
+        lone.hear(1, Msg::Proposal(first.clone()));
+        lone.votes(CertKind::Notarise, 1, first.id);
+        assert_eq!(lone.replica.current_view(), 2);
+        lone.hear(2, Msg::Proposal(block(2, None, 1, 2)));
+        let votes = |record: &&Record| matches!(record, Record::Voted(Kept::Voted(block)) if block.place.view == 2);
+        assert_eq!(lone.log().iter().filter(votes).count(), usize::from(mutation.is_some()), "{mutation:?}");
+    }
+}
+
+/// 2f+1 is no quorum where n is not 3f+1.
+#[test]
+fn quorums_share_a_correct_replica() {
+    let settings = |n, f| Settings { n, f, term: 1, timeout_us: 1, optimistic_proposals: true };
+    assert_eq!([(4, 1), (5, 1), (6, 1), (8, 2)].map(|(n, f)| settings(n, f).quorum()), [3, 4, 4, 6]);
 }
