@@ -38,8 +38,8 @@ pub struct Config {
 pub enum Mutation {
     /// Votes leave before their record is durable.
     VoteBeforeDurable,
-    /// A view is given up although the replica has sent an order vote in it.
-    NullifyAfterOrderVote,
+    /// An order vote is sent in a view that the replica has given up.
+    OrderVoteAfterNullify,
     /// A restart forgets the views that the replica has given up.
     ForgetNullified,
     /// The certificate behind an order vote is not durable.
