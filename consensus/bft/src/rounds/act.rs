@@ -16,6 +16,10 @@ use std::{collections::VecDeque, sync::Arc};
 impl Rounds {
     /// Hands a verified note to the votes, and performs what follows.
     pub(super) fn hear(&mut self, from: Index, note: &Note<Offered>, out: &mut Outs<Self>) {
+        #[cfg(feature = "mutations")]
+        if self.config.breaks(Mutation::OrderVoteAfterNullify) {
+            self.core.gave_up.clear();
+        }
         let mut acts = Vec::new();
         self.core.on_message(from, note, &mut acts);
         self.act(acts, out);

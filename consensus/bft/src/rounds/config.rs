@@ -38,16 +38,14 @@ pub struct Config {
 pub enum Mutation {
     /// Votes leave before their record is durable.
     VoteBeforeDurable,
-    /// A view is given up although the replica has sent an order vote in it.
-    NullifyAfterOrderVote,
+    /// An order vote is sent in a view that the replica has given up.
+    OrderVoteAfterNullify,
     /// A restart forgets the views that the replica has given up.
     ForgetNullified,
     /// The certificate behind an order vote is not durable.
     ForgetCertificate,
     /// A vote needs no nullified views between the block and its parent.
     SkipViews,
-    /// Quorums of 2f+1 where n is not 3f+1.
-    TwoFPlusOne,
 }
 
 impl Config {
@@ -83,14 +81,10 @@ impl Config {
     }
 
     /// Constants of the votes.
-    pub(super) fn settings(&self) -> Settings {
-        let f = self.quorums.f() as u32;
-        // One fault less makes a quorum of 2f+1 of n = 3f+2.
-        #[cfg(feature = "mutations")]
-        let f = if self.breaks(Mutation::TwoFPlusOne) { f.saturating_sub(1) } else { f };
+    pub(super) const fn settings(&self) -> Settings {
         Settings {
             n: self.quorums.n() as u32,
-            f,
+            f: self.quorums.f() as u32,
             term: self.term,
             timeout_us: self.timeout,
             optimistic_proposals: self.optimistic_proposals,

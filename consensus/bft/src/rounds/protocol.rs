@@ -1,7 +1,5 @@
 //! The protocol for a host: signatures, checkpoints and catching up around the votes of [`Replica`].
 
-#[cfg(feature = "mutations")]
-use super::config::Mutation;
 use super::{
     block::{Block, CertKind, Offered, Place},
     config::Config,
@@ -252,10 +250,6 @@ impl Rounds {
 
     fn give_up(&mut self, out: &mut Outs<Self>) {
         let view = self.core.view;
-        #[cfg(feature = "mutations")]
-        if self.config.breaks(Mutation::NullifyAfterOrderVote) {
-            self.core.order_voted.remove(&view);
-        }
         let mut acts = Vec::new();
         self.core.on_timeout(view, &mut acts);
         self.act(acts, out);

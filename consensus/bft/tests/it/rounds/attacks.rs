@@ -5,7 +5,10 @@ use crate::world::sign;
 use alloy_primitives::{Address, B256};
 use phalanx_bft::{
     Batch, Index, Input, Out, Protocol as _, Statement as _,
-    rounds::{Block, CertKind, Certificate, Kept, Msg, Mutation, Offer, Offered, Record, Signature, Timer, Vote},
+    rounds::{
+        Block, CertKind, Certificate, Kept, Msg, Mutation, Offer, Offered, Place, Record, Settings, Signature, Timer,
+        Vote,
+    },
 };
 use std::sync::Arc;
 
@@ -183,16 +186,41 @@ fn a_child_that_comes_first_opens_no_door() {
     assert!(lone.proposed().is_empty());
     // Far views, and any number of blocks.
     let far = block(1 << 62, None, 1, 1);
-    let near = sized(3, &far, 2);
+    // With a true view of its parent, the child would be refused at once.
+    let place = Place { view: 3, parent: far.id, parent_view: 0, author: Index(3), height: 2 };
+    let signature = sign(Index(3), &Offer::new(&place, &batch(3)).signed_bytes(DOMAIN));
+    let near = Arc::new(Block::new(place, Offered { batch: batch(3), signature }));
+    lone.hear(3, Msg::Proposal(near));
     assert!(!lone.replica.wants(Index(1), &Msg::Proposal(far)));
-    assert!(lone.replica.wants(Index(1), &Msg::Proposal(near)));
     for byte in 0..100 {
         lone.hear(1, Msg::Proposal(block(9, None, 1, byte)));
     }
     let kept = (0..100).filter(|byte| lone.replica.is_in_flight(batch(*byte).digest())).count();
-    assert!(kept <= 5, "{kept} blocks of one author are kept");
+    assert!(kept <= 6, "{kept} blocks of one author are kept");
     // None of them is waited for.
     lone.out.clear();
     lone.timer(Timer::View);
     assert!(lone.log().is_empty(), "a view is given up for a block that cannot be voted for");
+}
+
+/// A block that goes around a view which is not nullified gets no vote.
+#[test]
+fn no_block_goes_around_a_view() {
+    for mutation in [None, Some(Mutation::SkipViews)] {
+        let mut lone = Lone::open(0, &[], mutation);
+        let first = block(1, None, 1, 1);
+        lone.hear(1, Msg::Proposal(first.clone()));
+        lone.votes(CertKind::Notarise, 1, first.id);
+        assert_eq!(lone.replica.current_view(), 2);
+        lone.hear(2, Msg::Proposal(block(2, None, 1, 2)));
+        let votes = |record: &&Record| matches!(record, Record::Voted(Kept::Voted(block)) if block.place.view == 2);
+        assert_eq!(lone.log().iter().filter(votes).count(), usize::from(mutation.is_some()), "{mutation:?}");
+    }
+}
+
+/// 2f+1 is no quorum where n is not 3f+1.
+#[test]
+fn quorums_share_a_correct_replica() {
+    let settings = |n, f| Settings { n, f, term: 1, timeout_us: 1, optimistic_proposals: true };
+    assert_eq!([(4, 1), (5, 1), (6, 1), (8, 2)].map(|(n, f)| settings(n, f).quorum()), [3, 4, 4, 6]);
 }
