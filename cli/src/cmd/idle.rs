@@ -234,7 +234,7 @@ mod tests {
             ("simulate zaptos --ideal --seconds 3", "seconds"),
             ("simulate zaptos --engine real --commit-ms 3", "commit-ms"),
             ("simulate zaptos --clock cpu", "clock"),
-            ("simulate sbft --figure 2 --f 3", "f"),
+            ("simulate sbft --figure single --f 3", "f"),
         ] {
             let why = refused(line);
             assert!(why.contains(&format!("--{flag} has no effect here: ")), "{line}: {why}");

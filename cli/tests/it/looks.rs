@@ -301,14 +301,14 @@ const CASES: &[Case] = &[
         name: "another hash function",
         make: |_, _, whole| whole.display().to_string(),
         code: 6,
-        says: "hash function sha256, expected blake3",
+        says: "has the hash function sha256, and blake3 was asked for",
         flags: "--hasher blake3",
     },
     Case {
         name: "too low",
         make: |_, _, whole| whole.display().to_string(),
         code: 6,
-        says: "committed was 11",
+        says: "must reach height 11",
         flags: "--min-height 11",
     },
     Case {

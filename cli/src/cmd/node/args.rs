@@ -76,7 +76,7 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "N", help_heading = heading::STORE)]
     keep_blocks: Option<u64>,
     /// Worker threads [default: one per core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = heading::BLOCKS)]
     threads: Option<usize>,
     /// When blocks are made: instant, a period as 500ms or 2s, or off [default: instant with --dev alone, else off]
     #[arg(long, value_name = "WHEN", value_parser = production, help_heading = heading::BLOCKS)]

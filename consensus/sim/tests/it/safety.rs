@@ -59,7 +59,13 @@ fn world(seed: u64) -> Setup {
         })
         .collect();
     Setup {
-        bft: Settings { n, f: faulty, term: 1 + rng.below(3), timeout_us: 150_000, optimistic_proposals: rng.chance(700) },
+        bft: Settings {
+            n,
+            f: faulty,
+            term: 1 + rng.below(3),
+            timeout_us: 150_000,
+            optimistic_proposals: rng.chance(700),
+        },
         fullnodes: rng.below(3) as u32,
         topology: Topology::Uniform { validators: 1_000 + rng.below(30_000), client: 0, fullnode: 1_000 },
         faults,
