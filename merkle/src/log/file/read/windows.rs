@@ -53,10 +53,10 @@ mod tests {
 
     #[test]
     fn a_window_of_sectors_is_shorter_than_one_of_pages() {
-        let spots = [Spot { place: pack((1, 7000)), most: 2600 }, Spot { place: pack((1, 20_000)), most: 2600 }];
+        let spots = [Spot { place: pack((1, 7000)), most: 2600 }, Spot { place: pack((1, 40_000)), most: 2600 }];
         let lens = |unit| windows(&spots, &[target(1)], unit).iter().map(|at| (at.begin, at.len)).collect::<Vec<_>>();
-        assert_eq!(lens(PAGE), [(4096, 8192), (16_384, 8192)]);
-        assert_eq!(lens(SECTOR), [(6656, 3072), (19_968, 3072)]);
+        assert_eq!(lens(PAGE), [(4096, 8192), (36_864, 8192)]);
+        assert_eq!(lens(SECTOR), [(6656, 3072), (39_936, 3072)]);
     }
 
     #[test]
