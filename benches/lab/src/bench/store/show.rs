@@ -93,7 +93,11 @@ mod tests {
         }
         assert!(!resident.contains("Opening again") && !resident.contains("Reads from disk"), "{resident}");
         assert!(!resident.contains('{'), "no JSON: {resident}");
-        let cached = shown("--keys 300 --updates 30 --blocks 2 --warmup 1 --threads 1 --memory cached:0");
+        // Not in a temporary place of the program: tests that end it remove those of all others.
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("state");
+        let flags = "--keys 300 --updates 30 --blocks 2 --warmup 1 --threads 1 --memory cached:0";
+        let cached = shown(&format!("{flags} --store file:{}", file.display()));
         assert!(cached.contains("Opening again") && cached.contains("Reads that the cache answered"), "{cached}");
     }
 }
