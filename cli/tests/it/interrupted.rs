@@ -78,7 +78,7 @@ fn an_interrupted_sweep_shows_its_last_cell_without_a_verdict() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("state");
     let line = format!(
-        "bench sweep --axis alpha=0,0.5 --gamma 100 {} --oracle off --store file:{} --json -",
+        "bench sweep --axis threads=1,2 {} --oracle off --store file:{} --json -",
         LONG.flags(),
         path.display()
     );
