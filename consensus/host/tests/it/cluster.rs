@@ -119,6 +119,9 @@ struct Machine<P: Protocol> {
     pipeline_due: Option<Micros>,
 }
 
+/// Message that is held back: from, to, frame.
+type Held<P> = (usize, usize, Frame<<P as Protocol>::Msg>);
+
 pub(crate) struct Net<P: Protocol> {
     pub(crate) setup: Setup,
     pub(crate) now: Micros,
@@ -128,7 +131,7 @@ pub(crate) struct Net<P: Protocol> {
     rng: ChaCha8Rng,
     cut: BTreeSet<usize>,
     /// Frames between the sides of a cut that holds them, with senders and receivers; `None` if they are lost.
-    held: Option<Vec<(usize, usize, Frame<P::Msg>)>>,
+    held: Option<Vec<Held<P>>>,
     /// Hash over all deliveries: equal seeds, equal traces.
     pub(crate) trace: u64,
     /// Outcome of each committed height, and the time at which each node committed it first.
