@@ -12,14 +12,14 @@ pub(crate) type Sending = http1::SendRequest<Full<Bytes>>;
 /// Reason for which there is no answer.
 pub(crate) type Failed = Box<dyn Error + Send + Sync>;
 
-/// Connects to `address`, which `whose` names in logs.
-pub(crate) async fn connect(address: impl ToSocketAddrs, whose: &'static str) -> Result<Sending, Failed> {
+/// Connects to `address`; logs name it by `peer`.
+pub(crate) async fn connect(address: impl ToSocketAddrs, peer: &'static str) -> Result<Sending, Failed> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (sending, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
-            tracing::debug!(%error, "the connection to {whose} has ended");
+            tracing::debug!(%error, "the connection to {peer} has ended");
         }
     });
     Ok(sending)

@@ -3,7 +3,7 @@
 use super::encoding::{decode_account, decode_slot, decode_slot_key};
 use alloy_primitives::{Address, B256, U256};
 
-/// StoredEntry of the state store, decoded.
+/// Entry of the state store, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoredEntry {

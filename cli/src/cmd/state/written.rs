@@ -167,7 +167,7 @@ pub(super) struct Checked {
     pub(super) twigs: u64,
 }
 
-/// What pruning freed.
+/// Space that pruning freed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Pruned {
     /// Blocks that the log no longer has.
@@ -226,7 +226,7 @@ pub(super) struct Unrestored {
     pub(super) chunks: u64,
 }
 
-/// What was discarded.
+/// Unfinished output that was discarded.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Discarded {
     /// The place.

@@ -1,4 +1,4 @@
-//! What the votes ask for, as effects of a host.
+//! Effects of a host, from the acts that the votes ask for.
 
 #[cfg(feature = "mutations")]
 use super::config::Mutation;

@@ -79,7 +79,7 @@ pub struct Vote {
 pub struct Signature {
     /// The replica.
     pub signer: Index,
-    /// Its signature.
+    /// Signature of the signer.
     pub bytes: Bytes,
 }
 

@@ -4,6 +4,7 @@ mod autobahn;
 mod exhaustive;
 mod fuzz;
 mod golden;
+mod junk;
 mod rounds;
 mod safety;
 mod attacks;

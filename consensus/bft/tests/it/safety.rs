@@ -3,14 +3,11 @@
 
 use crate::world::{Setup, World};
 use phalanx_bft::{
-    Domain, Index, Quorums,
+    Domain, Quorums,
     pbft::{Config, Mutation},
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-
-/// Virtual time in which a healed world executes everything: timeouts doubled to their maximum of the trouble, and some.
-const RECOVERY: u64 = 120_000_000;
 
 fn world(seed: u64, mutation: Option<Mutation>) -> Result<World, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
@@ -25,49 +22,18 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<World, String> {
         ..Config::new(quorums, Domain { chain: 1, epoch: seed })
     };
     let mut setup = Setup { seed, ..Setup::new(config) };
-    setup.lost = *[0, 20, 200].get(rng.random_range(0..3)).expect("three choices");
-    setup.doubled = setup.lost / 2;
-    setup.jitter = rng.random_range(0..5_000);
-    setup.persist = rng.random_range(0..200);
-    setup.execute = rng.random_range(0..2_000);
+    setup.draw(&mut rng);
     let faulty = rng.random_range(0..=f);
-    for index in 0..faulty as u16 {
-        let index = Index((index * 3 + seed as u16) % n as u16);
-        if rng.random_ratio(3, 4) {
-            setup.traitors.insert(index)
-        } else {
-            setup.silent.insert(index)
-        };
-    }
+    setup.corrupt(faulty, n, seed as u16, &mut rng);
     let mut world = World::new(setup);
     let requests = rng.random_range(1..24);
     for number in 0..requests {
         world.request(rng.random_range(0..150_000), number);
     }
     for step in 0..rng.random_range(1..12u64) {
-        match rng.random_range(0..4) {
-            0 => world.cut = (0..rng.random_range(0..n)).collect(),
-            1 => world.cut.clear(),
-            2 => (0..n).for_each(|node| world.crash(node, 1_000 + step * 100)),
-            _ => {
-                let node = world.random(n as u64) as usize;
-                world.crash(node, rng.random_range(100..40_000));
-            }
-        }
-        world.run(world.now + rng.random_range(500..40_000));
-        if let Some(violation) = world.ledger.violation.take() {
-            return Err(violation);
-        }
+        world.disturb(n, step, &mut rng)?;
     }
-    world.heal();
-    let end = world.now + RECOVERY;
-    while world.now < end && (world.unexecuted() > 0 || world.height() == 0) {
-        world.run(world.now + 100_000);
-    }
-    match world.ledger.violation.take() {
-        Some(violation) => Err(violation),
-        None => Ok(world),
-    }
+    world.recovered()
 }
 
 #[test]

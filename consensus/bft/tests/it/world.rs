@@ -7,6 +7,7 @@
 mod crypto;
 mod ledger;
 mod subject;
+mod unrest;
 
 pub(crate) use crypto::{is_genuine, sign, work};
 pub(crate) use ledger::Ledger;

@@ -1,4 +1,4 @@
-//! One traitor: what it says twice is kept as evidence, what it makes up changes nothing.
+//! A traitor: contradictions become evidence, and inventions change nothing.
 
 use super::lone::{DOMAIN, Lone, batch, block, vote};
 use crate::world::sign;

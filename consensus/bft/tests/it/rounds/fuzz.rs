@@ -1,14 +1,16 @@
 //! Junk in every message: mutated bytes either do not decode or change nothing that matters.
 
 use super::lone::{DOMAIN, block, vote};
-use crate::world::{is_genuine, sign};
+use crate::{
+    junk::{LIAR, assert_encodings, junk},
+    world::sign,
+};
 use alloy_primitives::B256;
-use alloy_rlp::Decodable as _;
 use phalanx_bft::{
-    Base, Checked, Index, Out, Protocol as _, Quorums, Signed, Statement as _,
+    Base, Index, Out, Protocol as _, Quorums, Signed, Statement as _,
     rounds::{CertKind, Certificate, Chain, Checkpoint, Config, Msg, Rounds, Signature, Status, Vote},
 };
-use rand::{Rng as _, SeedableRng as _};
+use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
@@ -49,13 +51,7 @@ fn messages() -> Vec<Msg> {
 
 #[test]
 fn every_kind_of_message_survives_encoding() {
-    for message in messages() {
-        let bytes = alloy_rlp::encode(&message);
-        assert_eq!(Msg::decode(&mut bytes.as_slice()).expect("a message"), message);
-        for cut in 0..bytes.len() {
-            assert!(Msg::decode(&mut &bytes[..cut]).is_err(), "{message:?} cut at {cut}");
-        }
-    }
+    assert_encodings(messages());
 }
 
 #[test]
@@ -68,24 +64,10 @@ fn junk_neither_panics_nor_decides_nor_grows() {
         let mut out = Vec::new();
         let mut replica = Rounds::open(Index((round % 3) as u16), config.clone(), Base::default(), &[], &mut out);
         for _ in 0..500 {
-            let mut bytes = alloy_rlp::encode(&messages[rng.random_range(0..messages.len())]);
-            for _ in 0..rng.random_range(0..6) {
-                let at = rng.random_range(0..bytes.len());
-                match rng.random_range(0..4) {
-                    0 => bytes[at] = rng.random(),
-                    1 => bytes[at] ^= 1 << rng.random_range(0..8),
-                    2 => bytes.truncate(at.max(1)),
-                    _ => bytes.insert(at, rng.random()),
-                }
-            }
-            let Ok(message) = Msg::decode(&mut bytes.as_slice()) else { continue };
-            // A traitor signs what it likes, for itself alone.
-            let liar = Index(3);
-            let genuine = |claims: &[phalanx_bft::Claim]| claims.iter().all(|c| c.signer == liar || is_genuine(c));
-            let Some(checked) = Checked::new(message, DOMAIN, genuine) else { continue };
+            let Some(checked) = junk(&messages, DOMAIN, &mut rng) else { continue };
             decoded += 1;
             out.clear();
-            replica.on_message(0, liar, checked, &mut out);
+            replica.on_message(0, LIAR, checked, &mut out);
             let done =
                 |out: &Out<Rounds>| matches!(out, Out::Decided { .. } | Out::Conflict { .. } | Out::Stable { .. });
             assert!(!out.iter().any(done));

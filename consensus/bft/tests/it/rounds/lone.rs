@@ -28,7 +28,7 @@ pub(super) fn vote(signer: u16, kind: CertKind, view: View, id: B256) -> Signed<
     Signed { signer, signature: sign(signer, &body.signed_bytes(DOMAIN)), body }
 }
 
-/// One of four replicas, and its effects so far.
+/// A replica of four, and its effects so far.
 pub(super) struct Lone {
     pub(super) me: Index,
     pub(super) replica: Rounds,

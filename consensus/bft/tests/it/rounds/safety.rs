@@ -8,9 +8,6 @@ use phalanx_bft::{
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-/// Virtual time in which a healed world executes everything.
-const RECOVERY: u64 = 120_000_000;
-
 fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Rounds>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x3e0d);
     let n = *[4, 4, 4, 5, 7, 8].get(rng.random_range(0..6)).expect("six choices");
@@ -25,22 +22,11 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Rounds>, String> {
         ..Config::new(Quorums::new(n, f).expect("a legal size"), Domain { chain: 1, epoch: seed })
     };
     let mut setup = Conditions { seed, ..Conditions::new(config) };
-    setup.lost = *[0, 20, 200].get(rng.random_range(0..3)).expect("three choices");
-    setup.doubled = setup.lost / 2;
-    setup.jitter = rng.random_range(0..5_000);
-    setup.persist = rng.random_range(0..200);
-    setup.execute = rng.random_range(0..2_000);
+    setup.draw(&mut rng);
     let faulty = rng.random_range(0..=f);
     // The power of one more goes for good.
     let dies = (faulty < f && rng.random_ratio(1, 2)).then(|| rng.random_range(0..8u64));
-    for index in 0..faulty as u16 {
-        let index = Index((index * 3 + seed as u16) % n as u16);
-        if rng.random_ratio(3, 4) {
-            setup.traitors.insert(index)
-        } else {
-            setup.silent.insert(index)
-        };
-    }
+    setup.corrupt(faulty, n, seed as u16, &mut rng);
     let mut world = Net::<Rounds>::new(setup);
     for number in 0..rng.random_range(1..24) {
         world.request(rng.random_range(0..150_000), number);
@@ -53,29 +39,9 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Rounds>, String> {
                 world.setup.silent.insert(Index(node as u16));
             }
         }
-        match rng.random_range(0..4) {
-            0 => world.cut = (0..rng.random_range(0..n)).collect(),
-            1 => world.cut.clear(),
-            2 => (0..n).for_each(|node| world.crash(node, 1_000 + step * 100)),
-            _ => {
-                let node = world.random(n as u64) as usize;
-                world.crash(node, rng.random_range(100..40_000));
-            }
-        }
-        world.run(world.now + rng.random_range(500..40_000));
-        if let Some(violation) = world.ledger.violation.take() {
-            return Err(violation);
-        }
+        world.disturb(n, step, &mut rng)?;
     }
-    world.heal();
-    let end = world.now + RECOVERY;
-    while world.now < end && (world.unexecuted() > 0 || world.height() == 0) {
-        world.run(world.now + 100_000);
-    }
-    match world.ledger.violation.take() {
-        Some(violation) => Err(violation),
-        None => Ok(world),
-    }
+    world.recovered()
 }
 
 /// `PHALANX_WORLDS` sets the number of worlds, `PHALANX_SEED` the first seed.

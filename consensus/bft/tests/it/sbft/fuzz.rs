@@ -1,17 +1,19 @@
 //! Junk in every message: mutated bytes either do not decode or change nothing that matters.
 
 use super::lab::{batch, certificate, config, decision, proposal, signed};
-use crate::world::{is_genuine, sign};
+use crate::{
+    junk::{LIAR, assert_encodings, junk},
+    world::{is_genuine, sign},
+};
 use alloy_primitives::{B256, Bytes};
-use alloy_rlp::Decodable as _;
 use phalanx_bft::{
-    Base, Checked, Claim, Domain, Group, Index, Message as _, Out, Protocol as _, Statement as _,
+    Base, Domain, Group, Index, Message as _, Out, Protocol as _, Statement as _,
     sbft::{
         Checkpoint, CommitShare, Executed, Msg, NewView, Proposal, Sbft, SignShare, Stable, StateShare, Status,
         ViewChange, Vote,
     },
 };
-use rand::{Rng as _, SeedableRng as _};
+use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
@@ -53,13 +55,7 @@ fn messages() -> Vec<Msg> {
 
 #[test]
 fn every_kind_of_message_survives_encoding() {
-    for message in messages() {
-        let bytes = alloy_rlp::encode(&message);
-        assert_eq!(Msg::decode(&mut bytes.as_slice()).unwrap(), message);
-        for cut in 0..bytes.len() {
-            assert!(Msg::decode(&mut &bytes[..cut]).is_err(), "{message:?} cut at {cut}");
-        }
-    }
+    assert_encodings(messages());
 }
 
 /// Certificates that many view changes share are verified once.
@@ -82,24 +78,10 @@ fn junk_neither_panics_nor_decides_nor_grows() {
         let mut out = Vec::new();
         let mut replica = Sbft::open(Index((round % 3) as u16), Arc::clone(&config), Base::default(), &[], &mut out);
         for _ in 0..500 {
-            let mut bytes = alloy_rlp::encode(&messages[rng.random_range(0..messages.len())]);
-            for _ in 0..rng.random_range(0..6) {
-                let at = rng.random_range(0..bytes.len());
-                match rng.random_range(0..4) {
-                    0 => bytes[at] = rng.random(),
-                    1 => bytes[at] ^= 1 << rng.random_range(0..8),
-                    2 => bytes.truncate(at.max(1)),
-                    _ => bytes.insert(at, rng.random()),
-                }
-            }
-            let Ok(message) = Msg::decode(&mut bytes.as_slice()) else { continue };
-            // A traitor signs what it likes, for itself alone; it has the genuine signatures of the messages above.
-            let liar = Index(3);
-            let genuine = |claims: &[Claim]| claims.iter().all(|claim| claim.signer == liar || is_genuine(claim));
-            let Some(checked) = Checked::new(message, Domain::default(), genuine) else { continue };
+            let Some(checked) = junk(&messages, Domain::default(), &mut rng) else { continue };
             decoded += 1;
             out.clear();
-            replica.on_message(0, liar, checked, &mut out);
+            replica.on_message(0, LIAR, checked, &mut out);
             // Nothing but what the groups have signed.
             for effect in &out {
                 match effect {
