@@ -126,7 +126,8 @@ impl Recovery {
             true
         })?;
         slots.par_sort_unstable();
-        Ok((Keys::from_sorted(slots.into_iter(), tree.shape().next_sn), extents))
+        let keys = Keys::from_sorted(slots, tree.shape().next_sn);
+        keys.map(|keys| (keys, extents)).ok_or_else(|| Ignored::Damaged("its keys are out of order".into()))
     }
 
     /// Fills a resident state that has sentinels only.

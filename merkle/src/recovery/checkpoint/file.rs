@@ -14,7 +14,7 @@ use crate::{
         BlockRecord, Disk, FRAME_HEADER, Fields, IndexedBlock, Kind, LogIndex, Marks, Records, at, frame_body,
         frame_header,
     },
-    state::{Extents, Keys},
+    state::{Extents, SortedKeys},
     tree::TreeImage,
     types::{Error, Step},
 };
@@ -138,6 +138,8 @@ pub(crate) fn load(dir: &Path, params: &Params, marks: &Marks, disk: &Disk) -> R
     disk.ask(Step::Read(&path)).map_err(|error| Ignored::Damaged(error.to_string()))?;
     let mut reader = BufReader::with_capacity(FRAME, file);
     let mut parts: [Vec<u8>; 7] = Default::default();
+    // The longest part by far becomes the table at once.
+    let mut keys = SortedKeys::default();
     let (mut frames, mut frame) = (0u64, Vec::new());
     loop {
         frame.clear();
@@ -154,12 +156,19 @@ pub(crate) fn load(dir: &Path, params: &Params, marks: &Marks, disk: &Disk) -> R
         };
         if *part == Part::End {
             let fits = body == frames.to_be_bytes();
-            return match decode(&parts, params, marks) {
+            return match decode(&parts, keys, params, marks) {
                 Some(checkpoint) if fits => checkpoint.map(Some),
                 _ => Err(Ignored::Damaged("its parts do not fit".into())),
             };
         }
-        parts[*part as usize].extend_from_slice(body);
+        if *part == Part::Slots {
+            let (slots, torn) = body.as_chunks::<10>();
+            if !torn.is_empty() || !slots.iter().all(|slot| keys.push(*slot)) {
+                return Err(Ignored::Damaged("its parts do not fit".into()));
+            }
+        } else {
+            parts[*part as usize].extend_from_slice(body);
+        }
         frames += 1;
     }
 }
@@ -169,7 +178,12 @@ pub(crate) fn note(checkpoint: &Result<Option<Checkpoint>, Ignored>) -> Option<&
     checkpoint.as_ref().ok()?.as_ref().map(|checkpoint| &checkpoint.note)
 }
 
-fn decode(parts: &[Vec<u8>; 7], expected: &Params, marks: &Marks) -> Option<Result<Checkpoint, Ignored>> {
+fn decode(
+    parts: &[Vec<u8>; 7],
+    keys: SortedKeys,
+    expected: &Params,
+    marks: &Marks,
+) -> Option<Result<Checkpoint, Ignored>> {
     let mut head = Fields(&parts[Part::Head as usize]);
     if *head.array()? != marks.checkpoint {
         return Some(Err(Ignored::Foreign));
@@ -204,11 +218,7 @@ fn decode(parts: &[Vec<u8>; 7], expected: &Params, marks: &Marks) -> Option<Resu
         tree.lefts.push(Hash::try_from(left).ok()?);
     }
     let index = if indexed == 1 {
-        let (slots, torn) = parts[Part::Slots as usize].as_chunks::<10>();
-        if !torn.is_empty() || !slots.is_sorted_by(|a, b| a[..5] <= b[..5]) {
-            return None;
-        }
-        let keys = Keys::from_sorted(slots.iter().copied(), shape.next_sn);
+        let keys = keys.finish(shape.next_sn);
         let (places, torn) = parts[Part::Extents as usize].as_chunks::<16>();
         let word = |bytes: &[u8; 16], at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
         let places = places.iter().map(|place| (word(place, 0), word(place, 8)));
@@ -234,7 +244,7 @@ mod tests {
         places.iter().for_each(|(first_sn, place)| extents.push(*first_sn, *place));
         let shape = Shape { next_sn: 100, floor: 0, active: 0 };
         let of = CheckpointBlock { id: 1, height: 0, root: [7; 32], shape };
-        let index = Some((Keys::from_sorted(std::iter::empty(), shape.next_sn), extents));
+        let index = Some((SortedKeys::default().finish(shape.next_sn), extents));
         let tree = Tree::new(params, &[]).image();
         let note = LogIndex { blocks: Vec::new(), end: 0, tip: 1, tip_place: 0, next_seq: 1, next_extent: 1 };
         Checkpoint { params, image: Image { of, tree, index }, note }

@@ -91,26 +91,51 @@ fn first_from(page: &[Slot], guess: usize, frag: Frag) -> usize {
     from + page[from..to].partition_point(|slot| frag_of(slot) < frag)
 }
 
+/// A table that is built from slots in the order of their fragments, so that they need not lie in memory twice.
+#[derive(Debug, Default)]
+pub(crate) struct SortedKeys {
+    pages: BTreeMap<Frag, Arc<Vec<Slot>>>,
+    len: u64,
+    /// Bound of the last page, and its slots so far.
+    bound: Frag,
+    page: Vec<Slot>,
+}
+
+impl SortedKeys {
+    /// Adds the next slot; false if it is out of order.
+    #[must_use]
+    pub(crate) fn push(&mut self, slot: Slot) -> bool {
+        if let Some(last) = self.page.last().map(frag_of) {
+            if frag_of(&slot) < last {
+                return false;
+            }
+            if self.page.len() >= PAGE * 3 / 4 && frag_of(&slot) != last {
+                self.pages.insert(self.bound, Arc::new(self.page.as_slice().to_vec()));
+                self.page.clear();
+                self.bound = frag_of(&slot);
+            }
+        }
+        self.page.push(slot);
+        self.len += 1;
+        true
+    }
+
+    /// The table, given the exclusive bound of positions.
+    pub(crate) fn finish(mut self, next_sn: u64) -> Keys {
+        self.pages.insert(self.bound, Arc::new(self.page));
+        Keys { pages: self.pages, len: self.len, next_sn }
+    }
+}
+
 impl Keys {
     pub(crate) fn new() -> Self {
         Self { pages: BTreeMap::from([(0, Arc::default())]), len: 0, next_sn: 0 }
     }
 
-    /// Builds the table from slots in the order of their fragments.
-    pub(crate) fn from_sorted(slots: impl Iterator<Item = Slot>, next_sn: u64) -> Self {
-        let mut keys = Self { next_sn, ..Self::new() };
-        let (mut bound, mut page) = (0, Vec::with_capacity(PAGE));
-        for slot in slots {
-            if page.len() >= PAGE * 3 / 4 && page.last().is_some_and(|last| frag_of(last) != frag_of(&slot)) {
-                keys.pages.insert(bound, Arc::new(page.as_slice().to_vec()));
-                page.clear();
-                bound = frag_of(&slot);
-            }
-            page.push(slot);
-            keys.len += 1;
-        }
-        keys.pages.insert(bound, Arc::new(page));
-        keys
+    /// Builds the table from slots in the order of their fragments; `None` if they are in another.
+    pub(crate) fn from_sorted(slots: impl IntoIterator<Item = Slot>, next_sn: u64) -> Option<Self> {
+        let mut keys = SortedKeys::default();
+        slots.into_iter().all(|slot| keys.push(slot)).then(|| keys.finish(next_sn))
     }
 
     /// All slots, in the order of their fragments.
@@ -185,6 +210,30 @@ impl Keys {
         slots.map(|slot| (frag_of(slot), self.sn(slot)))
     }
 
+    /// Positions of all keys, ascending. Takes a bit per position that lies between the first and the last, or eight bytes per key if
+    /// that is less.
+    pub(crate) fn positions(&self) -> Box<dyn Iterator<Item = u64>> {
+        let sns = || self.slots().map(|slot| self.sn(slot));
+        let (Some(first), Some(last)) = (sns().min(), sns().max()) else { return Box::new(std::iter::empty()) };
+        if (last - first) / 64 > self.len {
+            let mut sns: Vec<u64> = sns().collect();
+            sns.sort_unstable();
+            return Box::new(sns.into_iter());
+        }
+        let mut words = vec![0u64; ((last - first) / 64 + 1) as usize];
+        sns().for_each(|sn| words[((sn - first) / 64) as usize] |= 1 << ((sn - first) % 64));
+        let bits = |(first, mut word): (u64, u64)| {
+            std::iter::from_fn(move || {
+                let bit = u64::from(word.trailing_zeros());
+                // Clears the lowest bit.
+                let rest = word.checked_sub(1)?;
+                word &= rest;
+                Some(first + bit)
+            })
+        };
+        Box::new((first..).step_by(64).zip(words).flat_map(bits))
+    }
+
     /// Page of a fragment, for a change, and the index of a position of that fragment.
     fn place(&mut self, frag: Frag, sn: u64) -> Option<(Frag, &mut Vec<Slot>, usize)> {
         let (wanted, len) = (slot(frag, sn), self.len);
@@ -245,6 +294,23 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
+    fn positions_far_apart_are_listed() {
+        let mut keys = Keys::new();
+        keys.advance(1 << 39);
+        let sns = [3, 70, 1 << 20, (1 << 39) - 1];
+        sns.iter().rev().for_each(|sn| keys.insert(*sn % 7, *sn));
+        assert_eq!(keys.positions().collect::<Vec<_>>(), sns);
+        assert_eq!(Keys::new().positions().count(), 0);
+    }
+
+    #[test]
+    fn slots_out_of_order_are_refused() {
+        let slots = [slot(4, 1), slot(4, 0), slot(5, 3)];
+        assert_eq!(Keys::from_sorted(slots, 9).map(|keys| keys.len()), Some(3));
+        assert!(Keys::from_sorted([slots[2], slots[0]], 9).is_none());
+    }
+
+    #[test]
     fn equals_a_sorted_set() {
         for seed in 0..6 {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
@@ -274,10 +340,16 @@ mod tests {
                 }
                 assert_eq!(keys.len(), model.len() as u64);
             }
-            let rebuilt = Keys::from_sorted(keys.slots().copied(), next_sn);
+            let rebuilt = Keys::from_sorted(keys.slots().copied(), next_sn).expect("they are in order");
             for keys in [&keys, &rebuilt] {
                 assert_eq!(keys.len(), model.len() as u64);
                 assert_eq!(keys.up_from(0).collect::<BTreeSet<_>>(), model, "seed {seed}");
+                let positions: Vec<u64> = keys.positions().collect();
+                assert!(positions.is_sorted(), "seed {seed}");
+                assert_eq!(
+                    positions,
+                    model.iter().map(|(_, sn)| *sn).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+                );
                 for _ in 0..300 {
                     let wanted = frag(if few { rng.random_range(0..900) << 24 } else { rng.random() });
                     let up: BTreeSet<_> = keys.up_from(wanted).collect();

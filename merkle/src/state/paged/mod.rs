@@ -18,7 +18,7 @@ mod arena;
 
 pub(crate) use extents::Extents;
 pub(crate) use fetcher::{Ahead, Wait};
-pub(crate) use keys::{Keys, slot_of};
+pub(crate) use keys::{Keys, SortedKeys, slot_of};
 pub(crate) use later::Later;
 pub(crate) use session::{Arena, Reads, Session};
 pub(crate) use state::{Paged, PositionChange, UnwrittenExtents};

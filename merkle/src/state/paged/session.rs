@@ -374,16 +374,18 @@ impl Paged {
     /// # Errors
     /// Errors of [`Self::fetch`].
     pub(crate) fn each(&self, log: &dyn Log, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        let mut sns: Vec<u64> = self.keys.up_from(0).map(|(_, sn)| sn).collect();
-        sns.sort_unstable();
-        for part in sns.chunks(1 << 12) {
-            for (sn, stored) in part.iter().zip(self.fetch_many(log, part, Wait::Blocking)?) {
+        let mut positions = self.keys.positions();
+        loop {
+            let part: Vec<u64> = positions.by_ref().take(1 << 12).collect();
+            if part.is_empty() {
+                return Ok(());
+            }
+            for (sn, stored) in part.iter().zip(self.fetch_many(log, &part, Wait::Blocking)?) {
                 let item = Item::new(&self.params, *sn, stored).ok_or_else(|| missing(log, *sn))?;
                 if !item.sentinel {
                     visit(item.key(), item.value());
                 }
             }
         }
-        Ok(())
     }
 }
