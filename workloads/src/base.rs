@@ -56,8 +56,8 @@ impl Base {
     /// The wanted accounts, at genesis.
     pub(crate) fn funded(&self, wanted: &Wanted<'_>) -> Vec<GenesisAccount> {
         let balance = U256::from(self.funds);
-        let addresses = self.accounts.addresses().par_iter().filter(|address| wanted(address, None));
-        addresses.map(|address| GenesisAccount { address: *address, balance, ..Default::default() }).collect()
+        let addresses = self.accounts.par_addresses().filter(|address| wanted(address, None));
+        addresses.map(|address| GenesisAccount { address, balance, ..Default::default() }).collect()
     }
 
     pub(crate) fn new(
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_coinbase_of_the_load_is_refused() {
         let load = TransferLoad { accounts: 3, ..Default::default() };
-        let member = build(load.clone(), None).unwrap().accounts.addresses()[1];
+        let member = build(load.clone(), None).unwrap().accounts.address(1);
         for (coinbase, contract) in [(member, None), (load.coinbase, Some(load.coinbase))] {
             let error = build(TransferLoad { coinbase, ..load.clone() }, contract).unwrap_err();
             assert_eq!(error, ConfigError::CoinbaseTakesPart { coinbase });

@@ -225,7 +225,8 @@ impl TransferLoad {
         if fees.base_fee == 0 || fees.priority_fee == 0 || fees.effective() > u128::from(fees.max_fee) {
             return Err(ConfigError::Fees { fees });
         }
-        let (small, held) = (DENSE as u64, Accounts::BYTES_PER_ACCOUNT as u64);
+        // An address without a key is computed.
+        let (small, held) = (DENSE as u64, if self.signatures { Accounts::BYTES_PER_ACCOUNT as u64 } else { 0 });
         // No factor exceeds 2^32, so the products fit.
         let needed = accounts.min(small) * bytes_per_account + accounts.saturating_sub(small) * held;
         match self.memory_limit {

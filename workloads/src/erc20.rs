@@ -72,12 +72,12 @@ impl Workload for Erc20 {
     }
 
     fn genesis_part(&self, wanted: &Wanted<'_>) -> Genesis {
-        let (addresses, tokens) = (self.base.accounts.addresses(), U256::from(self.base.tokens));
+        let tokens = U256::from(self.base.tokens);
         let mut accounts = self.base.funded(wanted);
         let token = PhalanxToken::ADDRESS;
         let is_wanted = |(slot, _): &(U256, U256)| wanted(&token, Some(slot));
         let mut storage: Vec<_> = PhalanxToken::metadata(self.supply()).into_iter().filter(is_wanted).collect();
-        let balances = addresses.par_iter().map(|holder| (PhalanxToken::balance_slot(*holder), tokens));
+        let balances = self.base.accounts.par_addresses().map(|holder| (PhalanxToken::balance_slot(holder), tokens));
         storage.par_extend(balances.filter(is_wanted));
         if wanted(&token, None) || !storage.is_empty() {
             let code = Some(PhalanxToken::runtime());
@@ -109,22 +109,22 @@ impl Workload for Erc20 {
         let before = U256::from(self.base.funds);
         let mut paid = U256::ZERO;
         for (address, entry) in ledger.entries()? {
-            let account = state.account(*address).map_err(CheckError::Read)?;
-            entry.check_nonce(*address, &account)?;
+            let account = state.account(address).map_err(CheckError::Read)?;
+            entry.check_nonce(address, &account)?;
 
             let cost = |gas: u64| U256::from(u128::from(entry.sent) * u128::from(gas) * price);
             let (least, most) = (before - cost(Self::GAS_LIMIT), before - cost(TRANSFER_GAS));
             if account.balance < least || account.balance > most {
                 let found = account.balance;
-                return Err(CheckError::BalanceOutside { address: *address, least, most, found });
+                return Err(CheckError::BalanceOutside { address, least, most, found });
             }
             paid += before - account.balance;
 
             let expected = U256::from(self.base.tokens.wrapping_add_signed(entry.change));
-            let slot = PhalanxToken::balance_slot(*address);
+            let slot = PhalanxToken::balance_slot(address);
             let found = state.storage(PhalanxToken::ADDRESS, slot).map_err(CheckError::Read)?;
             if found != expected {
-                return Err(CheckError::TokenBalance { holder: *address, expected, found });
+                return Err(CheckError::TokenBalance { holder: address, expected, found });
             }
         }
         let expected = U256::from(u128::from(gas_used) * price);

@@ -172,12 +172,12 @@ impl<'a> Ledger<'a> {
     }
 
     /// Sums of the transfers per account: of all, or of a sample.
-    pub(crate) fn entries(&self) -> Result<impl Iterator<Item = (&Address, &Entry)>, CheckError> {
+    pub(crate) fn entries(&self) -> Result<impl Iterator<Item = (Address, &Entry)>, CheckError> {
         match &self.records {
             Records::Transfers { accounts, entries, most, .. } => {
-                let (of, is_sampled) = (accounts.addresses(), *most != usize::MAX);
+                let is_sampled = *most != usize::MAX;
                 let looked_at = entries.iter().filter(move |(_, entry)| !is_sampled || entry.takes_part());
-                Ok(looked_at.step_by(self.step()).map(|(position, entry)| (&of[position as usize], entry)))
+                Ok(looked_at.step_by(self.step()).map(|(position, entry)| (accounts.address(position as usize), entry)))
             }
             Records::Market(_) => Err(CheckError::OtherLoad),
         }

@@ -89,10 +89,10 @@ impl Workload for Native {
             // Wraps only for a ledger of another load, which then differs.
             let left = self.base.funds.wrapping_sub(u128::from(entry.sent) * fee);
             let expected = U256::from(left.wrapping_add_signed(entry.change));
-            let account = state.account(*address).map_err(CheckError::Read)?;
-            entry.check_nonce(*address, &account)?;
+            let account = state.account(address).map_err(CheckError::Read)?;
+            entry.check_nonce(address, &account)?;
             if account.balance != expected {
-                return Err(CheckError::Balance { address: *address, expected, found: account.balance });
+                return Err(CheckError::Balance { address, expected, found: account.balance });
             }
         }
         ledger.check_reward(&self.base.load, gas_used, state)

@@ -119,7 +119,7 @@ impl<'a> Transactions<'a> {
 #[inline]
 fn encode(base: &Base, transfer: Transfer, gas_limit: u64, call: Call) -> TxEnv {
     let Base { load, accounts, .. } = base;
-    let address = |position: u32| accounts.addresses()[position as usize];
+    let address = |position: u32| accounts.address(position as usize);
     let (target, value, data) = call(address(transfer.to), transfer.value);
     TxEnv {
         tx_type: 2,

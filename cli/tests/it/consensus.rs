@@ -52,14 +52,14 @@ impl People {
         let mut engine = Engine::builder().with_threads(2).with_store(store).build()?;
         if engine.state().height().is_none() {
             let balance = U256::from(10).pow(U256::from(20));
-            let funded = |address: &_| GenesisAccount { address: *address, balance, ..Default::default() };
-            engine.genesis(self.0.accounts().addresses().iter().map(funded))?;
+            let funded = |address| GenesisAccount { address, balance, ..Default::default() };
+            engine.genesis(self.0.accounts().addresses().map(funded))?;
         }
         Service::open(engine, ServiceConfig::default())
     }
 
     fn address(&self, index: usize) -> Address {
-        self.0.accounts().addresses()[index]
+        self.0.accounts().address(index)
     }
 
     pub(crate) fn tx(&self, from: usize, nonce: u64) -> Bytes {

@@ -78,7 +78,7 @@ fn announced_values_are_in_memory_before_their_block() {
     open().genesis(kit::genesis(&workload)).expect("a genesis");
     // Opened again, so that no value is in memory and no write is pending.
     let engine = open();
-    let keys: Vec<StateKey> = workload.accounts().addresses()[..500].iter().copied().map(StateKey::Basic).collect();
+    let keys: Vec<StateKey> = workload.accounts().addresses().take(500).map(StateKey::Basic).collect();
     let (before, _) = engine.state().reads().expect("a state on disk");
     engine.state().announce(&keys);
     // The announcement has been read when threads have begun to read and have read nothing more for two seconds.

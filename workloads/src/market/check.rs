@@ -39,12 +39,12 @@ impl Book<'_> {
         let base = &self.market.base;
         let price = base.load.fees.effective();
         let mut paid = U256::ZERO;
-        for (address, sender) in base.accounts.addresses().iter().zip(&self.senders) {
-            let account = state.account(*address).map_err(CheckError::Read)?;
+        for (address, sender) in base.accounts.addresses().zip(&self.senders) {
+            let account = state.account(address).map_err(CheckError::Read)?;
             let Sender { change, sent, gas } = *sender;
             let expected = u64::from(sent);
             if account.nonce != expected {
-                return Err(CheckError::Nonce { address: *address, expected, found: account.nonce });
+                return Err(CheckError::Nonce { address, expected, found: account.nonce });
             }
             // Genesis funds cover every debit and every limit, see `Base::funds`.
             let unpaid = U256::from(base.funds.saturating_add_signed(change));
@@ -52,7 +52,7 @@ impl Book<'_> {
             let most = unpaid - U256::from(u128::from(sent) * u128::from(TRANSFER_GAS) * price);
             let found = account.balance;
             if found < least || found > most {
-                return Err(CheckError::BalanceOutside { address: *address, least, most, found });
+                return Err(CheckError::BalanceOutside { address, least, most, found });
             }
             paid += unpaid - found;
         }
@@ -66,7 +66,7 @@ impl Book<'_> {
         let mut look = |token: TokenId, position: u32| {
             let span = self.moved.get(&(token, position)).copied().unwrap_or_default();
             let before = if market.holds(position, token) { market.holding } else { 0 };
-            let holder = market.base.accounts.addresses()[position as usize];
+            let holder = market.base.accounts.address(position as usize);
             held[token.0 as usize] += check_balance(token, holder, before, span, state)?;
             Ok(())
         };
@@ -85,9 +85,9 @@ impl Book<'_> {
     }
 
     fn check_approvals(&self, state: &dyn StateReader) -> Result<(), CheckError> {
-        let addresses = self.market.base.accounts.addresses();
+        let accounts = &self.market.base.accounts;
         for ((token, owner, spender), (_, amount)) in &self.approved {
-            let [owner, spender] = [owner, spender].map(|position| addresses[*position as usize]);
+            let [owner, spender] = [owner, spender].map(|position| accounts.address(*position as usize));
             let (token, expected) = (token_address(*token), *amount);
             let slot = PhalanxToken::allowance_slot(owner, spender);
             let found = state.storage(token, slot).map_err(CheckError::Read)?;
@@ -100,7 +100,7 @@ impl Book<'_> {
 
     fn check_created(&self, state: &dyn StateReader) -> Result<(), CheckError> {
         for (creator, nonce, supply) in &self.created {
-            let creator = self.market.base.accounts.addresses()[*creator as usize];
+            let creator = self.market.base.accounts.address(*creator as usize);
             let (address, supply) = (creator.create((*nonce).into()), U256::from(*supply));
             let [total, name, symbol] = PhalanxToken::metadata(supply);
             check_contract(address, &[total, name, symbol, (PhalanxToken::balance_slot(creator), supply)], state)?;

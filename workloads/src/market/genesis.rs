@@ -59,7 +59,7 @@ impl Market {
 
     /// Balances of an account, and its unlimited allowances to the pools it trades in.
     fn of(&self, position: u32) -> impl Iterator<Item = Entry> {
-        let holder = self.base.accounts.addresses()[position as usize];
+        let holder = self.base.accounts.address(position as usize);
         let home = self.homes.of(position);
         let hot = (self.pools.hot_share > 0.0 && home != 0).then_some(0);
         let pools = [Some(home), hot].into_iter().flatten();

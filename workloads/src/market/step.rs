@@ -110,7 +110,7 @@ impl Market {
     pub(crate) fn encode(&self, step: &Step) -> TxEnv {
         let Step { from, nonce, action } = *step;
         let load = &self.base.load;
-        let address = |position: u32| self.base.accounts.addresses()[position as usize];
+        let address = |position: u32| self.base.accounts.address(position as usize);
         let call = |token: TokenId, data: &[u8]| (token_address(token), U256::ZERO, Bytes::copy_from_slice(data));
         let caller = address(from);
         let (target, value, data) = match action {

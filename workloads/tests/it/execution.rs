@@ -104,16 +104,16 @@ fn a_single_wrong_value_fails_the_check() {
             workload.check(&workload.full_ledger(), gas, &Lying { db: &db, about }).expect_err(&format!("{about:?}"))
         };
         for address in workload.accounts().addresses() {
-            let error = verdict(Lie::Balance(*address), gas);
+            let error = verdict(Lie::Balance(address), gas);
             // Where gas differs between transfers, a wrong balance shows in the sum, or as more than the supply.
             assert!(
-                matches!(error, CheckError::Balance { address: at, .. } if at == *address)
+                matches!(error, CheckError::Balance { address: at, .. } if at == address)
                     || workload.name() == "erc20"
                         && matches!(error, CheckError::FeesPaid { .. } | CheckError::BalanceOutside { .. }),
                 "{error}"
             );
-            let error = verdict(Lie::Nonce(*address), gas);
-            assert!(matches!(error, CheckError::Nonce { address: at, .. } if at == *address), "{error}");
+            let error = verdict(Lie::Nonce(address), gas);
+            assert!(matches!(error, CheckError::Nonce { address: at, .. } if at == address), "{error}");
         }
         assert!(matches!(verdict(Lie::Balance(load.coinbase), gas), CheckError::Reward { .. }));
         assert!(matches!(verdict(Lie::Failure, gas), CheckError::Read(_)));
@@ -123,8 +123,8 @@ fn a_single_wrong_value_fails_the_check() {
 
         if workload.name() == "erc20" {
             for holder in workload.accounts().addresses() {
-                let error = verdict(Lie::Slot(PhalanxToken::ADDRESS, PhalanxToken::balance_slot(*holder)), gas);
-                assert!(matches!(error, CheckError::TokenBalance { holder: at, .. } if at == *holder), "{error}");
+                let error = verdict(Lie::Slot(PhalanxToken::ADDRESS, PhalanxToken::balance_slot(holder)), gas);
+                assert!(matches!(error, CheckError::TokenBalance { holder: at, .. } if at == holder), "{error}");
             }
             for slot in [2, 3, 4] {
                 assert!(matches!(
@@ -143,8 +143,8 @@ fn ether_is_conserved_but_for_the_burned_base_fee() {
     let load = TransferLoad { accounts: 50, txs: 300, ..Default::default() };
     for workload in workloads(&load) {
         let total = |db: &Db| {
-            let all = workload.accounts().addresses().iter().chain([&load.coinbase, &PhalanxToken::ADDRESS]);
-            all.map(|address| balance(db, *address)).sum::<U256>()
+            let all = workload.accounts().addresses().chain([load.coinbase, PhalanxToken::ADDRESS]);
+            all.map(|address| balance(db, address)).sum::<U256>()
         };
         let before = total(&database(workload.genesis()));
         let (db, gas) = run(&*workload, SpecId::OSAKA, None);

@@ -228,11 +228,11 @@ fn a_single_wrong_value_fails_the_check() {
         }
         assert!(lies > 50, "{lies}");
         for address in members {
-            let error = verdict(Lie::Balance(*address)).unwrap_err();
+            let error = verdict(Lie::Balance(address)).unwrap_err();
             let caught = matches!(error, CheckError::FeesPaid { .. } | CheckError::BalanceOutside { .. });
             assert!(caught, "{error}");
-            let error = verdict(Lie::Nonce(*address)).unwrap_err();
-            assert!(matches!(error, CheckError::Nonce { address: at, .. } if at == *address), "{error}");
+            let error = verdict(Lie::Nonce(address)).unwrap_err();
+            assert!(matches!(error, CheckError::Nonce { address: at, .. } if at == address), "{error}");
         }
         let mut deployed = 0;
         for tx in workload.transactions().filter(|tx| tx.kind == TxKind::Create) {
@@ -261,8 +261,8 @@ fn a_single_wrong_value_fails_the_check() {
 fn ether_is_conserved_but_for_the_burned_base_fee() {
     for workload in workloads() {
         let total = |db: &Db| {
-            let all = workload.accounts().addresses().iter().chain([&workload.load().coinbase]);
-            all.map(|address| balance(db, *address)).sum::<U256>()
+            let all = workload.accounts().addresses().chain([workload.load().coinbase]);
+            all.map(|address| balance(db, address)).sum::<U256>()
         };
         let before = total(&database(workload.genesis()));
         let (db, gas) = run(&*workload, SpecId::OSAKA, None);

@@ -31,7 +31,7 @@ fn padded(address: Address) -> [u8; 32] {
 impl Token {
     fn new() -> Self {
         let workload = Erc20::new(TransferLoad { accounts: 3, txs: 9, ..Default::default() }).unwrap();
-        let holders = workload.accounts().addresses().to_vec();
+        let holders = workload.accounts().addresses().collect();
         Self { db: database(workload.genesis()), holders, held: U256::from(9_001) }
     }
 

@@ -10,11 +10,15 @@ use phalanx::{
 use phalanx_workloads::{Genesis, Workload};
 use std::path::Path;
 
-/// Keys of a part, which take about two gigabytes while they are made and committed.
-pub(crate) const PART: u64 = 1 << 22;
+/// Keys of a pass over all accounts, which take about half a gigabyte while they are made.
+pub(crate) const PASS: u64 = 1 << 22;
 
-/// Writes the genesis of `workload` to `engine`. Memory is bounded: each of the parts of a large genesis is a pass over all accounts,
-/// and has those keys whose hashes are in its range, so that parts write few entries of others again.
+/// Blocks that the keys of a pass are committed in. The store holds the last blocks whole, to roll them back.
+const BLOCKS_PER_PASS: u64 = 8;
+
+/// Writes the genesis of `workload` to `engine`. Memory is bounded: a large genesis takes passes over all accounts. Each has those
+/// keys whose hashes are in its range, and commits them in blocks by their hashes, so that blocks write few entries of others
+/// again.
 ///
 /// # Errors
 /// If the store holds a chain, the store fails, or the user stops it.
@@ -24,17 +28,20 @@ pub fn load(engine: &mut Engine, workload: &dyn Workload, config: &RunConfig, ui
         return Err(Usage(format!("{path} holds a chain already: choose a new or empty folder")).into());
     }
     let keys = config.load.accounts.saturating_mul(config.load.keys_per_account());
-    in_parts(engine, workload, (keys, keys.div_ceil(PART)), config.hasher, ui)
+    let passes = keys.div_ceil(PASS);
+    let blocks = if passes > 1 { BLOCKS_PER_PASS } else { 1 };
+    in_parts(engine, workload, keys, (passes, blocks), config.hasher, ui)
 }
 
 fn in_parts(
     engine: &mut Engine,
     workload: &dyn Workload,
-    (keys, parts): (u64, u64),
+    keys: u64,
+    (passes, blocks): (u64, u64),
     hash: HashFn,
     ui: &Ui,
 ) -> anyhow::Result<()> {
-    if parts <= 1 {
+    if passes * blocks <= 1 {
         let spinner = ui.spinner("writing genesis");
         engine.genesis(accounts(workload.genesis())).context("writing genesis")?;
         spinner.finish_and_clear();
@@ -43,16 +50,45 @@ fn in_parts(
     let bar = ui.bar("writing genesis", keys);
     let workers = std::sync::Arc::clone(engine.workers());
     let mut genesis = engine.genesis_in_parts()?;
-    for part in 0..parts {
+    for pass in 0..passes {
         ui.go_on()?;
-        let wanted = |address: &Address, slot: Option<&U256>| part_of(hash, parts, address, slot) == part;
+        let wanted = |address: &Address, slot: Option<&U256>| part_of(hash, passes, address, slot) == pass;
         let made = workers.install(|| workload.genesis_part(&wanted));
-        genesis.commit(accounts(made)).context("writing genesis")?;
-        bar.set_position((part + 1) * keys / parts);
+        for (block, part) in (1..).zip(split(made, hash, passes, pass, blocks)) {
+            ui.go_on()?;
+            genesis.commit(part).context("writing genesis")?;
+            bar.set_position((pass * blocks + block) * keys / (passes * blocks));
+        }
     }
     genesis.finish([]).context("writing genesis")?;
     bar.finish_and_clear();
     Ok(())
+}
+
+/// Splits the accounts of a pass into its blocks, by the hashes of their keys. An account with slots in several blocks is in each.
+fn split(made: Genesis, hash: HashFn, passes: u64, pass: u64, blocks: u64) -> Vec<Vec<GenesisAccount>> {
+    let block_of = |address: &Address, slot: Option<&U256>| {
+        part_of(hash, passes * blocks, address, slot).checked_sub(pass * blocks).filter(|block| *block < blocks)
+    };
+    let mut parts: Vec<Vec<GenesisAccount>> = (0..blocks).map(|_| Vec::new()).collect();
+    for account in accounts(made) {
+        let own = block_of(&account.address, None);
+        if account.storage.is_empty() {
+            // A part has an account for its own key or for a slot's.
+            parts[own.unwrap_or(0) as usize].push(account);
+            continue;
+        }
+        let mut storage: Vec<Vec<(U256, U256)>> = parts.iter().map(|_| Vec::new()).collect();
+        for slot in &account.storage {
+            storage[block_of(&account.address, Some(&slot.0)).unwrap_or(0) as usize].push(*slot);
+        }
+        for (block, (part, storage)) in (0..).zip(parts.iter_mut().zip(storage)) {
+            if own == Some(block) || !storage.is_empty() {
+                part.push(GenesisAccount { storage, code: account.code.clone(), ..account });
+            }
+        }
+    }
+    parts
 }
 
 /// Part that a key belongs to, by its hash: parts are equal ranges of hashes, in order.
@@ -87,19 +123,19 @@ mod tests {
             let keys = load.accounts * load.keys_per_account();
             let workload = load.workload(load.transfers(), &|_| ()).expect("a load");
             let ui = Ui::silent();
-            let state = |parts| {
+            let state = |passes, blocks| {
                 let mut engine = Engine::builder().with_threads(2).build().expect("an engine");
-                in_parts(&mut engine, &*workload, (keys, parts), HashFn::Sha256, &ui).expect("a genesis");
+                in_parts(&mut engine, &*workload, keys, (passes, blocks), HashFn::Sha256, &ui).expect("a genesis");
                 let height = engine.state().height();
                 (engine.state().dump().expect("a state"), height, engine)
             };
-            let (once, height, _) = state(1);
+            let (once, height, _) = state(1, 1);
             assert_eq!(height, Some(0));
-            for parts in [2, 7] {
-                let (made, height, engine) = state(parts);
-                assert_eq!(height, Some(parts), "a block for each part, and the end");
-                assert!(made == once, "{} in {parts} parts", workload.name());
-                let address = workload.accounts().addresses()[17];
+            for (passes, blocks) in [(2, 1), (7, 1), (1, 3), (3, 8)] {
+                let (made, height, engine) = state(passes, blocks);
+                assert_eq!(height, Some(passes * blocks), "a block for each part, and the end");
+                assert!(made == once, "{} in {passes} passes of {blocks}", workload.name());
+                let address = workload.accounts().address(17);
                 assert_eq!(
                     engine.state().basic_ref(address).expect("a state").map(|info| info.balance),
                     Some(once[&address].balance)

@@ -52,7 +52,7 @@ pub(crate) struct Load {
 
 impl Load {
     pub(crate) fn new(native: Native, tps: u64, seconds: u64, retry_ms: u64) -> Self {
-        let clients = native.accounts().addresses().len();
+        let clients = native.accounts().len();
         Self {
             native,
             tps,
@@ -112,17 +112,17 @@ impl Load {
 
     /// The next transfer of a client, to another one.
     fn transfer(&self, client: usize) -> TxEnv {
-        let addresses = self.native.accounts().addresses();
+        let accounts = self.native.accounts();
         let nonce = self.nonces[client];
-        let away = 1 + (nonce as usize * 7_919 + client) % (addresses.len() - 1).max(1);
+        let away = 1 + (nonce as usize * 7_919 + client) % (accounts.len() - 1).max(1);
         let fees = self.native.load().fees;
         TxEnv {
             tx_type: 2,
-            caller: addresses[client],
+            caller: accounts.address(client),
             gas_limit: Native::GAS,
             gas_price: fees.max_fee.into(),
             gas_priority_fee: Some(fees.priority_fee.into()),
-            kind: TxKind::Call(addresses[(client + away) % addresses.len()]),
+            kind: TxKind::Call(accounts.address((client + away) % accounts.len())),
             value: U256::from(1 + nonce % 1_000),
             nonce,
             chain_id: Some(self.native.load().chain_id),

@@ -56,8 +56,8 @@ impl World {
         let store = StoreConfig::new(Backend::File(path.into())).with_durability(Durability::Block);
         let mut engine = builder().with_threads(threads).with_store(store).build()?;
         if engine.state().height().is_none() {
-            let accounts = self.load.accounts().addresses().iter().map(|address| phalanx::GenesisAccount {
-                address: *address,
+            let accounts = self.load.accounts().addresses().map(|address| phalanx::GenesisAccount {
+                address,
                 balance: U256::from(10).pow(U256::from(20)),
                 ..Default::default()
             });
@@ -67,7 +67,7 @@ impl World {
     }
 
     fn sender(&self, from: usize) -> Address {
-        self.load.accounts().addresses()[from]
+        self.load.accounts().address(from)
     }
 
     fn tx(&self, from: usize, nonce: u64, to: Address, value: u64) -> Bytes {

@@ -44,8 +44,8 @@ pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     let beside = &config.run;
     beside.check()?;
     let keys = beside.load.accounts.saturating_mul(beside.load.keys_per_account());
-    if beside.memory != Memory::Resident && keys > genesis::PART {
-        let most = genesis::PART;
+    if beside.memory != Memory::Resident && keys > genesis::PASS {
+        let most = genesis::PASS;
         return Err(Usage(format!("bench build makes its genesis at once, and its oracle is resident: --memory cached is for at most {most} keys, this load has {keys}")).into());
     }
     let machine = doctor::host(config.run.store.path());

@@ -58,7 +58,7 @@ impl Load {
         };
         let native = Native::new(settings)?;
         let accounts = native.accounts();
-        let payers: Vec<Address> = accounts.addresses().iter().take(usize::try_from(payers)?).copied().collect();
+        let payers: Vec<Address> = accounts.addresses().take(usize::try_from(payers)?).collect();
         let transfer = |place: u64| TxEnv {
             tx_type: 2,
             caller: payers[(place % payers.len() as u64) as usize],

@@ -2,13 +2,13 @@
 
 use alloy_consensus::{Transaction as _, TxEnvelope};
 use alloy_eips::Decodable2718 as _;
-use alloy_primitives::{Address, Bytes, TxKind, U256};
+use alloy_primitives::{Bytes, TxKind, U256};
 use phalanx::{
     api::{ReadState, StateView, ViewAt},
     revm::context::TxEnv,
 };
 use phalanx_sim::{Batch, Sent};
-use phalanx_workloads::{ConfigError, Native, TransferLoad, Workload as _};
+use phalanx_workloads::{Accounts, ConfigError, Native, TransferLoad, Workload as _};
 use std::sync::Arc;
 
 /// Number of sender groups that a node's occasions rotate through. When a group's turn comes again, its last transactions are
@@ -34,8 +34,8 @@ impl Clients {
         Native::new(TransferLoad { accounts, txs: 1, seed, signatures: true, ..Default::default() }).map(Self)
     }
 
-    pub(crate) fn addresses(&self) -> &[Address] {
-        self.0.accounts().addresses()
+    pub(crate) fn accounts(&self) -> &Accounts {
+        self.0.accounts()
     }
 
     /// Signed transactions, with the next nonces after the node's committed state.
@@ -48,9 +48,9 @@ impl Clients {
     }
 
     fn transfers(&self, state: &Arc<dyn StateView>, (author, turn): (u32, u64), count: u32, memo: &[u8]) -> Vec<TxEnv> {
-        let addresses = self.addresses();
+        let accounts = self.accounts();
         let lane = (u64::from(author) * LANES + turn % LANES) as usize * LANE;
-        let sender = |index: usize| addresses[(lane + index % LANE) % addresses.len()];
+        let sender = |index: usize| accounts.address((lane + index % LANE) % accounts.len());
         let nonce = |index: usize| {
             let account = state.account(sender(index)).ok().flatten().unwrap_or_default();
             account.nonce + (index / LANE) as u64
@@ -58,7 +58,7 @@ impl Clients {
         let transfer = |index: u32| {
             let at = index as usize;
             // Any account but the sender.
-            let to = addresses[(lane + at % LANE + 1 + at * 7919 % (addresses.len() - 1)) % addresses.len()];
+            let to = accounts.address((lane + at % LANE + 1 + at * 7919 % (accounts.len() - 1)) % accounts.len());
             TxEnv {
                 tx_type: 2,
                 caller: sender(at),

@@ -51,8 +51,8 @@ impl RealMachine {
         let mut engine = Engine::builder().with_store(self.store.clone()).build()?;
         if engine.state().height().is_none() {
             let balance = U256::from(10).pow(U256::from(FUNDS_EXPONENT));
-            let funded = |address: &_| GenesisAccount { address: *address, balance, ..Default::default() };
-            engine.genesis(self.clients.addresses().iter().map(funded))?;
+            let funded = |address| GenesisAccount { address, balance, ..Default::default() };
+            engine.genesis(self.clients.accounts().addresses().map(funded))?;
         }
         SteppedService::open(engine, ServiceConfig::default().with_limits(self.limits))
     }

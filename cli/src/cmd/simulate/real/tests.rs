@@ -82,8 +82,8 @@ fn run(kind: &Store, seed: u64, blocks: u64, mode: Mode) -> Ran {
     let committed: Vec<_> = (0..NODES).map(|node| world.engine(node).expect("power").status().committed).collect();
     let nonces = {
         let state = world.engine(0).expect("power").view(phalanx::api::ViewAt::Committed).expect("a state");
-        let nonce = |address: &_| state.account(*address).expect("readable").expect("funded").nonce;
-        clients.addresses().iter().map(nonce).sum()
+        let nonce = |address| state.account(address).expect("readable").expect("funded").nonce;
+        clients.accounts().addresses().map(nonce).sum()
     };
     let (trace, now, kills) = (world.trace(), world.now(), world.power_cuts());
     let writes: u64 = (0..NODES).map(|node| world.writes(node)).sum();
