@@ -10,11 +10,15 @@ use phalanx::{
 use phalanx_workloads::{Genesis, Workload};
 use std::path::Path;
 
-/// Keys of a pass over all accounts, which take about half a gigabyte while they are made.
+/// Keys of a pass over all accounts, which take about a gigabyte while they are made, unless the passes would be too many.
 pub(crate) const PASS: u64 = 1 << 22;
 
-/// Blocks that the keys of a pass are committed in. The store holds the last blocks whole, to roll them back.
-const BLOCKS_PER_PASS: u64 = 8;
+/// Most passes, so that a genesis takes time in proportion to its keys. A pass of more than [`PASS`] keys takes eight bytes for
+/// each key of the genesis, less than their index.
+const PASSES: u64 = 32;
+
+/// Keys of a block. The store holds the last blocks whole, to roll them back.
+const BLOCK: u64 = 1 << 19;
 
 /// Writes the genesis of `workload` to `engine`. Memory is bounded: a large genesis takes passes over all accounts. Each has those
 /// keys whose hashes are in its range, and commits them in blocks by their hashes, so that blocks write few entries of others
@@ -28,8 +32,8 @@ pub fn load(engine: &mut Engine, workload: &dyn Workload, config: &RunConfig, ui
         return Err(Usage(format!("{path} holds a chain already: choose a new or empty folder")).into());
     }
     let keys = config.load.accounts.saturating_mul(config.load.keys_per_account());
-    let passes = keys.div_ceil(PASS);
-    let blocks = if passes > 1 { BLOCKS_PER_PASS } else { 1 };
+    let passes = keys.div_ceil(PASS).min(PASSES);
+    let blocks = if passes > 1 { keys.div_ceil(passes).div_ceil(BLOCK) } else { 1 };
     in_parts(engine, workload, keys, (passes, blocks), config.hasher, ui)
 }
 

@@ -66,7 +66,7 @@ impl Place {
 /// If the folder holds something else, or the state cannot be made.
 pub(crate) fn make(config: &RunConfig, workload: &dyn Workload, threads: usize, ui: &Ui) -> anyhow::Result<()> {
     let Some(dir) = &config.state else { return Ok(()) };
-    let wanted = parameters(config);
+    let wanted = parameters(config, workload);
     let made = dir.join(MADE);
     let described = made.join(PARAMETERS);
     if described.exists() {
@@ -99,7 +99,7 @@ pub(crate) fn make(config: &RunConfig, workload: &dyn Workload, threads: usize, 
 }
 
 /// Settings that a genesis depends on.
-fn parameters(config: &RunConfig) -> Map<String, Value> {
+fn parameters(config: &RunConfig, workload: &dyn Workload) -> Map<String, Value> {
     let all = config.resolved(1);
     // The funds of an account pay for every transaction of the load.
     let names =
@@ -107,6 +107,9 @@ fn parameters(config: &RunConfig) -> Map<String, Value> {
     let mut parameters: Map<String, Value> =
         names.iter().filter_map(|name| Some(((*name).to_owned(), all.get(*name)?.clone()))).collect();
     parameters.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
+    // Another version may make other accounts.
+    let last = workload.accounts().len().checked_sub(1).map(|last| workload.accounts().address(last));
+    parameters.insert("last_account".into(), json!(last.map(|last| last.to_string())));
     parameters
 }
 

@@ -95,16 +95,28 @@ impl Fetcher {
     ///
     /// # Errors
     /// Errors of the log.
-    pub(super) fn read(&self, log: &dyn Log, mut plan: Plan, wait: Wait) -> Result<Entries, Error> {
+    pub(super) fn read(&self, log: &dyn Log, plan: Plan, wait: Wait) -> Result<Entries, Error> {
+        // What was in memory lies before and behind.
+        let logged = plan.sns.first().copied().zip(plan.sns.last().copied()).map(|(first, last)| first..=last);
+        let rewinds = plan.rewinds;
+        let read = self.read_past_cache(log, plan, wait)?;
+        if let Some(logged) = logged.filter(|_| self.cache.keeps()) {
+            let mut part = self.cache.part();
+            let logged = read.iter().filter(|(sn, _)| logged.contains(sn));
+            logged.for_each(|(sn, stored)| part.put(*sn, stored, rewinds));
+        }
+        Ok(read)
+    }
+
+    /// Reads all entries of a plan. Their positions ascend.
+    ///
+    /// # Errors
+    /// Errors of the log.
+    pub(super) fn read_past_cache(&self, log: &dyn Log, mut plan: Plan, wait: Wait) -> Result<Entries, Error> {
         let mut read = std::mem::take(&mut plan.ready);
         let all = 0..plan.spots.len();
         let parts = if all.is_empty() { Vec::new() } else { self.read_at_depth(log, &plan, all, wait)? };
-        let from = read.len();
         read.extend(parts.into_iter().flatten());
-        if self.cache.keeps() {
-            let mut part = self.cache.part();
-            read[from..].iter().for_each(|(sn, stored)| part.put(*sn, stored, plan.rewinds));
-        }
         // Extents come as their reads end.
         read.sort_unstable_by_key(|(sn, _)| *sn);
         Ok(read)

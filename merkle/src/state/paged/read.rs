@@ -94,6 +94,20 @@ impl Paged {
         Ok(read)
     }
 
+    /// Reads the entries of positions, which ascend, and leaves the cache as it is: a pass over all entries would evict what is
+    /// in use.
+    ///
+    /// # Errors
+    /// Errors of [`Self::fetch`].
+    pub(super) fn read_past_cache(&self, log: &dyn Log, sns: &[u64]) -> Result<Vec<(u64, Stored)>, Error> {
+        let read = self.fetcher.read_past_cache(log, self.plan(log, sns)?, Wait::Blocking)?;
+        let mut found = read.iter().map(|(sn, _)| sn);
+        match sns.iter().find(|sn| found.next() != Some(sn)) {
+            Some(lost) => Err(missing(log, *lost)),
+            None => Ok(read),
+        }
+    }
+
     /// Plans to read the entries of keys with these prefixes that the cache misses and that no thread reads.
     ///
     /// # Errors

@@ -380,10 +380,10 @@ impl Paged {
             if part.is_empty() {
                 return Ok(());
             }
-            for (sn, stored) in part.iter().zip(self.fetch_many(log, &part, Wait::Blocking)?) {
-                let item = Item::new(&self.params, *sn, stored).ok_or_else(|| missing(log, *sn))?;
-                if !item.sentinel {
-                    visit(item.key(), item.value());
+            for (sn, stored) in self.read_past_cache(log, &part)? {
+                let entry = decode(&stored).ok_or_else(|| missing(log, sn))?;
+                if !entry.sentinel {
+                    visit(entry.key, entry.value);
                 }
             }
         }
