@@ -128,7 +128,9 @@ impl Store {
         };
         let core = Arc::new(RwLock::new(core));
         let forks = HashMap::new();
-        let job = Job::new(dir.filter(|_| access != Access::Read), checkpoint_bytes, disk);
+        let length =
+            dir.as_deref().filter(|_| matches!(opened, Opened::Checkpoint { .. })).map_or(0, checkpoint::length);
+        let job = Job::new(dir.filter(|_| access != Access::Read), checkpoint_bytes, length, disk);
         let link = Arc::default();
         let mut store = Self {
             params,

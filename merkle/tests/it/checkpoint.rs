@@ -375,3 +375,40 @@ fn a_checkpoint_whose_entries_were_pruned_is_not_used() {
     println!("{context}");
     assert!(pruned > 3 && checkpoints.len() > 3 && ignored > 0, "{context}");
 }
+
+/// Checkpoints add a part to what is written: after a reopening the length of the last one counts as before it.
+#[test]
+fn a_reopened_store_writes_no_checkpoint_for_a_little_log() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = || {
+        let config = StoreConfig::new(Backend::File(dir.path().to_path_buf())).with_history(WINDOW);
+        config.with_memory(Memory::Cached { bytes: 1 << 20 }).with_checkpoint_bytes(4_000)
+    };
+    let put = |store: &mut Store, keys: std::ops::Range<u32>| {
+        let height = store.read().height().map_or(0, |height| height + 1);
+        let mut delta = Delta::new();
+        keys.for_each(|key| delta.put(&key.to_be_bytes(), &height.to_be_bytes()));
+        let prepared = store.prepare(delta, height).expect("a block");
+        store.commit(prepared).expect("a block");
+    };
+    let opened = || match Store::open(config()).expect("a store").opened() {
+        Opened::Checkpoint { height } => *height,
+        other => panic!("{other:?}"),
+    };
+    let mut store = Store::open(config()).expect("a store");
+    (0..20).for_each(|_| put(&mut store, 0..1_000));
+    drop(store);
+    let (at, length) = (opened(), std::fs::metadata(dir.path().join("checkpoint")).expect("a checkpoint").len());
+    assert!(length > 10_000, "{length} bytes");
+    // More log than lies between the least checkpoints, and less than an eighth of what this one must be apart.
+    for _ in 0..3 {
+        let mut store = Store::open(config()).expect("a store");
+        (0..2).for_each(|_| put(&mut store, 0..4));
+        drop(store);
+        assert_eq!(opened(), at, "no new checkpoint");
+    }
+    let mut store = Store::open(config()).expect("a store");
+    (0..20).for_each(|_| put(&mut store, 0..1_000));
+    drop(store);
+    assert!(opened() > at, "a new checkpoint");
+}

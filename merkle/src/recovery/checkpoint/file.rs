@@ -173,6 +173,11 @@ pub(crate) fn load(dir: &Path, params: &Params, marks: &Marks, disk: &Disk) -> R
     }
 }
 
+/// Length of the checkpoint in a directory, zero if there is none.
+pub(crate) fn length(dir: &Path) -> u64 {
+    std::fs::metadata(dir.join(NAME)).map_or(0, |data| data.len())
+}
+
 /// Index of the log in a checkpoint, to open the log with.
 pub(crate) fn note(checkpoint: &Result<Option<Checkpoint>, Ignored>) -> Option<&LogIndex> {
     checkpoint.as_ref().ok()?.as_ref().map(|checkpoint| &checkpoint.note)

@@ -65,9 +65,15 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) const fn new(dir: Option<PathBuf>, every: u64, disk: Disk) -> Self {
+    /// Checkpoints of a store that was opened from one of this length, or without one.
+    pub(crate) const fn new(dir: Option<PathBuf>, every: u64, length: u64, disk: Disk) -> Self {
         let (total, copied, named) = (0, 0, 0);
-        Self { dir, disk, every, total, copied, named, length: 0, due: None, thread: None, written: None }
+        Self { dir, disk, every, total, copied, named, length, due: None, thread: None, written: None }
+    }
+
+    /// Bytes of log between two checkpoints.
+    fn distance(&self) -> u64 {
+        self.every.max(APART * self.length)
     }
 
     /// Counts an applied block of this many bytes of log. Copies the state if a checkpoint is due, writes the copy if
@@ -82,11 +88,7 @@ impl Job {
             self.start(due, core);
         }
         let busy = self.thread.is_some() || self.written.is_some() || self.due.is_some();
-        if !busy
-            && self.dir.is_some()
-            && self.every > 0
-            && self.total - self.copied >= self.every.max(APART * self.length)
-        {
+        if !busy && self.dir.is_some() && self.every > 0 && self.total - self.copied >= self.distance() {
             self.copied = self.total;
             self.due = copy(core, seq, self.total);
         }
@@ -105,7 +107,7 @@ impl Job {
         self.finish(core);
         let Some(dir) = self.dir.clone().filter(|_| self.every > 0) else { return };
         let is_whole = core.shared.check().is_ok() && core.written_blocks() == core.chain.len();
-        let is_long = self.total - self.named > self.every / CLOSING;
+        let is_long = self.total - self.named > self.distance() / CLOSING;
         if !is_whole || !is_long || core.history.len() < core.window || core.chain.len() <= core.window {
             return;
         }

@@ -15,7 +15,7 @@ mod job;
 mod file;
 mod image;
 
-pub(crate) use file::{load, note};
+pub(crate) use file::{length, load, note};
 
 pub(crate) use image::{Checkpoint, CheckpointBlock, Image};
 pub use image::{Ignored, Opened};
