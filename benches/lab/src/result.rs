@@ -447,6 +447,12 @@ pub struct Parallelism {
     pub escapes: u64,
     /// Re-executions.
     pub reexecutions: u64,
+    /// Executions on Block-STM that ended at a value on disk, and were repeated when it had been read.
+    #[serde(default)]
+    pub parked: u64,
+    /// Values on disk for which a worker of Block-STM waited.
+    #[serde(default)]
+    pub waits: u64,
     /// Calls that were replayed from a trace.
     #[serde(default)]
     pub replayed: u64,

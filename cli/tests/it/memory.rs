@@ -103,13 +103,21 @@ fn builders_validators_and_replays_run_on_a_state_on_disk() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = dir.path().join("state");
     let line = "bench build --workload erc20 --accounts 500 --txs 600 --block-txs 200 --threads 2 --memory cached:64K --signatures off";
-    let result = run(&format!("{line} --store file:{} --json -", store.display())).json();
-    let runs = result["runs"].as_array().expect("runs");
-    assert!(runs.len() > 5);
-    for of in runs {
-        assert_ne!(of["integrity"]["oracle"], "mismatch", "{of}");
-        assert!(of["reads"]["per_tx"].as_f64().is_some_and(|reads| reads > 0.0), "{of}");
+    let shared = dir.path().join("shared");
+    for place in [format!("--store file:{}", store.display()), format!("--state {}", shared.display())] {
+        let result = run(&format!("{line} {place} --json -")).json();
+        let runs = result["runs"].as_array().expect("runs");
+        assert!(runs.len() > 5);
+        for of in runs {
+            assert_ne!(of["integrity"]["oracle"], "mismatch", "{of}");
+            assert!(of["reads"]["per_tx"].as_f64().is_some_and(|reads| reads > 0.0), "{of}");
+        }
     }
+    assert_eq!(files(&shared), ["made"], "copies go with their runs");
+    let beside = files(dir.path());
+    assert_eq!(beside, ["shared", "state"], "the oracle's folder went with it");
+    let other = line.replace("bench build", "bench run");
+    run(&format!("{other} --state {}", shared.display())).refused(2, "request_contracts");
 
     let mut command = phalanx(["replay", "--memory", "cached:64K", "--json", "-"]);
     command.arg(committed("blocks"));

@@ -174,25 +174,33 @@ impl<'s> Overlay<'s> {
 
     /// Value of an account or slot that is not kept here.
     fn beneath(&self, key: &StateKey) -> Result<Value, StateError> {
+        match self.above_state(key) {
+            Some(value) => Ok(value),
+            None => self.of_state(key),
+        }
+    }
+
+    /// Value of an account or slot in the layers between what is kept here and the state.
+    fn above_state(&self, key: &StateKey) -> Option<Value> {
         if let Some((values, index)) = &self.listed
             && let Some(value) = values.get(key, *index)
         {
-            return Ok(value);
+            return Some(value);
         }
-        if let Some(standing) = &self.standing
-            && let Some(id) = standing.find(key)
-        {
-            let incarnation = self.state.incarnation(key.address());
-            // A slot of an account that has lost its storage is zero.
-            if matches!(key, StateKey::Basic(_)) || incarnation == self.incarnation(key.address()) {
-                return Ok(Value { incarnation, ..standing.cells.get(id) });
-            }
-        }
+        let standing = self.standing.as_ref()?;
+        let id = standing.find(key)?;
+        let incarnation = self.state.incarnation(key.address());
+        // A slot of an account that has lost its storage is zero.
+        let stands = matches!(key, StateKey::Basic(_)) || incarnation == self.incarnation(key.address());
+        stands.then(|| Value { incarnation, ..standing.cells.get(id) })
+    }
+
+    /// Value of an account or slot in the state, which is read.
+    fn of_state(&self, key: &StateKey) -> Result<Value, StateError> {
         match key {
             StateKey::Slot(address, slot) => {
                 let incarnation = self.incarnation(address);
-                let number = self.state.slot(address, slot, incarnation)?;
-                Ok(Value { number, incarnation, ..Value::default() })
+                Ok(Value::of_slot(self.state.slot(address, slot, incarnation)?, incarnation))
             }
             key => Ok(self.state.load(key)?.0),
         }
@@ -223,21 +231,47 @@ impl<'s> Overlay<'s> {
 
     /// Current value of a key, without keeping it.
     pub(crate) fn get(&self, key: &StateKey) -> Result<Value, StateError> {
+        match self.in_block(key) {
+            Some(value) => Ok(value),
+            None => self.of_state(key),
+        }
+    }
+
+    /// Current value of a key if that takes no read of a disk, without keeping it.
+    pub(crate) fn at_hand(&self, key: &StateKey) -> Result<Option<Value>, StateError> {
+        match self.in_block(key) {
+            Some(value) => Ok(Some(value)),
+            None => self.state.at_hand(key, self.incarnation(key.address())),
+        }
+    }
+
+    /// Current values of many keys, without keeping them. What a disk has is read in one batch.
+    pub(crate) fn get_many(&self, keys: &[StateKey]) -> Result<Vec<Value>, StateError> {
+        let mut values: Vec<Option<Value>> = keys.iter().map(|key| self.in_block(key)).collect();
+        let missing = keys.iter().zip(&values).filter(|(_, value)| value.is_none());
+        let missing: Vec<_> = missing.map(|(key, _)| (*key, self.incarnation(key.address()))).collect();
+        let mut read = self.state.read_many(&missing)?.into_iter();
+        values.iter_mut().filter(|value| value.is_none()).for_each(|value| *value = read.next());
+        Ok(values.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    /// Current value of a key, unless the state has it.
+    fn in_block(&self, key: &StateKey) -> Option<Value> {
         match key {
             StateKey::Basic(address) => match self.accounts.get(address) {
-                Some(entry) => Ok(self.value(&entry.value)),
-                None => self.beneath(key),
+                Some(entry) => Some(self.value(&entry.value)),
+                None => self.above_state(key),
             },
             StateKey::Slot(address, slot) => {
                 let incarnation = self.incarnation(address);
                 let number = match self.slots.get(&(*address, *slot)) {
                     Some(Entry { value, .. }) if value.incarnation == incarnation => value.number,
                     Some(_) => U256::ZERO,
-                    None => self.beneath(key)?.number,
+                    None => self.above_state(key)?.number,
                 };
-                Ok(Value { number, exists: true, incarnation, ..Value::default() })
+                Some(Value::of_slot(number, incarnation))
             }
-            StateKey::Code(_) => Ok(Value::default()),
+            StateKey::Code(_) => Some(Value::default()),
         }
     }
 
@@ -394,25 +428,34 @@ impl<'s> Overlay<'s> {
             Some(standing) => self.stood(standing)?,
             None => Changes::default(),
         };
-        for (address, entry) in self.accounts.iter().filter(|(_, entry)| entry.dirty) {
-            let key = StateKey::Basic(*address);
-            let (before, origin) = self.state.load(&key)?;
-            let value = self.value(&entry.value);
-            self.state.note(&mut changes, *address, &before, &value);
-            self.state.put(&mut changes, &key, &value, &origin);
-        }
-        for ((address, slot), entry) in self.slots.iter().filter(|(_, entry)| entry.dirty) {
+        let accounts = self.accounts.iter().filter(|(_, entry)| entry.dirty);
+        let accounts = accounts.map(|(address, entry)| (StateKey::Basic(*address), self.value(&entry.value)));
+        let slots = self.slots.iter().filter(|(_, entry)| entry.dirty).map(|((address, slot), entry)| {
             let Word { number, incarnation } = entry.value;
-            if incarnation != self.incarnation(address) {
-                // The account was destroyed after this was written.
-                continue;
+            (StateKey::Slot(*address, *slot), Value { number, incarnation, ..Value::default() })
+        });
+        // A slot of another incarnation was written before its account was destroyed.
+        let lasts = |(key, value): &(StateKey, Value)| match key {
+            StateKey::Slot(address, _) => value.incarnation == self.incarnation(address),
+            _ => true,
+        };
+        // The locator is known only for a slot of the same incarnation.
+        let is_kept = |(key, value): &(StateKey, Value)| match key {
+            StateKey::Slot(address, _) => value.incarnation == self.state.incarnation(address),
+            _ => true,
+        };
+        let (kept, others): (Vec<_>, Vec<_>) = accounts.chain(slots).filter(lasts).partition(is_kept);
+        let keys: Vec<StateKey> = kept.iter().map(|(key, _)| *key).collect();
+        let mut values = kept.iter();
+        self.state.load_all(&keys, |before, origin| {
+            let Some((key, value)) = values.next() else { return };
+            if let StateKey::Basic(address) = key {
+                self.state.note(&mut changes, *address, &before, value);
             }
-            let key = StateKey::Slot(*address, *slot);
-            // The locator is known only for a slot of the same incarnation.
-            let kept = incarnation == self.state.incarnation(address);
-            let origin = if kept { self.state.load(&key)?.1 } else { Origin::default() };
-            let value = Value { number, incarnation, ..Value::default() };
-            self.state.put(&mut changes, &key, &value, &origin);
+            self.state.put(&mut changes, key, value, &origin);
+        })?;
+        for (key, value) in others {
+            self.state.put(&mut changes, &key, &value, &Origin::default());
         }
         Ok(changes)
     }

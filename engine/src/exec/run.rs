@@ -55,8 +55,31 @@ pub struct RunStats {
     pub escapes: usize,
     /// Number of re-executions, over all transactions.
     pub reexecutions: usize,
+    /// Number of executions on Block-STM that ended at a value on disk: others ran while it was read, then the transaction ran
+    /// again. They are no re-executions.
+    pub parked: usize,
+    /// Number of values on disk for which a worker of Block-STM waited.
+    pub waits: usize,
     /// Number of replayed calls, see [`Traces`](crate::Traces).
     pub replayed: usize,
     /// True if the block was taken from the DAG and executed otherwise.
     pub fallback: bool,
+}
+
+/// What Block-STM took for some transactions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Took {
+    /// Number of executions that did not end at a value on disk, and of those that did.
+    pub(crate) executions: usize,
+    pub(crate) parked: usize,
+    /// Number of values on disk for which a worker waited.
+    pub(crate) waits: usize,
+}
+
+impl Took {
+    pub(crate) const fn add(&mut self, other: Self) {
+        self.executions += other.executions;
+        self.parked += other.parked;
+        self.waits += other.waits;
+    }
 }

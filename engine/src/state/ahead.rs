@@ -31,6 +31,19 @@ impl Ahead {
     }
 }
 
+/// Hands the keys to `name` that a transaction names: sender, target, and its access list (EIP-2930).
+pub(crate) fn named(tx: &TxEnv, mut name: impl FnMut(StateKey)) {
+    name(StateKey::Basic(tx.caller));
+    if let TxKind::Call(to) = tx.kind {
+        name(StateKey::Basic(to));
+    }
+    for item in tx.access_list.iter() {
+        let address: Address = item.address;
+        name(StateKey::Basic(address));
+        item.storage_keys.iter().for_each(|slot| name(StateKey::Slot(address, (*slot).into())));
+    }
+}
+
 impl State {
     /// Reads values ahead from now on, of at most `budget` bytes at a time.
     pub(crate) fn read_ahead(&mut self, memory: Memory, budget: usize) {
@@ -64,15 +77,7 @@ impl State {
             if keys.len() >= *most {
                 break;
             }
-            keys.push(StateKey::Basic(tx.caller));
-            if let TxKind::Call(to) = tx.kind {
-                keys.push(StateKey::Basic(to));
-            }
-            for item in tx.access_list.iter() {
-                let address: Address = item.address;
-                keys.push(StateKey::Basic(address));
-                keys.extend(item.storage_keys.iter().map(|slot| StateKey::Slot(address, (*slot).into())));
-            }
+            named(tx, |key| keys.push(key));
         }
         self.announce(&keys);
     }

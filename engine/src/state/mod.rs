@@ -25,6 +25,7 @@ mod view;
 mod writer;
 
 pub(crate) use account_rules::{AccountRules, AccountTransition};
+pub(crate) use ahead::named;
 pub use anchored::{Anchored, verify_anchored};
 pub(crate) use changes::{AccountChange, AccountIndexDelta, AccountLayers, Changes};
 pub use code_rule::CODE_RULE;
@@ -385,6 +386,50 @@ impl State {
         })
     }
 
+    /// Value of a key, of a slot for this incarnation of its account, if memory has it with its code.
+    pub(crate) fn at_hand(&self, key: &StateKey, incarnation: u32) -> Result<Option<Value>, StateError> {
+        let (store, name) = (self.reader()?, self.name_in(key, incarnation));
+        let Some(found) = store.get_at_hand(name.as_slice()) else { return Ok(None) };
+        readable(&store, found.is_some())?;
+        let code_hash = match (key, found) {
+            (StateKey::Basic(address), Some(bytes)) => account(address, bytes)?.code_hash,
+            _ => None,
+        };
+        // Code is read from the store like a value.
+        if code_hash.is_some_and(|hash| self.codes.find(&hash).is_none()) {
+            return Ok(None);
+        }
+        self.value_in(key, found, incarnation).map(Some)
+    }
+
+    /// Values of many keys, of slots for these incarnations of their accounts, in one batch.
+    pub(crate) fn read_many(&self, keys: &[(StateKey, u32)]) -> Result<Vec<Value>, StateError> {
+        let store = self.reader()?;
+        let names: Vec<Encoded<MAX_KEY>> =
+            keys.iter().map(|(key, incarnation)| self.name_in(key, *incarnation)).collect();
+        let (mut left, mut values, mut all) = (keys.iter(), Vec::with_capacity(keys.len()), true);
+        store.get_many(names.iter().map(Encoded::as_slice), |found| {
+            let Some((key, incarnation)) = left.next() else { return };
+            all &= found.is_some();
+            values.push(self.value_in(key, found.map(|(bytes, _)| bytes), *incarnation));
+        });
+        // What could not be read only seems absent.
+        readable(&store, all)?;
+        values.into_iter().collect()
+    }
+
+    /// Decodes a value, of a slot for this incarnation of its account.
+    fn value_in(&self, key: &StateKey, found: Option<&[u8]>, incarnation: u32) -> Result<Value, StateError> {
+        match (key, found) {
+            (StateKey::Slot(address, slot), found) => {
+                let number = found.map_or(Ok(U256::ZERO), |bytes| word(address, slot, bytes))?;
+                Ok(Value::of_slot(number, incarnation))
+            }
+            (_, Some(bytes)) => self.value(key, bytes),
+            (_, None) => Ok(Value::default()),
+        }
+    }
+
     /// Value of one key, and its origin.
     pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Origin), StateError> {
         let (store, name) = (self.reader()?, self.name(key));
@@ -527,9 +572,16 @@ impl State {
     /// Key of the store for `key`.
     #[inline]
     fn name(&self, key: &StateKey) -> Encoded<MAX_KEY> {
+        let incarnation = if let StateKey::Slot(address, _) = key { self.incarnation(address) } else { 0 };
+        self.name_in(key, incarnation)
+    }
+
+    /// Key of the store for `key`, of a slot for this incarnation of its account.
+    #[inline]
+    fn name_in(&self, key: &StateKey, incarnation: u32) -> Encoded<MAX_KEY> {
         match key {
             StateKey::Basic(address) => account_key(address),
-            StateKey::Slot(address, slot) => slot_key(address, slot, self.incarnation(address)),
+            StateKey::Slot(address, slot) => slot_key(address, slot, incarnation),
             StateKey::Code(_) => Encoded::new(),
         }
     }

@@ -97,6 +97,53 @@ impl<'s> StateRef<'s> {
         }
     }
 
+    /// True if values may have to be read from a disk.
+    pub(crate) const fn is_on_disk(self) -> bool {
+        match self {
+            Self::Own(state) => state.is_paged,
+            Self::Foreign(_) => false,
+        }
+    }
+
+    /// Called first on a thread that reads the state beside others.
+    pub(crate) fn thread_begins(self) {
+        if let Self::Own(state) = self {
+            state.store.thread_begins();
+        }
+    }
+
+    /// Value of a key, of a slot for this incarnation of its account, if that takes no read of a disk.
+    pub(crate) fn at_hand(self, key: &StateKey, incarnation: u32) -> Result<Option<Value>, StateError> {
+        match (self, key) {
+            (Self::Own(state), _) => state.at_hand(key, incarnation),
+            (Self::Foreign(_), StateKey::Slot(address, slot)) => {
+                Ok(Some(Value::of_slot(self.slot(address, slot, incarnation)?, incarnation)))
+            }
+            (Self::Foreign(foreign), _) => foreign.value(key).map(Some),
+        }
+    }
+
+    /// Values of many keys, of slots for these incarnations of their accounts. What a disk has is read in one batch.
+    pub(crate) fn read_many(self, keys: &[(StateKey, u32)]) -> Result<Vec<Value>, StateError> {
+        match self {
+            Self::Own(state) => state.read_many(keys),
+            Self::Foreign(_) => {
+                let read = |(key, incarnation): &(StateKey, u32)| self.at_hand(key, *incarnation);
+                keys.iter().map(|key| Ok(read(key)?.unwrap_or_default())).collect()
+            }
+        }
+    }
+
+    /// Loads like [`Self::load_many`], on the calling thread.
+    pub(crate) fn load_all(self, keys: &[StateKey], mut take: impl FnMut(Value, Origin)) -> Result<(), StateError> {
+        match self {
+            Self::Own(state) => state.load_many(keys, take),
+            Self::Foreign(foreign) => {
+                keys.iter().try_for_each(|key| foreign.value(key).map(|value| take(value, Origin::default())))
+            }
+        }
+    }
+
     /// Loads the values of many keys; calls `take` for each in order.
     pub(crate) fn load_many(self, keys: &[StateKey], take: impl FnMut(Value, Origin)) -> Result<(), StateError> {
         match self {

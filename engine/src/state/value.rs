@@ -20,6 +20,11 @@ pub(crate) struct Value {
 }
 
 impl Value {
+    /// A slot of this incarnation of its account.
+    pub(crate) fn of_slot(number: U256, incarnation: u32) -> Self {
+        Self { number, exists: true, incarnation, ..Self::default() }
+    }
+
     /// True if this is an account that exists and is empty (EIP-161).
     pub(crate) fn is_empty_existing(&self) -> bool {
         self.exists && self.nonce == 0 && self.code.is_none() && self.number.is_zero()

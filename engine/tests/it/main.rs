@@ -3,6 +3,7 @@
 
 mod transfers;
 mod paged;
+mod cold;
 mod mainnet;
 mod foreign;
 #[cfg(feature = "alloy-evm")]

@@ -97,6 +97,16 @@ impl Store {
         let (refused, announced) = (AtomicU64::new(0), AtomicUsize::new(0));
         Some(Prefetcher { ended, readers, threads, waiting, refused, announced })
     }
+
+    /// Calls [`StoreConfig::with_thread_start`](crate::StoreConfig::with_thread_start)'s callback on this thread, for a thread of
+    /// the caller that only reads a paged state. Does nothing if the state is resident.
+    pub fn thread_begins(&self) {
+        let start = match &self.core().state {
+            State::Paged(paged) => Some(paged.thread_start()),
+            State::Resident(_) => None,
+        };
+        start.into_iter().for_each(|start| start.call());
+    }
 }
 
 impl Prefetcher {

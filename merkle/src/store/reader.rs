@@ -59,6 +59,9 @@ struct Pages<'s> {
     len: usize,
 }
 
+/// What a key has, if that is known without a read of the disk.
+type AtHand<T> = Option<Option<T>>;
+
 /// A state under the lock, until a call ends or as long as the reader.
 enum Lent<'r, 's> {
     Reader(&'r Held<'s>),
@@ -128,6 +131,16 @@ impl<'s> Pages<'s> {
         }
     }
 
+    /// Runs a lookup under the lock, if it finds all in memory.
+    fn glance<T>(&self, look: impl Fn(&Held<'_>, &Paged) -> Option<T>) -> AtHand<T> {
+        let later = Later::once();
+        // A block that is gone has no keys, as for every lookup.
+        let Ok(held) = self.held(Some(&later)) else { return Some(None) };
+        let State::Paged(paged) = &held.core.state else { return None };
+        let found = look(&held, paged);
+        later.had_all(paged).then_some(found)
+    }
+
     fn value(&self, id: u32) -> &[u8] {
         self.overlay.and_then(|overlay| overlay.value(id)).unwrap_or_else(|| self.arena.get(id).value())
     }
@@ -186,6 +199,18 @@ impl<'s> Reader<'s> {
         match &self.source {
             Source::Held(held) => held.get(key),
             Source::Paged(pages) => pages.ask(|held, paged| held.find_on_disk(paged, key))?.map(|id| pages.value(id)),
+        }
+    }
+
+    /// Value of a key if it takes no read of the disk, else `None`. The inner `None` is that of [`Self::get`].
+    #[inline]
+    pub fn get_at_hand(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+        match &self.source {
+            Source::Held(held) => Some(held.get(key)),
+            Source::Paged(pages) => {
+                let found = pages.glance(|held, paged| held.find_on_disk(paged, key))?;
+                Some(found.map(|id| pages.value(id)))
+            }
         }
     }
 

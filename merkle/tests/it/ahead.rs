@@ -1,8 +1,20 @@
 //! Entries that are read ahead: they are there when a block needs them, and change no result.
 
-use std::{path::Path, time::Duration};
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
 
-use phalanx_merkle::{Backend, Delta, Memory, Reading, Store, StoreConfig};
+use phalanx_merkle::{
+    Backend, Delta, Memory, Reading, Store, StoreConfig,
+    faults::{Faults, Step, Verdict},
+};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -46,6 +58,96 @@ fn announced_entries_are_in_memory_when_they_are_needed() {
     store.read().get_many(keys().iter().map(|key| &key[..]), |value| found += usize::from(value.is_some()));
     let cache = store.cache().expect("paged");
     assert_eq!((found as u64, cache.misses, cache.hits), (KEYS, 0, KEYS));
+}
+
+#[test]
+fn a_value_is_at_hand_when_it_is_in_memory() {
+    let dir = tempfile::tempdir().expect("a folder");
+    drop(begun(dir.path(), 1 << 20));
+    let store = Store::open(config(dir.path(), 1 << 20)).expect("the store");
+    let (key, absent) = (7u64.to_be_bytes(), (KEYS + 9).to_be_bytes());
+    let before = store.reads().expect("paged");
+    let (reader, value) = (store.read(), [7; 40]);
+    assert_eq!(reader.get_at_hand(&key), None, "it is on disk");
+    assert_eq!(reader.get_at_hand(&absent), Some(None), "no position has its hash");
+    assert_eq!(store.reads(), Some(before), "nothing was read");
+    assert_eq!(store.cache().expect("paged").misses, 0, "the one who reads counts");
+    assert_eq!(reader.get(&key), Some(&value[..]));
+    assert_eq!(reader.get_at_hand(&key), Some(Some(&value[..])));
+    let cache = store.cache().expect("paged");
+    assert_eq!((cache.misses, cache.hits), (1, 1));
+    let mut resident = Store::open(StoreConfig::new(Backend::Mem)).expect("a store");
+    let mut delta = Delta::new();
+    delta.put(&key, &value);
+    let prepared = resident.prepare(delta, 0).expect("a block");
+    resident.commit(prepared).expect("it is written");
+    let reader = resident.read();
+    assert_eq!((reader.get_at_hand(&key), reader.get_at_hand(&absent)), (Some(Some(&value[..])), Some(None)));
+}
+
+/// A disk whose reads ahead last until they are let go; it counts the reads of other threads.
+#[derive(Debug, Default)]
+struct Held {
+    is_armed: AtomicBool,
+    has_begun: AtomicBool,
+    goes_on: AtomicBool,
+    others: AtomicU64,
+}
+
+impl Held {
+    fn read(&self) {
+        if !self.is_armed.load(SeqCst) {
+            return;
+        }
+        if !thread::current().name().is_some_and(|name| name.starts_with("phalanx-ahead")) {
+            self.others.fetch_add(1, SeqCst);
+            return;
+        }
+        self.has_begun.store(true, SeqCst);
+        while !self.goes_on.load(SeqCst) {
+            thread::yield_now();
+        }
+    }
+}
+
+impl Faults for Held {
+    fn before(&self, step: Step<'_>) -> Verdict {
+        if matches!(step, Step::Read(_)) {
+            self.read();
+        }
+        Verdict::Go
+    }
+
+    fn completed(&self, _: &Path, bytes: io::Result<usize>) -> io::Result<usize> {
+        self.read();
+        bytes
+    }
+}
+
+#[test]
+fn a_large_lookup_waits_for_what_is_read_ahead() {
+    let dir = tempfile::tempdir().expect("a folder");
+    drop(begun(dir.path(), 1 << 20));
+    let held = Arc::new(Held::default());
+    let store = Store::open(config(dir.path(), 1 << 20).with_faults(Arc::<Held>::clone(&held))).expect("the store");
+    held.is_armed.store(true, SeqCst);
+    let prefetcher = store.prefetcher().expect("paged");
+    assert!(prefetcher.announce(keys().iter().map(|key| &key[..])));
+    while !held.has_begun.load(SeqCst) {
+        thread::yield_now();
+    }
+    thread::scope(|scope| {
+        let lookup = scope.spawn(|| {
+            let mut found = 0;
+            store.read().get_many(keys().iter().map(|key| &key[..]), |value| found += u64::from(value.is_some()));
+            found
+        });
+        // Time to read by itself, which it does not.
+        thread::sleep(Duration::from_millis(100));
+        held.goes_on.store(true, SeqCst);
+        assert_eq!(lookup.join().expect("no panic"), KEYS);
+    });
+    assert_eq!(held.others.load(SeqCst), 0, "what is being read is not read again");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(crate) struct Chain<V, C> {
     /// Number of final readers in a row that wrote it too.
     streak: u8,
     entries: SmallDeque<Entry<V, C>>,
-    readers: SmallDeque<Reader<V>>,
+    readers: SmallDeque<Noted<V>>,
     /// Transactions that wait here, where readers are expected to write; ascending.
     expected: SmallDeque<u32>,
 }
@@ -53,10 +53,19 @@ struct Entry<V, C> {
 }
 
 #[derive(Debug)]
-struct Reader<V> {
+struct Noted<V> {
     tx: u32,
     incarnation: u32,
     seen: V,
+}
+
+/// Execution that reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader {
+    pub(crate) tx: u32,
+    pub(crate) incarnation: u32,
+    /// True if a guess may still cost it an attempt.
+    pub(crate) is_first: bool,
 }
 
 /// Result of a read.
@@ -99,11 +108,12 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
         self.settled.get_or_insert(base);
     }
 
-    /// Reads for `tx`, and lists it as a reader under its incarnation. The same incarnation reads the same value again.
+    /// Reads for a transaction, and lists it as a reader under its incarnation. The same incarnation reads the same value again.
     ///
-    /// A first incarnation also waits for a probable writer. Where all readers also write, the reader just below is about to
+    /// A first attempt also waits for a probable writer. Where all readers also write, the reader just below is about to
     /// change the value that this one would read. It waits on such a guess once, so a wrong guess costs one attempt.
-    pub(crate) fn read(&mut self, tx: u32, incarnation: u32, credited: impl Fn(&V, &C) -> Option<V>) -> Found<V> {
+    pub(crate) fn read(&mut self, reader: Reader, credited: impl Fn(&V, &C) -> Option<V>) -> Found<V> {
+        let Reader { tx, incarnation, is_first } = reader;
         let at = match self.readers.back() {
             Some(last) if last.tx >= tx => self.readers.partition_point(|reader| reader.tx < tx),
             _ => self.readers.len(),
@@ -115,18 +125,20 @@ impl<V: Clone + PartialEq, C: PartialEq> Chain<V, C> {
             return Found::Again(reader.seen.clone());
         }
         let known = known.is_some();
-        if self.streak >= STREAK && incarnation == 1 {
+        if self.streak >= STREAK && is_first {
             let writer = self.probable_writer(tx, at);
             // The next transaction waits for this one.
             let at = self.expected.partition_point(|other| *other < tx);
-            self.expected.insert(at, tx);
+            if self.expected.get(at) != Some(&tx) {
+                self.expected.insert(at, tx);
+            }
             if let Some(writer) = writer {
                 return Found::Blocked(writer);
             }
         }
         let found = self.resolve(tx, credited);
         if let Found::Value(seen) = &found {
-            let reader = Reader { tx, incarnation, seen: seen.clone() };
+            let reader = Noted { tx, incarnation, seen: seen.clone() };
             match self.readers.get_mut(at).filter(|_| known) {
                 Some(noted) => *noted = reader,
                 None => self.readers.insert(at, reader),

@@ -3,7 +3,7 @@
 use super::{
     chain::Write,
     memory::Memory,
-    program::{Commit, Execution, Halt, Program, View},
+    program::{Commit, Execution, Halt, Load, Program, View},
     report::{StmError, StmReport, StmStats},
 };
 use crate::dag::TxIndex;
@@ -16,7 +16,9 @@ pub(super) fn run<P: Program>(
     local: &mut P::Local,
     memory: &mut Memory<P::Key, P::Value, P::Credit>,
 ) -> Result<StmReport<P>, StmError<P::Error>> {
-    let mut run = InOrder { program, memory, ids: Vec::new(), lasts: Vec::new(), stats: StmStats::default() };
+    // The only worker has nothing else to do while it reads.
+    let load = if program.reads_apart() { Load::Wait } else { Load::Now };
+    let mut run = InOrder { program, memory, load, ids: Vec::new(), lasts: Vec::new(), stats: StmStats::default() };
     let mut outputs = Vec::with_capacity(total as usize);
     let mut stopped = None;
     for tx in 0..total {
@@ -45,6 +47,7 @@ pub(super) fn run<P: Program>(
 struct InOrder<'a, P: Program> {
     program: &'a P,
     memory: &'a Memory<P::Key, P::Value, P::Credit>,
+    load: Load,
     /// Key of each write of the last execution, and whether the write is the last one of its key.
     ids: Vec<(KeyId, bool)>,
     /// Keys and indices of the same writes, to be sorted.
@@ -59,9 +62,10 @@ impl<P: Program> InOrder<'_, P> {
         for (incarnation, exact) in [(1, false), (2, true)] {
             self.stats.executions += 1;
             self.stats.max_incarnation = self.stats.max_incarnation.max(incarnation);
-            let Self { program, memory, .. } = *self;
-            let mut view = View { program, memory, tx, exact, speculation: None, halt: None };
+            let Self { program, memory, load, .. } = *self;
+            let mut view = View { program, memory, tx, exact, load, waits: 0, speculation: None, halt: None };
             let result = program.execute(local, index, &mut view);
+            self.stats.waits += u64::from(view.waits);
             let execution = match (result, view.halt) {
                 (Ok(execution), None) => execution,
                 (_, Some(Halt::Base(source))) => return Err(StmError::Base { index, source }),
@@ -76,7 +80,7 @@ impl<P: Program> InOrder<'_, P> {
     }
 
     fn credits_fit(&mut self, execution: &Execution<P>) -> Result<bool, P::Error> {
-        let Self { program, memory, .. } = *self;
+        let Self { program, memory, load, .. } = *self;
         self.ids.clear();
         self.ids.extend(execution.writes.iter().map(|(key, _)| (memory.id(key), false)));
         // If a key comes twice, the last write counts.
@@ -92,7 +96,9 @@ impl<P: Program> InOrder<'_, P> {
                 && *counts
             {
                 // All credits, whether an earlier one fits or not: an error must not depend on the number of workers.
-                memory.load(*id, || program.base(key))?;
+                let mut waits = 0;
+                load.load(program, memory, key, *id, &mut waits)?;
+                self.stats.waits += u64::from(waits);
                 fit &= memory.chain(*id).takes(credit, |v, c| program.credited(v, c));
             }
         }

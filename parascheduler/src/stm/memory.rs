@@ -117,15 +117,50 @@ impl<K: Key, V: Clone + PartialEq, C: PartialEq> Memory<K, V, C> {
         self.place(id).chain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads the value before the run, unless that or a final value is there.
-    pub(super) fn load<E>(&self, id: KeyId, base: impl FnOnce() -> Result<V, E>) -> Result<(), E> {
-        let _once = self.place(id).loading.lock();
+    /// Loads the value before the run, unless that or a final value is there. Returns true if the caller waited: it called `base`,
+    /// or another thread did meanwhile.
+    pub(super) fn load<E>(&self, id: KeyId, base: impl FnOnce() -> Result<V, E>) -> Result<bool, E> {
+        let loading = &self.place(id).loading;
+        let (_once, mut waited) = loading.try_lock().map_or_else(|| (loading.lock(), true), |claim| (claim, false));
         if self.chain(id).settled().is_none() {
+            waited = true;
             // The chain is not locked: readers of known values do not wait for the load.
             let base = base()?;
             self.chain(id).settle(base);
         }
-        Ok(())
+        Ok(waited)
+    }
+
+    /// Loads the value before the run if `at_hand` has it, unless it is there. Returns false if it has not. Takes no claim: threads that find the same
+    /// value at hand settle the same value.
+    pub(super) fn load_at_hand<E>(&self, id: KeyId, at_hand: impl FnOnce() -> Result<Option<V>, E>) -> Result<bool, E> {
+        if self.is_loaded(id) {
+            return Ok(true);
+        }
+        let base = at_hand()?;
+        Ok(base.map(|base| self.chain(id).settle(base)).is_some())
+    }
+
+    /// Claims the load of a key, to read many keys at once, unless it is loaded or another thread loads it now.
+    pub(super) fn claim(&self, id: KeyId) -> Option<parking_lot::MutexGuard<'_, ()>> {
+        let claim = self.place(id).loading.try_lock()?;
+        (!self.is_loaded(id)).then_some(claim)
+    }
+
+    /// Waits for the thread that loads the key now, if one does. Returns true if the value is there.
+    pub(super) fn await_load(&self, id: KeyId) -> bool {
+        drop(self.place(id).loading.lock());
+        self.is_loaded(id)
+    }
+
+    /// True if the value before the run, or a final value, is there.
+    fn is_loaded(&self, id: KeyId) -> bool {
+        self.chain(id).settled().is_some()
+    }
+
+    /// Key of an id.
+    pub(super) fn key(&self, id: KeyId) -> K {
+        *self.place(id).key.get().expect("set before the id was given out")
     }
 
     /// Takes the final values of all written keys, and empties the memory.
@@ -224,6 +259,34 @@ mod tests {
             }
         }
         assert!(kept.begin(Salt::new(1), 4).take_written().is_empty());
+    }
+
+    /// The thread that reads many keys leaves one that a worker loads, and waits for it.
+    #[test]
+    fn a_key_that_another_thread_loads_is_awaited() {
+        for fails in [false, true] {
+            let memory = Memory::<u64, u64, u64>::new(Salt::new(1), 0);
+            let (id, other) = (memory.id(&9), memory.id(&10));
+            let begun = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                let worker = scope.spawn(|| {
+                    memory.load(id, || {
+                        begun.wait();
+                        std::thread::sleep(std::time::Duration::from_millis(5));
+                        if fails { Err(()) } else { Ok(5) }
+                    })
+                });
+                begun.wait();
+                assert!(memory.claim(id).is_none() && memory.claim(other).is_some());
+                assert!(!memory.await_load(other), "no thread loads it");
+                assert_eq!(memory.load_at_hand(other, || Ok::<_, ()>(Some(1))), Ok(true), "the other key is free");
+                assert_eq!(memory.await_load(id), !fails);
+                assert_eq!(worker.join().expect("no panic"), if fails { Err(()) } else { Ok(true) });
+            });
+            assert_eq!(memory.claim(id).is_some(), fails, "what is loaded is not claimed");
+            assert!(memory.claim(other).is_none());
+            assert_eq!(memory.load(other, || Err(())), Ok(false), "a value that is there costs no wait");
+        }
     }
 
     #[test]

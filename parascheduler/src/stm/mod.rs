@@ -7,12 +7,15 @@
 //! ```
 //!
 //! `program.rs` is what callers implement and what it sees. `worker.rs` is one worker, and `commit.rs` makes outcomes final:
-//! correctness lives there. `slot.rs`, `turn.rs`, `queue.rs` and `keys.rs` are the protocols, `chain.rs` is the pure part. The
-//! crate's README has the argument. Modules import only modules further down.
+//! correctness lives there. `reader.rs` is the thread that reads a state on disk beside them. `slot.rs`, `turn.rs`, `queue.rs`,
+//! `apart.rs` and `keys.rs` are the protocols, `chain.rs` is the pure part. The crate's README has the argument. Modules import
+//! only modules further down.
 
 mod inline;
 
 mod worker;
+
+mod reader;
 
 mod commit;
 
@@ -39,6 +42,8 @@ mod waiters;
 mod turn;
 
 mod queue;
+
+mod apart;
 
 mod shaker;
 
@@ -78,6 +83,9 @@ impl Workers {
     /// a run of its own, on its thread. Several runs may be in flight at once. To start in the middle of a block, run the rest
     /// on a [base](Program::base) that holds the writes before it.
     ///
+    /// If the program [reads apart](Program::reads_apart), a thread of the run reads the state for several workers. It starts with
+    /// the first value that is not at hand. A transaction that needs a value from it waits, and others run.
+    ///
     /// No transaction is executed more often than [`StmConfig::max_executions`]. Versions take memory for at most some two
     /// thousand transactions past the last final one. Beside them the run holds outputs, values read, and a few words per
     /// transaction.
@@ -110,9 +118,11 @@ impl Workers {
         }
         let run = Run::new(program, total, memory, config);
         let stats = Mutex::new(StmStats::default());
-        self.seat_all(locals[..count].iter_mut(), |_, local| {
-            let own = Worker::new(&run, local).run();
-            stats.lock().add(&own);
+        run.beside_reader(|start| {
+            self.seat_all(locals[..count].iter_mut(), |_, local| {
+                let own = Worker::new(&run, start, local).run();
+                stats.lock().add(&own);
+            });
         });
         let ledger = run.ledger.into_inner();
         drop(run.slots);

@@ -1,7 +1,7 @@
 //! Interface of a Block-STM run: the program that a caller implements, and the view of the state that it executes on.
 
 use super::{
-    chain::{Found, Write},
+    chain::{Found, Reader, Write},
     memory::Memory,
     shaker::{Point, Shaker},
 };
@@ -39,6 +39,40 @@ pub trait Program: Sync {
     /// If the state cannot be read. That ends the run only if the transaction needs the key at its place in the order; a failed
     /// speculative execution is repeated there.
     fn base(&self, key: &Self::Key) -> Result<Self::Value, Self::Error>;
+
+    /// Returns true if [`Self::base`] may have to wait, as for a disk. Then workers read only what is at hand, and a thread of
+    /// the run reads the rest beside them, with [`Self::read_apart`]. Called once per run.
+    fn reads_apart(&self) -> bool {
+        false
+    }
+
+    /// Returns the value of `key` before the run if that needs no wait. Called from any worker, by several at a time.
+    ///
+    /// # Errors
+    /// As [`Self::base`].
+    fn at_hand(&self, key: &Self::Key) -> Result<Option<Self::Value>, Self::Error> {
+        self.base(key).map(Some)
+    }
+
+    /// Hands those keys to `name` that transaction `index` probably reads, as far as that is known without running it. Where it
+    /// waits for one value, these are read along with it, so that it does not wait for each.
+    fn named(&self, index: TxIndex, name: &mut dyn FnMut(&Self::Key)) {
+        let _ = (index, name);
+    }
+
+    /// Reads the values of keys that are not at hand, and hands each to `found`. It may hand over values of other keys too: of
+    /// those that it had to read anyway. A key without a value is read again by a transaction that needs it, which reports the
+    /// error, and from then on every worker reads by itself.
+    fn read_apart(&self, keys: &[Self::Key], found: &mut dyn FnMut(&Self::Key, Self::Value)) {
+        for key in keys {
+            if let Ok(value) = self.base(key) {
+                found(key, value);
+            }
+        }
+    }
+
+    /// Called first on the thread that calls [`Self::read_apart`].
+    fn reader_begins(&self) {}
 
     /// Returns `value` after `credit`, or [`None`] if that overflows. The order of credits must not matter.
     fn credited(&self, value: &Self::Value, credit: &Self::Credit) -> Option<Self::Value>;
@@ -117,14 +151,30 @@ pub struct View<'a, P: Program + ?Sized> {
     pub(super) memory: &'a Memory<P::Key, P::Value, P::Credit>,
     pub(super) tx: u32,
     pub(super) exact: bool,
+    pub(super) load: Load,
+    /// Number of values for which this execution waited, though the program reads apart.
+    pub(super) waits: u32,
     /// [`None`] if transactions run in order, one at a time.
     pub(super) speculation: Option<Speculation<'a>>,
     pub(super) halt: Option<Halt<P::Error>>,
 }
 
+/// What an execution does about a value of the state before the run that is not loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    /// Loads it: the state is in memory.
+    Now,
+    /// Loads it if it is at hand, and waits for it otherwise.
+    Wait,
+    /// Loads it if it is at hand, and ends otherwise.
+    Park,
+}
+
 /// State of a speculative execution.
 pub(super) struct Speculation<'a> {
     pub(super) incarnation: u32,
+    /// True unless an earlier execution ended for another reason than a value on disk.
+    pub(super) is_first: bool,
     /// Key that only the lowest transaction may read, unless this is the lowest.
     pub(super) barred: Option<KeyId>,
     pub(super) reads: Vec<KeyId>,
@@ -138,6 +188,8 @@ pub(super) struct Speculation<'a> {
 pub(super) enum Halt<E> {
     /// A lower transaction will run again and probably write this key.
     Blocked { on: u32, key: KeyId },
+    /// The value of this key before the run is to be read apart.
+    Parked { key: KeyId },
     /// The execution reads the key that only the lowest transaction may read.
     Early,
     /// The execution has read a value that has changed, or the run is over.
@@ -172,8 +224,11 @@ impl<P: Program + ?Sized> View<'_, P> {
                 }
                 Found::Again(value) => return Ok(value),
                 Found::Unloaded => {
-                    let loaded = self.memory.load(id, || self.program.base(key));
-                    loaded.map_err(|error| self.interrupt(Halt::Base(error)))?;
+                    let Self { program, memory, load, .. } = *self;
+                    let loaded = load.load(program, memory, key, id, &mut self.waits);
+                    if !loaded.map_err(|error| self.interrupt(Halt::Base(error)))? {
+                        return Err(self.interrupt(Halt::Parked { key: id }));
+                    }
                 }
                 Found::Blocked(on) => {
                     if let Some(speculation) = &mut self.speculation {
@@ -190,7 +245,10 @@ impl<P: Program + ?Sized> View<'_, P> {
     fn find(&self, id: KeyId) -> Found<P::Value> {
         let mut chain = self.memory.chain(id);
         match &self.speculation {
-            Some(speculation) => chain.read(self.tx, speculation.incarnation, |v, c| self.program.credited(v, c)),
+            Some(Speculation { incarnation, is_first, .. }) => {
+                let reader = Reader { tx: self.tx, incarnation: *incarnation, is_first: *is_first };
+                chain.read(reader, |v, c| self.program.credited(v, c))
+            }
             None => chain.settled().map_or(Found::Unloaded, |value| Found::Value(value.clone())),
         }
     }
@@ -229,6 +287,30 @@ impl<P: Program + ?Sized> View<'_, P> {
     fn interrupt(&mut self, halt: Halt<P::Error>) -> Interrupt {
         self.halt = Some(halt);
         Interrupt(())
+    }
+}
+
+impl Load {
+    /// Loads the value of a key before the run. Returns false if it is to be read apart.
+    pub(super) fn load<P: Program + ?Sized>(
+        self,
+        program: &P,
+        memory: &Memory<P::Key, P::Value, P::Credit>,
+        key: &P::Key,
+        id: KeyId,
+        waits: &mut u32,
+    ) -> Result<bool, P::Error> {
+        if self != Self::Now {
+            if memory.load_at_hand(id, || program.at_hand(key))? {
+                return Ok(true);
+            }
+            if self == Self::Park {
+                return Ok(false);
+            }
+        }
+        let waited = memory.load(id, || program.base(key))?;
+        *waits += u32::from(waited && self == Self::Wait);
+        Ok(true)
     }
 }
 

@@ -1,6 +1,9 @@
 //! Configuration, result, statistics and errors of a Block-STM run.
 
-use super::program::{Commit, Program};
+use super::{
+    apart::MAX_PARKS,
+    program::{Commit, Program},
+};
 use crate::dag::TxIndex;
 use core::fmt;
 use phalanx_access::Salt;
@@ -23,9 +26,13 @@ impl StmConfig {
         Self { salt, attempts: 3, schedule_seed: None }
     }
 
+    /// Maximum number of executions of one transaction that end at a value to be read [apart](Program::reads_apart).
+    pub const MAX_PARKS: u32 = MAX_PARKS;
+
     /// Maximum number of executions of one transaction, for every block and schedule.
     ///
-    /// These are its speculative attempts, one as the lowest, and one more if it credits a value that would overflow.
+    /// These are its speculative attempts, one as the lowest, and one more if it credits a value that would overflow. A program
+    /// that [reads apart](Program::reads_apart) has [`Self::MAX_PARKS`] more.
     pub const fn max_executions(&self) -> u32 {
         (if self.attempts == 0 { 1 } else { self.attempts }).saturating_add(2)
     }
@@ -65,6 +72,11 @@ pub struct StmStats {
     pub invalidated: u64,
     /// Number of outcomes that were refused when all lower transactions were final.
     pub refused: u64,
+    /// Number of executions that ended at a value to be read [apart](Program::reads_apart).
+    pub parked: u64,
+    /// Number of values for which a worker waited, though the program reads apart: it was the only worker, the transaction had
+    /// ended so before [often enough](StmConfig::MAX_PARKS), a value could not be read, or no thread could be started.
+    pub waits: u64,
     /// Maximum number of executions of one transaction.
     pub max_incarnation: u32,
 }
@@ -75,6 +87,8 @@ impl StmStats {
         self.blocked += other.blocked;
         self.invalidated += other.invalidated;
         self.refused += other.refused;
+        self.parked += other.parked;
+        self.waits += other.waits;
         self.max_incarnation = self.max_incarnation.max(other.max_incarnation);
     }
 }

@@ -1,6 +1,7 @@
 //! State that all workers of a run share, and the record that a transaction's executions leave.
 
 use super::{
+    apart::Apart,
     ledger::Ledger,
     memory::Memory,
     program::Program,
@@ -23,6 +24,8 @@ pub(super) struct Run<'a, P: Program> {
     pub(super) tally: Option<KeyId>,
     pub(super) slots: Vec<Slot<Record<P>>>,
     pub(super) queue: Queue,
+    /// Values that transactions wait for, if the program reads apart.
+    pub(super) apart: Option<Apart>,
     pub(super) idle: Idle,
     pub(super) turn: Turn,
     /// Locked only with the turn.
@@ -67,6 +70,7 @@ impl<'a, P: Program> Run<'a, P> {
             tally: program.tally().map(|key| memory.id(&key)),
             slots: (0..total).map(|_| Slot::default()).collect(),
             queue: Queue::new(total),
+            apart: program.reads_apart().then(Apart::default),
             idle,
             turn: Turn::default(),
             ledger: Mutex::new(Ledger::new(total)),

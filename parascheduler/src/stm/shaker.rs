@@ -20,6 +20,7 @@ pub(super) enum Point {
     Finish,
     Estimate,
     Block,
+    Park,
     Commit,
     Keep,
 }

@@ -13,6 +13,8 @@
 //!                └──── as lowest ── Last ◄────────┘ release, when its attempts are used up
 //! ```
 //!
+//! A transaction that waits for a value on disk is `Blocked` too; the thread that reads resumes it.
+//!
 //! In every state but `Ready`, `Blocked`, `Last` and the two ends exactly one thread owns the next step. A `Ready` transaction is
 //! in one queue or with one worker. So no transaction runs twice at a time. All changes are made under the lock
 //! of the one slot, and no other lock is taken under it.
@@ -34,6 +36,8 @@ struct Task<T> {
     status: Status,
     /// Number of executions begun.
     incarnation: u32,
+    /// Number of those that ended at a value on disk.
+    parks: u32,
     /// True if it must not credit, because a credit did not fit.
     exact: bool,
     /// Empty once the transaction is executed.
@@ -51,7 +55,7 @@ enum Status {
     Executed,
     /// A thread marks its entries as estimates.
     Aborting,
-    /// Waits for another transaction, which lists it.
+    /// Waits for another transaction, which lists it, or for a value on disk.
     Blocked,
     /// Waits until all lower transactions are final.
     Last,
@@ -62,7 +66,16 @@ enum Status {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     pub(crate) incarnation: u32,
+    /// Number of earlier executions that ended at a value on disk.
+    pub(crate) parks: u32,
     pub(crate) exact: bool,
+}
+
+impl Begun {
+    /// Number of executions so far that count as attempts, with this one.
+    pub(crate) const fn attempt(&self) -> u32 {
+        self.incarnation - self.parks
+    }
 }
 
 /// Result of [`Slot::take`].
@@ -90,7 +103,7 @@ impl<T: Default> Slot<T> {
         task.incarnation += 1;
         // A thread that would set it for an earlier incarnation compares numbers under the lock, and is too late now.
         self.stale.store(false, Ordering::Relaxed);
-        Begun { incarnation: task.incarnation, exact: task.exact }
+        Begun { incarnation: task.incarnation, parks: task.parks, exact: task.exact }
     }
 
     /// Flag to poll: true if the running execution cannot count any more. A hint; [`Self::finish`] decides.
@@ -146,7 +159,7 @@ impl<T: Default> Slot<T> {
     pub(crate) fn release(&self, attempts: u32) -> bool {
         let mut task = self.lock();
         debug_assert_eq!(task.status, Status::Aborting);
-        let ready = task.incarnation < attempts;
+        let ready = task.incarnation - task.parks < attempts;
         task.status = if ready { Status::Ready } else { Status::Last };
         ready
     }
@@ -157,6 +170,15 @@ impl<T: Default> Slot<T> {
         let mut task = self.lock();
         debug_assert!(matches!(task.status, Status::Ready | Status::Aborting));
         task.status = Status::Blocked;
+    }
+
+    /// Blocks the transaction, whose abort the caller owns, until a value on disk has been read. The caller then lists it for the
+    /// thread that reads, which calls [`Self::resume`].
+    pub(crate) fn park(&self) {
+        let mut task = self.lock();
+        debug_assert_eq!(task.status, Status::Aborting);
+        task.status = Status::Blocked;
+        task.parks += 1;
     }
 
     /// Lists `tx`, which found an estimate of this transaction for `key`. Returns false if there is nothing to wait for.

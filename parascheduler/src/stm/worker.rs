@@ -4,8 +4,10 @@
 //! comparison succeed soon: a reader is executed again only if a value that it read has changed.
 
 use super::{
+    apart::{MAX_PARKS, Wanted},
     chain::{Displaced, Write},
-    program::{Execution, Halt, Interrupt, Program, Speculation, View},
+    program::{Execution, Halt, Interrupt, Load, Program, Speculation, View},
+    reader::Start,
     report::{StmError, StmStats},
     run::Run,
     shaker::Point,
@@ -19,12 +21,16 @@ use std::{cmp::Reverse, sync::atomic::Ordering};
 /// State that one worker of a run owns.
 pub(super) struct Worker<'a, P: Program> {
     run: &'a Run<'a, P>,
+    /// Starts the thread that reads.
+    start: &'a Start<'a>,
     local: &'a mut P::Local,
     /// Transactions that this worker's last step made ready.
     ready: Vec<u32>,
     displaced: Vec<Displaced>,
     /// Keys that the last execution wrote: in its order, then ascending.
     ids: Vec<KeyId>,
+    /// Keys to be read apart beside the one that the last execution waits for.
+    others: Vec<KeyId>,
     /// True if the tally's value before the run is known to be loaded.
     is_tally_loaded: bool,
     stats: StmStats,
@@ -34,9 +40,9 @@ pub(super) struct Worker<'a, P: Program> {
 const SPINS: u32 = 7;
 
 impl<'a, P: Program> Worker<'a, P> {
-    pub(super) fn new(run: &'a Run<'a, P>, local: &'a mut P::Local) -> Self {
-        let (ready, displaced, ids) = (Vec::new(), Vec::new(), Vec::new());
-        Self { run, local, ready, displaced, ids, is_tally_loaded: false, stats: StmStats::default() }
+    pub(super) fn new(run: &'a Run<'a, P>, start: &'a Start<'a>, local: &'a mut P::Local) -> Self {
+        let (ready, displaced, ids, others) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { run, start, local, ready, displaced, ids, others, is_tally_loaded: false, stats: StmStats::default() }
     }
 
     /// Works until the run is over.
@@ -107,15 +113,25 @@ impl<'a, P: Program> Worker<'a, P> {
         reads.clear();
         let (incarnation, shaker) = (begun.incarnation, run.shaker);
         let barred = run.tally.filter(|_| !lowest);
-        let speculation = Speculation { incarnation, barred, reads, stale: slot.stale(), idle: &run.idle, shaker };
+        let is_first = begun.attempt() == 1;
+        let speculation =
+            Speculation { incarnation, is_first, barred, reads, stale: slot.stale(), idle: &run.idle, shaker };
+        let speculation = Some(speculation);
+        let load = match &run.apart {
+            None => Load::Now,
+            Some(apart) if apart.is_open() && begun.parks < MAX_PARKS => Load::Park,
+            Some(_) => Load::Wait,
+        };
         let Run { program, memory, .. } = *run;
-        let mut view = View { program, memory, tx, exact: begun.exact, speculation: Some(speculation), halt: None };
+        let mut view = View { program, memory, tx, exact: begun.exact, load, waits: 0, speculation, halt: None };
         let result = program.execute(self.local, TxIndex(tx), &mut view);
-        let View { speculation, halt, .. } = view;
+        let View { speculation, waits, halt, .. } = view;
+        self.stats.waits += u64::from(waits);
         let reads = speculation.map(|speculation| speculation.reads).unwrap_or_default();
         let halt = match (result, halt) {
-            (Ok(execution), None) => match self.intern(&execution) {
-                Ok(()) => return self.publish(tx, begun, reads, execution),
+            (Ok(execution), None) => match self.intern(&execution, load) {
+                Ok(None) => return self.publish(tx, begun, reads, execution),
+                Ok(Some(key)) => Halt::Parked { key },
                 Err(error) => Halt::Base(error),
             },
             (_, Some(halt)) => halt,
@@ -130,12 +146,13 @@ impl<'a, P: Program> Worker<'a, P> {
         match halt {
             Halt::Blocked { on, key } => {
                 self.stats.blocked += 1;
-                if begun.incarnation < self.run.attempts {
+                if begun.attempt() < self.run.attempts {
                     self.wait(tx, on, key);
                 } else {
                     self.release(tx, 0);
                 }
             }
+            Halt::Parked { key } => self.park(tx, begun, key),
             Halt::Stale => {
                 self.stats.invalidated += 1;
                 self.release(tx, self.run.attempts);
@@ -156,20 +173,44 @@ impl<'a, P: Program> Worker<'a, P> {
         }
     }
 
-    /// Interns the written keys, and loads the values that credits need. It can fail, so nothing is published before.
-    fn intern(&mut self, execution: &Execution<P>) -> Result<(), P::Error> {
+    /// Makes `tx`, which is ours, wait for a value that is read apart, with others that it will need.
+    fn park(&mut self, tx: u32, begun: Begun, key: KeyId) {
+        let run = self.run;
+        self.stats.parked += 1;
+        let apart = run.apart.as_ref().expect("only a program that reads apart parks");
+        if begun.parks == 0 {
+            run.program.named(TxIndex(tx), &mut |key| self.others.push(run.memory.id(key)));
+        }
+        run.slot(tx).park();
+        run.pause(Point::Park, tx, begun.incarnation);
+        let others = self.others.drain(..).map(|id| Wanted { key: id.0, tx: None });
+        if !apart.want(others.chain([Wanted { key: key.0, tx: Some(tx) }]), self.start) {
+            run.slot(tx).resume(key.0, Line::new());
+            self.ready.push(tx);
+        }
+    }
+
+    /// Interns the written keys, and loads the values that credits need. It can fail, so nothing is published before. Returns a
+    /// key whose value is to be read apart, if there is one.
+    fn intern(&mut self, execution: &Execution<P>, load: Load) -> Result<Option<KeyId>, P::Error> {
         let Run { program, memory, tally, .. } = *self.run;
         self.ids.clear();
+        self.others.clear();
+        let (mut parked, mut waits) = (None, 0);
         for (key, write) in &execution.writes {
             let id = memory.id(key);
             let is_tally = Some(id) == tally;
             if matches!(write, Write::Credit(_)) && !(is_tally && self.is_tally_loaded) {
-                memory.load(id, || program.base(key))?;
-                self.is_tally_loaded |= is_tally;
+                if load.load(program, memory, key, id, &mut waits)? {
+                    self.is_tally_loaded |= is_tally;
+                } else {
+                    self.others.extend(parked.replace(id));
+                }
             }
             self.ids.push(id);
         }
-        Ok(())
+        self.stats.waits += u64::from(waits);
+        Ok(parked)
     }
 
     /// Publishes the writes of `tx`. A stale execution publishes too: its writes tell others what to expect.

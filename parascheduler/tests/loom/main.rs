@@ -6,6 +6,8 @@
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
 
+#[path = "../../src/stm/apart.rs"]
+mod apart;
 #[path = "../../src/stm/chain.rs"]
 mod chain;
 #[path = "../../src/countdown.rs"]

@@ -1,7 +1,8 @@
 //! Block-STM's protocols: slots, chains, the queue and the turn, alone and together.
 
 use crate::{
-    chain::{Chain, Found, Write},
+    apart::{Apart, Wanted},
+    chain::{Chain, Found, Reader, Write},
     explore,
     idle::Idle,
     keys::Keys,
@@ -85,7 +86,8 @@ impl Run {
         let slot = self.slot(tx);
         let begun = slot.begin();
         assert!(begun.incarnation <= ATTEMPTS + 1);
-        let found = self.chain.lock().unwrap().read(tx, begun.incarnation, no_credits);
+        let reader = Reader { tx, incarnation: begun.incarnation, is_first: begun.attempt() == 1 };
+        let found = self.chain.lock().unwrap().read(reader, no_credits);
         let seen = match found {
             Found::Value(seen) | Found::Again(seen) => seen,
             Found::Blocked(on) => {
@@ -224,6 +226,52 @@ fn no_waiter_is_forgotten() {
         let resumed: Vec<u32> = waiters.into_lines().flat_map(|(_, line)| line).map(|Reverse(tx)| tx).collect();
         let goes_on = other.join().unwrap();
         assert_eq!(resumed.len() + usize::from(goes_on), 1);
+    });
+}
+
+/// A transaction that waits for a value on disk is resumed once it is loaded, by a thread that starts with the first of them and
+/// ends.
+#[test]
+fn no_parked_transaction_is_forgotten() {
+    explore(Some(3), || {
+        let loaded = [AtomicU32::new(0), AtomicU32::new(0)];
+        let slots = [Slot::<Record>::default(), Slot::default()];
+        let shared = Arc::new((slots, Apart::default(), Queue::new(0), loaded, {
+            let mut idle = Idle::default();
+            idle.reset(1);
+            idle
+        }));
+        let mut reader = None;
+        let (slots, apart, queue, loaded, idle) = &*shared;
+        for (tx, slot) in (0..).zip(slots) {
+            slot.begin();
+            slot.give_up(|_| ());
+            slot.park();
+            let start = || {
+                let shared = shared.clone();
+                reader = Some(thread::spawn(move || {
+                    let (slots, apart, queue, loaded, idle) = &*shared;
+                    while let Some(wanted) = apart.take() {
+                        for Wanted { key, tx } in &wanted {
+                            loaded[*key as usize].store(1, Relaxed);
+                            slots[tx.unwrap() as usize].resume(*key, Line::new());
+                        }
+                        queue.push(wanted.iter().filter_map(|wanted| wanted.tx));
+                        idle.wake(wanted.len());
+                    }
+                }));
+                true
+            };
+            assert!(apart.want([Wanted { key: tx, tx: Some(tx) }].into_iter(), start));
+        }
+        for _ in slots {
+            let tx = idle.wait_for(|| queue.take()).expect("the run is not over");
+            let begun = slots[tx as usize].begin();
+            assert_eq!((begun.incarnation, begun.attempt()), (2, 1), "it costs no attempt");
+            assert_eq!(loaded[tx as usize].load(Relaxed), 1);
+        }
+        apart.end();
+        reader.expect("it was started").join().unwrap();
     });
 }
 

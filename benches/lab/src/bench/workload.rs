@@ -40,7 +40,7 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     let threads = threads(config.threads)?;
     let states = if config.oracle == OracleKind::Off { 1 } else { 2 };
     let workload = workload(config, TX_BYTES, states, ui)?;
-    place::make(config, &*workload, threads, ui)?;
+    place::make(config, &*workload, Vec::new(), threads, ui)?;
     let mut txs = Vec::with_capacity(config.load.txs as usize);
     workload.transactions().fill(&mut txs, config.load.txs as usize);
     let signed = if config.signatures {
@@ -203,6 +203,8 @@ pub(super) fn report(timed: &Timed, (oracle, detail): (&str, String)) -> Run {
             tlp_dag: timed.dag_tlp(),
             escapes: timed.escapes,
             reexecutions: timed.reexecutions,
+            parked: timed.parked,
+            waits: timed.waits,
             replayed: timed.replayed,
             fallback_blocks: timed.fallback_blocks,
         },

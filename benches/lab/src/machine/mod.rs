@@ -1,7 +1,7 @@
 //! The machine: clocks, cores, memory, and the description that a result carries.
 
-pub mod clock;
 pub mod pin;
+pub mod clock;
 pub mod memory;
 pub mod disk_reads;
 pub mod temporary;

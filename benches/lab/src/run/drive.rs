@@ -61,6 +61,8 @@ pub(crate) struct Timed {
     pub(crate) critical_path: u64,
     pub(crate) escapes: u64,
     pub(crate) reexecutions: u64,
+    pub(crate) parked: u64,
+    pub(crate) waits: u64,
     pub(crate) replayed: u64,
     pub(crate) fallback_blocks: u64,
     pub(crate) disk_written: u64,
@@ -109,7 +111,7 @@ pub(crate) fn run(
     ui: &Ui,
 ) -> anyhow::Result<Timed> {
     let clock = StageClock::new();
-    let place = Place::of(setup, store)?;
+    let place = Place::of(setup.config, store)?;
     let store_config = setup.config.store_config(&place.store)?;
     let pinned = pin::confine(setup.config.pin, threads)?;
     let timeline = setup.config.trace.as_ref().filter(|_| setup.purpose == Purpose::Measure);
@@ -405,6 +407,8 @@ impl Timed {
             critical_path: 0,
             escapes: 0,
             reexecutions: 0,
+            parked: 0,
+            waits: 0,
             replayed: 0,
             fallback_blocks: 0,
             disk_written: 0,
@@ -429,6 +433,8 @@ impl Timed {
         self.critical_path += run.critical_path as u64;
         self.escapes += run.escapes as u64;
         self.reexecutions += run.reexecutions as u64;
+        self.parked += run.parked as u64;
+        self.waits += run.waits as u64;
         self.replayed += run.replayed as u64;
         self.fallback_blocks += u64::from(run.fallback);
         let (receipts_root, gas_used) = (block.receipts_root(), block.gas_used());

@@ -11,7 +11,7 @@ use phalanx_workloads::{Genesis, Workload};
 use std::path::Path;
 
 /// Keys of a pass over all accounts, which take about a gigabyte while they are made, unless the passes would be too many.
-pub(crate) const PASS: u64 = 1 << 22;
+const PASS: u64 = 1 << 22;
 
 /// Most passes, so that a genesis takes time in proportion to its keys. A pass of more than [`PASS`] keys takes eight bytes for
 /// each key of the genesis, less than their index.
@@ -27,6 +27,17 @@ const BLOCK: u64 = 1 << 19;
 /// # Errors
 /// If the store holds a chain, the store fails, or the user stops it.
 pub fn load(engine: &mut Engine, workload: &dyn Workload, config: &RunConfig, ui: &Ui) -> anyhow::Result<()> {
+    load_with(engine, workload, Vec::new(), config, ui)
+}
+
+/// Writes the genesis of `workload` like [`load`], and few `more` accounts.
+pub(crate) fn load_with(
+    engine: &mut Engine,
+    workload: &dyn Workload,
+    more: Vec<GenesisAccount>,
+    config: &RunConfig,
+    ui: &Ui,
+) -> anyhow::Result<()> {
     if engine.state().height().is_some() {
         let path = config.store.path().unwrap_or(Path::new("")).display();
         return Err(Usage(format!("{path} holds a chain already: choose a new or empty folder")).into());
@@ -34,12 +45,13 @@ pub fn load(engine: &mut Engine, workload: &dyn Workload, config: &RunConfig, ui
     let keys = config.load.accounts.saturating_mul(config.load.keys_per_account());
     let passes = keys.div_ceil(PASS).min(PASSES);
     let blocks = if passes > 1 { keys.div_ceil(passes).div_ceil(BLOCK) } else { 1 };
-    in_parts(engine, workload, keys, (passes, blocks), config.hasher, ui)
+    in_parts(engine, workload, more, keys, (passes, blocks), config.hasher, ui)
 }
 
 fn in_parts(
     engine: &mut Engine,
     workload: &dyn Workload,
+    more: Vec<GenesisAccount>,
     keys: u64,
     (passes, blocks): (u64, u64),
     hash: HashFn,
@@ -47,7 +59,7 @@ fn in_parts(
 ) -> anyhow::Result<()> {
     if passes * blocks <= 1 {
         let spinner = ui.spinner("writing genesis");
-        engine.genesis(accounts(workload.genesis())).context("writing genesis")?;
+        engine.genesis(accounts(workload.genesis()).chain(more)).context("writing genesis")?;
         spinner.finish_and_clear();
         return Ok(());
     }
@@ -64,7 +76,7 @@ fn in_parts(
             bar.set_position((pass * blocks + block) * keys / (passes * blocks));
         }
     }
-    genesis.finish([]).context("writing genesis")?;
+    genesis.finish(more).context("writing genesis")?;
     bar.finish_and_clear();
     Ok(())
 }
@@ -107,7 +119,7 @@ fn part_of(hash: HashFn, parts: u64, address: &Address, slot: Option<&U256>) -> 
 }
 
 /// Accounts of a genesis, as the engine takes them.
-pub(crate) fn accounts(genesis: Genesis) -> impl Iterator<Item = GenesisAccount> {
+fn accounts(genesis: Genesis) -> impl Iterator<Item = GenesisAccount> {
     genesis.accounts.into_iter().map(|account| {
         let phalanx_workloads::GenesisAccount { address, balance, nonce, code, storage } = account;
         GenesisAccount { address, balance, nonce, code, storage }
@@ -129,12 +141,14 @@ mod tests {
             let ui = Ui::silent();
             let state = |passes, blocks| {
                 let mut engine = Engine::builder().with_threads(2).build().expect("an engine");
-                in_parts(&mut engine, &*workload, keys, (passes, blocks), HashFn::Sha256, &ui).expect("a genesis");
+                let more = vec![GenesisAccount { address: Address::repeat_byte(9), nonce: 1, ..Default::default() }];
+                in_parts(&mut engine, &*workload, more, keys, (passes, blocks), HashFn::Sha256, &ui)
+                    .expect("a genesis");
                 let height = engine.state().height();
                 (engine.state().dump().expect("a state"), height, engine)
             };
             let (once, height, _) = state(1, 1);
-            assert_eq!(height, Some(0));
+            assert_eq!((height, once[&Address::repeat_byte(9)].nonce), (Some(0), 1));
             for (passes, blocks) in [(2, 1), (7, 1), (1, 3), (3, 8)] {
                 let (made, height, engine) = state(passes, blocks);
                 assert_eq!(height, Some(passes * blocks), "a block for each part, and the end");

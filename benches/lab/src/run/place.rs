@@ -1,6 +1,6 @@
 //! Place of a run's state: the store that its flags name, a copy of a state that was made before, or a folder that goes with the run.
 
-use super::{genesis, setup::Setup};
+use super::genesis;
 use crate::{
     config::{RunConfig, Store},
     error::Usage,
@@ -8,7 +8,7 @@ use crate::{
     ui::Ui,
 };
 use anyhow::Context as _;
-use phalanx::{Engine, merkle::Memory};
+use phalanx::{Engine, GenesisAccount, merkle::Memory};
 use phalanx_workloads::Workload;
 use serde_json::{Map, Value, json};
 use std::{
@@ -28,10 +28,10 @@ const STORE: &str = "store";
 
 /// Place of a run's state.
 #[derive(Debug)]
-pub(super) struct Place {
-    pub(super) store: Store,
+pub(crate) struct Place {
+    pub(crate) store: Store,
     /// True if the state holds the genesis already.
-    pub(super) is_made: bool,
+    pub(crate) is_made: bool,
     /// Folder that goes with the run.
     _folder: Option<Unfinished>,
 }
@@ -41,8 +41,7 @@ impl Place {
     ///
     /// # Errors
     /// If a made state cannot be copied.
-    pub(super) fn of(setup: &Setup<'_>, store: &Store) -> anyhow::Result<Self> {
-        let config = setup.config;
+    pub(crate) fn of(config: &RunConfig, store: &Store) -> anyhow::Result<Self> {
         if let Some(dir) = &config.state {
             let folder = copy(dir)?;
             let store = Store::File(folder.path().to_path_buf());
@@ -60,13 +59,22 @@ impl Place {
     }
 }
 
-/// Makes the genesis of `workload` in the folder that `config` names with `--state`, unless it is there.
+/// Makes the genesis of `workload`, and few `more` accounts, in the folder that `config` names with `--state`, unless it is there.
 ///
 /// # Errors
 /// If the folder holds something else, or the state cannot be made.
-pub(crate) fn make(config: &RunConfig, workload: &dyn Workload, threads: usize, ui: &Ui) -> anyhow::Result<()> {
+pub(crate) fn make(
+    config: &RunConfig,
+    workload: &dyn Workload,
+    more: Vec<GenesisAccount>,
+    threads: usize,
+    ui: &Ui,
+) -> anyhow::Result<()> {
     let Some(dir) = &config.state else { return Ok(()) };
-    let wanted = parameters(config, workload);
+    let mut wanted = parameters(config, workload);
+    if !more.is_empty() {
+        wanted.insert("request_contracts".into(), json!(more.len()));
+    }
     let made = dir.join(MADE);
     let described = made.join(PARAMETERS);
     if described.exists() {
@@ -91,7 +99,7 @@ pub(crate) fn make(config: &RunConfig, workload: &dyn Workload, threads: usize, 
     cfg.chain_id = workload.load().chain_id;
     engine = engine.with_cfg(cfg);
     let mut engine = engine.build().context("opening the store")?;
-    genesis::load(&mut engine, workload, config, ui)?;
+    genesis::load_with(&mut engine, workload, more, config, ui)?;
     drop(engine);
     let text = serde_json::to_vec_pretty(&wanted).context("describing the state")?;
     write_whole(&folder.path().join(PARAMETERS), &text).context("describing the state")?;

@@ -37,6 +37,9 @@ pub(crate) struct BuildArgs {
     /// Part of the state in memory: resident, or cached:BYTES (with K, M or G) of values besides an index; for a store on disk
     #[arg(long, value_parser = memory, default_value = "resident", help_heading = heading::STORE)]
     memory: Memory,
+    /// Folder of a state that is made once, as in `bench run`. In place of --store
+    #[arg(long, value_name = "DIR", help_heading = heading::STORE)]
+    state: Option<PathBuf>,
     /// Failures that a committed block survives
     #[arg(long, value_parser = choice::<Durability>(), default_value = "async", help_heading = heading::STORE)]
     durability: Durability,
@@ -76,6 +79,7 @@ impl BuildArgs {
             overlap: false,
             store: self.store.clone(),
             memory: self.memory,
+            state: self.state.clone(),
             durability: self.durability,
             hasher: self.hasher,
             evm_spec: self.evm_spec,

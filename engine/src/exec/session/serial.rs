@@ -7,7 +7,7 @@ use super::{
 use crate::{
     bal::Footprint,
     exec::{
-        block_gas::BlockGas, context::ExecContext, dag::view::Shared, fast_path::FastPath, overlay::Overlay,
+        block_gas::BlockGas, context::ExecContext, dag::view::Shared, fast_path::FastPath, overlay::Overlay, run::Took,
         serial::Sequential,
     },
     model::{Error, Outcome, Stage, observe},
@@ -162,8 +162,7 @@ impl BlockSession<'_> {
         Ok(HandOver { order, settled, tail: Vec::new(), gas, executions: ran + escapes })
     }
 
-    /// Executes what was handed over: `execute` returns outcomes and the number of executions, and leaves the changes
-    /// in the overlay.
+    /// Executes what was handed over: `execute` returns outcomes and what they took, and leaves the changes in the overlay.
     ///
     /// # Errors
     /// The store is corrupt or the EVM fails.
@@ -171,16 +170,18 @@ impl BlockSession<'_> {
         &mut self,
         ctx: &ExecContext<'_>,
         rest: HandOver,
-        execute: impl FnOnce(&[u32], BlockGas, &mut Overlay<'_>) -> Result<(Vec<Outcome>, usize), Error>,
+        execute: impl FnOnce(&[u32], BlockGas, &mut Overlay<'_>) -> Result<(Vec<Outcome>, Took), Error>,
     ) -> Result<(), Error> {
         let HandOver { order, settled, tail, gas, executions } = rest;
         observe(ctx.observer, Stage::Execute, || {
             let overlay = self.ground.get_or_insert_with(|| Overlay::new(self.state, ctx.rules()));
             let rest = if gas.has_ended() { &[] } else { &order[settled..] };
-            let (outcomes, more) = execute(rest, gas, overlay)?;
+            let (outcomes, took) = execute(rest, gas, overlay)?;
             self.outcomes.extend(outcomes);
             self.stats.fallback = true;
-            self.stats.reexecutions += (executions + more).saturating_sub(order.len());
+            self.stats.reexecutions += (executions + took.executions).saturating_sub(order.len());
+            self.stats.parked += took.parked;
+            self.stats.waits += took.waits;
             self.order.extend(order);
             self.since = self.order.len();
             self.run_tail(ctx, None, tail)

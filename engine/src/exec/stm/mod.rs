@@ -5,9 +5,12 @@
 //! reader of `Basic` knows both. A slot belongs to an incarnation: once its account has another one it reads as zero,
 //! without being touched.
 //!
+//! A value on disk is read apart: its transaction waits, and others run.
+//!
 //! Rewards are credits, and so are plain transfers and payments to a contract that does not read its balance: they
 //! commute, until the balance is read.
 
+mod pace;
 mod window;
 
 use crate::{
@@ -18,18 +21,19 @@ use crate::{
         fast_path::FastPath,
         journal::clear,
         overlay::Overlay,
-        run::{After, Run, RunStats},
+        run::{After, Run, RunStats, Took},
         serial,
     },
     model::{self, Error, Outcome, payments, reward},
-    state::{AccountRules, AccountTransition, CodeId, StateError, Value},
+    state::{AccountRules, AccountTransition, CodeId, StateError, Value, named},
 };
 use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
+use pace::Pace;
 use parking_lot::Mutex;
 use phalanx_access::Salt;
 use phalanx_paralyze::{AccountMask as _, ChainRules, Payments, StateKey, Vm, VmConfig, run_unpaid};
 use phalanx_parascheduler::{
-    Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, TxIndex, View, Write,
+    Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, StmStats, TxIndex, View, Write,
 };
 use revm::{
     context::TxEnv,
@@ -91,19 +95,25 @@ impl StmExecutor {
     ) -> Result<Run<'s>, Error> {
         let mut overlay = ctx.overlay();
         let mut gas = BlockGas::new(ctx.gas);
-        let (mut outcomes, mut executions) = (Vec::with_capacity(order.len()), 0);
+        let (mut outcomes, mut took) = (Vec::with_capacity(order.len()), Took::default());
         let mut pace = Pace::default();
         for part in order.chunks(PART) {
-            let ran = if self.locals.len() > 1 && pace.goes_in_order() {
-                let ran = serial::run(&mut overlay, ctx, gas, ctx.permitted(&self.fast_path), part)?;
-                executions += ran.len();
-                ran
-            } else {
+            let in_order = self.locals.len() > 1 && pace.goes_in_order();
+            let (ran, part_took) = if !in_order {
                 let (ran, took) = self.extend(ctx, part, gas, &mut overlay, ATTEMPTS)?;
                 pace.learn(ran.len(), took);
-                executions += took;
-                ran
+                (ran, took)
+            } else if ctx.state.is_on_disk() {
+                // One worker counts the values that it waits for.
+                let (ran, took) = self.extend_on(1, ctx, part, gas, &mut overlay, ATTEMPTS)?;
+                pace.meet_disk(ran.len(), took.waits);
+                (ran, took)
+            } else {
+                let ran = serial::run(&mut overlay, ctx, gas, ctx.permitted(&self.fast_path), part)?;
+                let executions = ran.len();
+                (ran, Took { executions, ..Took::default() })
             };
+            took.add(part_took);
             for (tx, outcome) in part.iter().zip(&ran) {
                 gas.admits(&ctx.txs[*tx as usize]);
                 gas.follow(outcome);
@@ -114,14 +124,14 @@ impl StmExecutor {
                 break;
             }
         }
+        let Took { executions, parked, waits } = took;
         let reexecutions = stats.reexecutions + executions.saturating_sub(order.len());
-        let stats = RunStats { critical_path: order.len(), reexecutions, ..stats };
+        let stats = RunStats { critical_path: order.len(), reexecutions, parked, waits, ..stats };
         Ok(Run { order, outcomes: outcomes.into(), after: After::Overlay(overlay), left: Vec::new(), stats })
     }
 
     /// Runs transactions on an overlay, as far as they are admitted, and leaves their changes in it. Each is attempted
-    /// a bounded number of times before all lower ones are final, and once then. Returns their outcomes and the number
-    /// of executions.
+    /// a bounded number of times before all lower ones are final, and once then. Returns their outcomes and what that took.
     pub(crate) fn extend(
         &mut self,
         ctx: &ExecContext<'_>,
@@ -129,21 +139,35 @@ impl StmExecutor {
         gas: BlockGas,
         overlay: &mut Overlay<'_>,
         attempts: u32,
-    ) -> Result<(Vec<Outcome>, usize), Error> {
+    ) -> Result<(Vec<Outcome>, Took), Error> {
+        self.extend_on(self.locals.len(), ctx, order, gas, overlay, attempts)
+    }
+
+    /// As [`Self::extend`], on at most so many workers.
+    fn extend_on(
+        &mut self,
+        workers: usize,
+        ctx: &ExecContext<'_>,
+        order: &[u32],
+        gas: BlockGas,
+        overlay: &mut Overlay<'_>,
+        attempts: u32,
+    ) -> Result<(Vec<Outcome>, Took), Error> {
+        let locals = &mut self.locals[..workers];
         let rules = ctx.rules();
         let beneficiary = overlay.get(&StateKey::Basic(ctx.env.beneficiary))?;
         // A zero reward has no effect on an account that exists and is not empty.
         let touch_matters = if rules.clears_empty { beneficiary.is_empty_existing() } else { true };
-        for local in &mut self.locals {
+        for local in &mut *locals {
             local.evm.ctx.block = ctx.env.clone();
             local.evm.ctx.journaled_state.inner.transaction_id = TransactionId::ZERO;
             local.evm.ctx.journaled_state.database.enter(ctx.state.codes(), ctx.state.hashes());
         }
         let gas = Mutex::new(gas);
         let fast_path = ctx.permitted(&self.fast_path);
-        let program = Block { ctx, order, gas, fast_path, base: overlay, rules, touch_matters };
+        let program = Block { ctx, order, gas, fast_path, base: overlay, beneficiary, rules, touch_matters };
         let config = StmConfig { schedule_seed: ctx.options.schedule_seed, attempts, ..StmConfig::new(self.salt) };
-        let report = ctx.workers.run_stm_in(&mut self.memory, &program, order.len(), &mut self.locals, &config);
+        let report = ctx.workers.run_stm_in(&mut self.memory, &program, order.len(), locals, &config);
         let StmReport { outputs, writes, stats, .. } = report.map_err(|error| match error {
             StmError::Base { source, .. } => Error::from(source),
             other => Error::Evm { index: 0, reason: other.to_string() },
@@ -157,31 +181,10 @@ impl StmExecutor {
             outcomes.push(outcome);
         }
         fold(overlay, &writes);
-        Ok((outcomes, usize::try_from(stats.executions).unwrap_or(usize::MAX)))
-    }
-}
-
-/// Where transactions depend on each other anyhow, running them ahead is wasted: then parts of a block run serially,
-/// for longer each time that another attempt shows the same.
-#[derive(Debug, Default)]
-struct Pace {
-    /// Number of parts that run serially before the next attempt.
-    left: u32,
-    /// Number of such parts the last time.
-    last: u32,
-}
-
-impl Pace {
-    const fn goes_in_order(&mut self) -> bool {
-        let goes = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        goes
-    }
-
-    /// Learns from an attempt: `ran` transactions took `took` executions.
-    const fn learn(&mut self, ran: usize, took: usize) {
-        self.last = if took > ran + ran / 4 { if self.last == 0 { 4 } else { self.last.saturating_mul(4) } } else { 0 };
-        self.left = self.last;
+        let StmStats { executions, parked, waits, .. } = stats;
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let took = Took { executions: count(executions - parked), parked: count(parked), waits: count(waits) };
+        Ok((outcomes, took))
     }
 }
 
@@ -193,6 +196,22 @@ fn fold(overlay: &mut Overlay<'_>, writes: &[(StateKey, Value)]) {
             // Part of the account's `Basic`, which was written with it.
             StateKey::Code(_) => {}
         }
+    }
+}
+
+/// Key of the state whose value contains that of `key`.
+const fn whole(key: &StateKey) -> StateKey {
+    match key {
+        StateKey::Code(address) => StateKey::Basic(*address),
+        key => *key,
+    }
+}
+
+/// Value of `key` in the value of [`whole`].
+fn part(key: &StateKey, value: Value) -> Value {
+    match key {
+        StateKey::Code(_) => Value { code: value.code, incarnation: value.incarnation, ..Value::default() },
+        StateKey::Basic(_) | StateKey::Slot(..) => value,
     }
 }
 
@@ -211,6 +230,8 @@ struct Block<'r, 'm, 's, 'o> {
     gas: Mutex<BlockGas>,
     fast_path: Option<&'r FastPath>,
     base: &'o Overlay<'s>,
+    /// The beneficiary before the transactions, which all of them pay.
+    beneficiary: Value,
     rules: AccountRules,
     touch_matters: bool,
 }
@@ -225,13 +246,44 @@ impl Program for Block<'_, '_, '_, '_> {
     type Local = Local;
 
     fn base(&self, key: &StateKey) -> Result<Value, StateError> {
-        match key {
-            StateKey::Code(address) => {
-                let Value { code, incarnation, .. } = self.base.get(&StateKey::Basic(*address))?;
-                Ok(Value { code, incarnation, ..Value::default() })
+        self.base.get(&whole(key)).map(|value| part(key, value))
+    }
+
+    fn reads_apart(&self) -> bool {
+        self.ctx.state.is_on_disk()
+    }
+
+    fn at_hand(&self, key: &StateKey) -> Result<Option<Value>, StateError> {
+        let whole = whole(key);
+        let value = match whole {
+            StateKey::Basic(address) if address == self.ctx.env.beneficiary => Some(self.beneficiary),
+            _ => self.base.at_hand(&whole)?,
+        };
+        Ok(value.map(|value| part(key, value)))
+    }
+
+    fn named(&self, index: TxIndex, name: &mut dyn FnMut(&StateKey)) {
+        named(&self.ctx.txs[self.order[index.index()] as usize], |key| name(&key));
+    }
+
+    fn read_apart(&self, keys: &[StateKey], found: &mut dyn FnMut(&StateKey, Value)) {
+        let mut names: Vec<StateKey> = keys.iter().map(whole).collect();
+        names.sort_unstable();
+        names.dedup();
+        // What cannot be read is missing when a transaction needs it, which reports the error.
+        let Ok(values) = self.base.get_many(&names) else { return };
+        for (name, value) in names.iter().zip(values) {
+            found(name, value);
+            // An account is two keys, and most transactions that need one of them need the other.
+            if let StateKey::Basic(address) = name {
+                let code = StateKey::Code(*address);
+                found(&code, part(&code, value));
             }
-            StateKey::Basic(_) | StateKey::Slot(..) => self.base.get(key),
         }
+    }
+
+    fn reader_begins(&self) {
+        self.ctx.state.thread_begins();
     }
 
     fn credited(&self, value: &Value, credit: &U256) -> Option<Value> {

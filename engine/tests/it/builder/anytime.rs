@@ -183,8 +183,7 @@ fn a_cancelled_job_returns_all_transactions_and_leaves_no_trace() {
 fn every_executor_builds_the_same_block() {
     let case = case();
     let print = [Executor::Dag, Executor::BlockStm, Executor::Sequential].map(|executor| {
-        let way =
-            crate::kit::Way { executor, threads: 2, seed: None, hints: crate::kit::Hint::None, all_workers: true };
+        let way = crate::kit::Way { executor, threads: 2, ..crate::kit::Way::sequential() };
         let mut engine = case.engine(&way);
         let mut builder = Builder::new(&engine);
         let mut job = open(&mut builder, &mut engine, &case, Budget::default()).expect("a block");

@@ -4,7 +4,7 @@
 use super::{NEVER, check};
 use crate::{
     fuzz::{fuzz, world},
-    kit::{Case, Hint, Oracle, Way},
+    kit::{Case, Oracle, Way},
 };
 use phalanx::{Budget, Builder, CandidateTx, Executor, Target, Template, revm::context::TxEnv};
 use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
@@ -25,7 +25,8 @@ fn blocks(case: &Case, rng: &mut ChaCha8Rng) -> usize {
     let threads = [1, 2, 4, 8][rng.random_range(0..4)];
     let executor = [Executor::Dag, Executor::Dag, Executor::Dag, Executor::Sequential][rng.random_range(0..4)];
     let seed = rng.random_bool(0.5).then(|| rng.random());
-    let mut engine = case.engine(&Way { executor, threads, seed, hints: Hint::None, all_workers: true });
+    let way = Way { seed, threads, executor, ..Way::sequential() };
+    let mut engine = case.engine(&way);
     let mut builder = Builder::new(&engine);
     let mut oracle = Oracle::new(case);
     let mut made = Vec::new();

@@ -14,7 +14,7 @@ pub(crate) mod world;
 
 pub(crate) use world::case as random_case;
 
-use crate::kit::some_ways;
+use crate::kit::{SlowDisk, some_ways, ways_on};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use std::time::{Duration, Instant};
@@ -63,6 +63,28 @@ fn random_blocks_end_alike_on_every_executor() {
             }
         }
     });
+}
+
+/// With no value cached, or few. Block-STM parks transactions there, and the DAG finds escapes.
+#[test]
+fn random_blocks_on_a_slow_disk_end_alike_on_every_executor() {
+    let disk = SlowDisk::new();
+    let mut blocks = 0;
+    for_seeds(6, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6469_736b);
+        let case = world::case(&mut rng);
+        let ways = ways_on(&disk, if seed % 2 == 0 { 0 } else { 3_000 }, seed);
+        match case.check(&ways) {
+            Ok(proof) => blocks += proof.blocks.iter().filter(|block| block.is_ok()).count(),
+            Err(what) => {
+                let (smallest, what) = shrink::smallest(case, &ways, what);
+                panic!("seed {seed}: {what}\n{smallest}");
+            }
+        }
+    });
+    let (reads, apart) = disk.reads();
+    println!("{blocks} valid blocks, {reads} reads, {apart} of them apart");
+    assert!(blocks > 0 && reads > apart && apart > 0, "{blocks} blocks, {reads} reads, {apart} apart");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{
     chain::COINBASE,
+    disk::SlowDisk,
     hints::Hint,
     oracle,
     ways::{Way, every_way},
@@ -15,6 +16,7 @@ use phalanx::{
     access::{AccessSets, Salt},
     chain::ChainSpec,
     eip7928::AccountChanges,
+    merkle::{Backend, Memory, StoreConfig},
     paralyze::{Batch, ParaLyze, StateKey},
     revm::{
         context::TxEnv,
@@ -200,7 +202,10 @@ impl Case {
     }
 
     fn build(&self, way: &Way, fast_path: bool, access_lists: bool) -> Engine {
+        let memory = way.cached.map_or(Memory::Resident, |bytes| Memory::Cached { bytes });
+        let store = way.disk.as_ref().map_or_else(|| StoreConfig::new(Backend::Mem), SlowDisk::store);
         let mut engine = Engine::builder()
+            .with_store(store.with_memory(memory))
             .with_force_parallel(way.all_workers)
             .with_tuning(Tuning::new().with_fast_path(fast_path).with_traces(Traces::Checked))
             .with_chain(self.rules.clone())
@@ -405,6 +410,7 @@ fn assert_bounded(way: &Way, txs: usize, stats: &RunStats) {
         (Executor::BlockStm, _) => (MAX_STM_EXECUTIONS - 1) * txs,
     };
     assert!(stats.reexecutions <= most, "{way:?}: {stats:?} for {txs} transactions");
+    assert!(way.cached.is_some() || (stats.parked, stats.waits) == (0, 0), "{way:?}: {stats:?}");
 }
 
 /// Describes the first differences of two verdicts.

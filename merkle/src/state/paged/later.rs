@@ -26,11 +26,28 @@ struct Inner {
     /// Rewinds of the state that `found` belongs to: a later one may have given its positions to others.
     rewinds: u64,
     missed: Vec<u64>,
+    /// Number of entries that the cache had.
+    hits: usize,
     /// True once something was read: what the cache answers was counted before.
     is_repeated: bool,
 }
 
 impl Later {
+    /// A lookup that is not repeated. What it misses is counted by the lookup that reads it.
+    pub(crate) fn once() -> Self {
+        Self(Mutex::new(Inner { is_repeated: true, ..Inner::default() }))
+    }
+
+    /// Returns true if a lookup of [`Self::once`] missed nothing, and counts what the cache had then.
+    pub(crate) fn had_all(&self, paged: &Paged) -> bool {
+        let inner = self.inner();
+        let had_all = inner.missed.is_empty();
+        if had_all {
+            paged.fetcher.cache.count(inner.hits, 0);
+        }
+        had_all
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -46,6 +63,7 @@ impl Later {
             return Some(Arc::clone(found));
         }
         let cached = if inner.is_repeated { paged.fetcher.cache.part().get(sn) } else { paged.cached(sn) };
+        inner.hits += usize::from(cached.is_some());
         match &cached {
             None => inner.missed.push(sn),
             // What is read for this lookup may evict it.

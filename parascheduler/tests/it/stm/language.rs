@@ -102,6 +102,8 @@ pub(crate) struct Block {
     pub(crate) gas_goal: u64,
     /// Credits to it stay with their transactions until these are final.
     pub(crate) tally: Option<Name>,
+    /// If the state is on disk: draws the keys that are at hand, and the batches that cannot be read.
+    pub(crate) disk: Option<u64>,
 }
 
 /// Changes of a transaction: the last write of each key.
@@ -252,6 +254,11 @@ impl Block {
         })
     }
 
+    /// True if a key is on disk at first.
+    fn is_cold(&self, name: &Name) -> bool {
+        self.disk.is_some_and(|seed| !name.digest(&Salt::new(seed)).is_multiple_of(3))
+    }
+
     fn judge(&self, used: &mut u64, output: &Output) -> Commit {
         if self.strict && output.status == Status::Invalid || *used + output.gas > self.gas_limit {
             return Commit::StopBefore;
@@ -320,13 +327,14 @@ pub(crate) struct Machine<'a> {
     used: Mutex<u64>,
     committed: AtomicU32,
     loads: Mutex<HashMap<Name, u32>>,
+    batches: AtomicU64,
     polls: AtomicU64,
 }
 
 impl<'a> Machine<'a> {
     pub(crate) fn new(block: &'a Block) -> Self {
-        let (used, loads) = (Mutex::default(), Mutex::default());
-        Self { block, used, committed: AtomicU32::new(0), loads, polls: AtomicU64::new(0) }
+        let (used, loads, [batches, polls]) = (Mutex::default(), Mutex::default(), Default::default());
+        Self { block, used, committed: AtomicU32::new(0), loads, batches, polls }
     }
 
     /// Runs a transaction that cannot loop on any state.
@@ -359,6 +367,37 @@ impl Program for Machine<'_> {
     fn base(&self, name: &Name) -> Result<Value, Unreadable> {
         *self.loads.lock().expect("no panic").entry(*name).or_default() += 1;
         self.block.base(name)
+    }
+
+    fn reads_apart(&self) -> bool {
+        self.block.disk.is_some()
+    }
+
+    fn at_hand(&self, name: &Name) -> Result<Option<Value>, Unreadable> {
+        if self.block.is_cold(name) { Ok(None) } else { self.block.base(name).map(Some) }
+    }
+
+    fn named(&self, index: TxIndex, name: &mut dyn FnMut(&Name)) {
+        // Some that it reads, one that no transaction reads, and one that may be unreadable.
+        for op in self.block.txs[index.index()].iter().take(index.index() % 3) {
+            if let Op::Add(at, _) | Op::Write(at, _) = op {
+                name(&Name::Cell(*at));
+                name(&Name::Cell(*at + 1_000_000));
+            }
+        }
+    }
+
+    fn read_apart(&self, names: &[Name], found: &mut dyn FnMut(&Name, Value)) {
+        let batch = self.batches.fetch_add(1, Relaxed);
+        std::thread::sleep(std::time::Duration::from_micros(batch % 4 * 20));
+        // One failed read fails the batch, and in some blocks one batch fails as a whole: then no more transactions park.
+        let seed = self.block.disk.expect("a disk");
+        let fails = names.iter().any(|name| self.block.unreadable.contains(name)) || batch * 3 == seed % 64;
+        if !fails {
+            for name in names {
+                found(name, self.base(name).expect("a readable key"));
+            }
+        }
     }
 
     fn credited(&self, value: &Value, credit: &u64) -> Option<Value> {

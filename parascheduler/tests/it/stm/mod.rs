@@ -2,6 +2,7 @@
 //!
 //! `PHALANX_SEED=17 PHALANX_SEEDS=1 cargo test --release -p phalanx-parascheduler --test it stm` runs one seed.
 
+mod apart;
 mod bounds;
 mod cases;
 mod language;
@@ -58,7 +59,11 @@ fn run_checked(workers: &Workers, block: &Block, config: &StmConfig, what: &str)
         (found, expected) => panic!("{what}: {found:?} instead of {expected:?}"),
     };
     assert_eq!(locals.iter().sum::<u64>(), report.executions, "{what}");
-    assert!(report.max_incarnation <= config.max_executions(), "{what}: {report:?}");
+    let parks = if block.disk.is_some() { StmConfig::MAX_PARKS } else { 0 };
+    assert!(report.max_incarnation <= config.max_executions() + parks, "{what}: {report:?}");
+    assert!(block.disk.is_some() || (report.parked, report.waits) == (0, 0), "{what}: {report:?}");
+    let most = u64::from(StmConfig::MAX_PARKS) * block.txs.len() as u64;
+    assert!(report.parked <= most, "{what}: {report:?}");
     if block.cap == UNBOUNDED {
         // No credit overflows, so a refused outcome should have been invalidated before.
         assert_eq!(report.refused, 0, "{what}");

@@ -33,6 +33,7 @@ pub(crate) fn random_block(seed: u64, max_txs: usize) -> Block {
         _ => {}
     }
     block.tally = rng.random_bool(0.5).then(|| Name::Cell(rng.random_range(0..shape.cells)));
+    block.disk = rng.random_bool(0.4).then(|| rng.random());
     block
 }
 

@@ -2,12 +2,15 @@
 
 use crate::{
     config::{BuildConfig, Store},
-    error::Usage,
     machine::{
         clock::StageClock,
         pin::{self, Pinned},
     },
-    run::genesis,
+    run::{
+        genesis,
+        place::{self, Place},
+    },
+    ui::Ui,
 };
 use alloy_consensus::Header;
 use anyhow::Context as _;
@@ -47,39 +50,43 @@ impl<'a> Chain<'a> {
         pin::confine(self.config.run.pin, threads)
     }
 
-    /// Opens an engine on the chain's genesis state; `clock` watches its threads.
+    /// Makes the state that the runs share, if there is one.
+    pub(super) fn make(&self, threads: usize, ui: &Ui) -> anyhow::Result<()> {
+        place::make(&self.config.run, self.workload, self.silent(), threads, ui)
+    }
+
+    /// The request contracts.
+    fn silent(&self) -> Vec<GenesisAccount> {
+        let calls = self.rules.request_calls(self.spec);
+        let silent = |address| GenesisAccount { address, nonce: 1, code: Some(SILENT), ..GenesisAccount::default() };
+        calls.iter().map(|(_, address)| silent(*address)).collect()
+    }
+
+    /// Opens an engine on the chain's genesis state; `clock` watches its threads. The place of its state outlives it.
     pub(super) fn engine(
         &self,
-        executor: Executor,
-        threads: usize,
-        lists: bool,
+        (executor, threads, lists): (Executor, usize, bool),
         store: &Store,
         clock: &Arc<StageClock>,
         pinned: &Pinned,
-    ) -> anyhow::Result<Engine> {
+        ui: &Ui,
+    ) -> anyhow::Result<(Place, Engine)> {
+        let place = Place::of(&self.config.run, store)?;
         let observer: Arc<dyn phalanx::Observer> = Arc::clone(clock) as _;
         let builder = Engine::builder()
             .with_chain(self.rules.clone())
-            .with_store(self.config.run.store_config(store)?)
+            .with_store(self.config.run.store_config(&place.store)?)
             .with_executor(executor)
             .with_threads(threads)
             .with_access_lists(lists)
             .with_observer(observer);
         let mut engine = pinned.place(builder).build().context("opening the store")?;
-        if engine.state().height().is_some() {
-            let path = self.config.run.store.path().unwrap_or(std::path::Path::new("")).display().to_string();
-            return Err(Usage(format!("{path} holds a chain already: choose a new or empty folder")).into());
+        if !place.is_made {
+            genesis::load_with(&mut engine, self.workload, self.silent(), &self.config.run, ui)?;
         }
-        let silent = self.rules.request_calls(self.spec).iter().map(|(_, address)| GenesisAccount {
-            address: *address,
-            nonce: 1,
-            code: Some(SILENT),
-            ..GenesisAccount::default()
-        });
-        engine.genesis(genesis::accounts(self.workload.genesis()).chain(silent)).context("writing genesis")?;
         clock.watch_threads([&**engine.workers()]);
         clock.reset();
-        Ok(engine)
+        Ok((place, engine))
     }
 
     /// An empty block `number`, with the environment of its transactions.

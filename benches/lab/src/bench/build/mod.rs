@@ -16,12 +16,10 @@ use super::workload::{TX_BYTES, orders, report, scope, workload};
 use crate::{
     config::{Artefact, BuildConfig, OracleKind, Store, threads},
     doctor,
-    error::Usage,
     machine::host,
     result::{Artefacts, BenchResult, Building, Fairness, Run, SCHEMA},
     run::{
         drive::{self, Purpose, Setup, Timed},
-        genesis,
         oracle::{self, Oracle},
     },
     ui::Ui,
@@ -29,7 +27,7 @@ use crate::{
 use anyhow::Context as _;
 use chain::Chain;
 use intake::Input;
-use phalanx::{Executor, merkle::Memory};
+use phalanx::Executor;
 use produce::{Made, Produced};
 use validate::{Given, Witness};
 
@@ -43,17 +41,13 @@ const KEPT_BYTES: u64 = 2 * TX_BYTES;
 pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     let beside = &config.run;
     beside.check()?;
-    let keys = beside.load.accounts.saturating_mul(beside.load.keys_per_account());
-    if beside.memory != Memory::Resident && keys > genesis::PASS {
-        let most = genesis::PASS;
-        return Err(Usage(format!("bench build makes its genesis at once, and its oracle is resident: --memory cached is for at most {most} keys, this load has {keys}")).into());
-    }
     let machine = doctor::host(config.run.store.path());
     let (threads, validators) = (threads(beside.threads)?, config.validators()?);
     let workload = workload(beside, KEPT_BYTES, 2, ui)?;
     let mut txs = Vec::with_capacity(config.run.load.txs as usize);
     workload.transactions().fill(&mut txs, config.run.load.txs as usize);
     let chain = Chain::new(config, &*workload)?;
+    chain.make(threads, ui)?;
     let input = if config.run.signatures {
         let spinner = ui.spinner("signing");
         let signed = workload.accounts().sign(&txs).context("signing")?;

@@ -51,7 +51,7 @@ pub(super) fn run(
         true => ("build-list", "building with access lists"),
     };
     let pinned = chain.confine(setup.threads)?;
-    let mut engine = chain.engine(Executor::Dag, setup.threads, lists, store, &clock, &pinned)?;
+    let (place, mut engine) = chain.engine((Executor::Dag, setup.threads, lists), store, &clock, &pinned, ui)?;
     let bar = ui.bar(what, setup.txs.len() as u64);
     let mut timed = Timed::new(name.into(), setup.threads);
     timed.input = setup.txs.len();
@@ -123,7 +123,7 @@ pub(super) fn run(
     timed.is_sampled = chain.memory() != Memory::Resident;
     timed.check = drive::check(chain.workload, chain.memory(), &engine, setup.txs, &timed);
     drop(engine);
-    timed.db_bytes = store.path().map_or(0, host::size_of);
+    timed.db_bytes = place.store.path().map_or(0, host::size_of);
     Ok(Produced { timed, blocks, fairness })
 }
 

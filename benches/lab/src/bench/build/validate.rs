@@ -94,7 +94,8 @@ pub(super) fn witness(
 ) -> anyhow::Result<Result<Witness, String>> {
     let bar = ui.bar("executing on sequential revm", blocks.len() as u64);
     let anywhere = Pinned::default();
-    let mut engine = chain.engine(Executor::Sequential, 1, true, &Store::Mem, &StageClock::new(), &anywhere)?;
+    let (_place, mut engine) =
+        chain.engine((Executor::Sequential, 1, true), &Store::Mem, &StageClock::new(), &anywhere, ui)?;
     let (mut timed, mut exceptions) = (Timed::new("sequential".into(), 1), Vec::new());
     let (mut quality, mut measured) = (Quality::default(), None);
     for made in blocks {
@@ -154,7 +155,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Timed> {
     let clock = StageClock::new();
     let pinned = chain.confine(threads)?;
-    let mut engine = chain.engine(given.executor(), threads, false, store, &clock, &pinned)?;
+    let (place, mut engine) = chain.engine((given.executor(), threads, false), store, &clock, &pinned, ui)?;
     let bodies: Vec<Vec<TxEnv>> = blocks.iter().map(|made| body(made, txs)).collect();
     let bar = ui.bar(&format!("{} on {}", given.name(), text::threads(threads)), txs.len() as u64);
     let mut timed = Timed::new(given.name().into(), threads);
@@ -200,6 +201,6 @@ pub(super) fn run(
         None => drive::check(chain.workload, chain.memory(), &engine, txs, &timed),
     };
     drop(engine);
-    timed.db_bytes = store.path().map_or(0, host::size_of);
+    timed.db_bytes = place.store.path().map_or(0, host::size_of);
     Ok(timed)
 }

@@ -2,7 +2,8 @@
 //!
 //! A thread drives a block through its stages, which run on it and on the engine's workers: a stage's time is what these
 //! threads' clocks gained. Persisting has its own thread, and RocksDB's threads serve only it, so persisting is charged with
-//! the process's time outside the watched threads.
+//! the process's time outside the watched threads. A thread that reads a state on disk for a run of Block-STM lives as long as the
+//! run, and its time is added to these threads' when it ends; one that reads ahead counts as persisting.
 //!
 //! Where planning overlaps the execution of the block before, or sealing overlaps the root, the overlapping stage is charged
 //! with its own thread's time, and the stage beside it with the rest. Work that other workers contribute to it is counted
@@ -17,9 +18,12 @@ mod sample;
 use parking_lot::Mutex;
 use phalanx::{Observer, Stage, parascheduler::Workers};
 use sample::Sample;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+use std::{
+    cell::Cell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
 };
 
 /// Adds up processor time per stage while a block runs.
@@ -167,12 +171,14 @@ impl StageClock {
     /// call shows in small blocks.
     fn working(&self) -> u64 {
         let asleep = usize::from(cfg!(target_os = "linux") && rayon::current_thread_index().is_some());
-        self.threads.get().map_or(0, |threads| threads.iter().skip(asleep).map(|(_, id)| read(*id)).sum())
+        self.threads
+            .get()
+            .map_or(0, |threads| threads.iter().skip(asleep).map(|(_, id)| read(*id)).sum::<u64>() + ended())
     }
 
     /// Nanoseconds of all watched threads.
     pub(crate) fn watched(&self) -> u64 {
-        self.threads.get().map_or(0, |threads| threads.iter().map(|(_, id)| read(*id)).sum())
+        self.threads.get().map_or(0, |threads| threads.iter().map(|(_, id)| read(*id)).sum::<u64>() + ended())
     }
 
     /// Name and nanoseconds of each worker.
@@ -219,6 +225,33 @@ impl Observer for StageClock {
         } else {
             self.spent[index(stage)].fetch_add((gained as f64 * open.times) as u64, Relaxed);
         }
+    }
+}
+
+/// Nanoseconds of all ended threads that read for a run of Block-STM.
+static READERS: AtomicU64 = AtomicU64::new(0);
+
+/// [`READERS`], where the process's clock does not include them.
+fn ended() -> u64 {
+    if cfg!(target_os = "linux") { READERS.load(Relaxed) } else { 0 }
+}
+
+/// Watches the calling thread, which starts, if it reads for a run of Block-STM.
+pub(crate) fn thread_starts() {
+    /// Counts its thread when that ends.
+    struct Counted;
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            READERS.fetch_add(thread(), Relaxed);
+        }
+    }
+
+    std::thread_local! {
+        static COUNTED: Cell<Option<Counted>> = const { Cell::new(None) };
+    }
+    if std::thread::current().name() == Some("phalanx-stm-read") {
+        COUNTED.set(Some(Counted));
     }
 }
 
@@ -280,6 +313,27 @@ fn watched_threads(_: impl Iterator<Item = libc::clockid_t>) -> Vec<(String, lib
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thread_that_reads_for_a_run_counts_when_it_ends() {
+        let clock = StageClock::new();
+        clock.watch_threads([]);
+        let spend = |name: &str| {
+            let before = clock.watched();
+            let named = std::thread::Builder::new().name(name.into());
+            let thread = named.spawn(|| {
+                thread_starts();
+                while thread() < 30_000_000 {
+                    std::hint::spin_loop();
+                }
+            });
+            thread.expect("a thread").join().expect("no panic");
+            clock.watched() - before
+        };
+        assert!(spend("phalanx-stm-read") >= 30_000_000);
+        assert!(spend("another") < 30_000_000);
+    }
 
     #[test]
     fn untimed_blocks_are_extrapolated_and_shared_work_is_not() {

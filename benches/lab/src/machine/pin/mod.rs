@@ -17,6 +17,7 @@ mod topology;
 use linux::{allowed, set, tasks};
 pub(crate) use topology::Core;
 
+use super::clock;
 use crate::error::Usage;
 use anyhow::{Context as _, ensure};
 use phalanx::{EngineBuilder, ThreadRole, parascheduler::Workers};
@@ -81,13 +82,14 @@ pub fn confine(pin: bool, threads: usize) -> anyhow::Result<Pinned> {
 }
 
 impl Pinned {
-    /// Pins the threads of an engine as they start.
+    /// Pins the threads of an engine as they start, and lets the clocks know them.
     pub(crate) fn place(&self, builder: EngineBuilder) -> EngineBuilder {
-        if self.cores.is_empty() {
-            return builder;
-        }
         let cores = self.cores.clone();
         builder.with_thread_start(move |role| {
+            clock::thread_starts();
+            if cores.is_empty() {
+                return;
+            }
             let place = match role {
                 ThreadRole::Worker(index) => cores.get(index..=index),
                 _ => None,
