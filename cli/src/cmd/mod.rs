@@ -22,7 +22,10 @@ mod version;
 mod idle;
 
 use crate::{exit, flags::profile::Expanded, output};
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::ContextKind};
+use clap::{
+    CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+    error::{ContextKind, ContextValue},
+};
 use phalanx_lab::config::numbers;
 use std::ffi::OsString;
 
@@ -87,6 +90,9 @@ impl Cli {
         let matches = command.try_get_matches_from_mut(words).map_err(|mut error| {
             // The tip to pass an unknown flag "as a value" leads nowhere.
             error.remove(ContextKind::Suggested);
+            if let Some(tip) = absent(&error) {
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+            }
             error
         })?;
         idle::check(&mut command, &matches, profile)?;
@@ -121,9 +127,32 @@ impl Cli {
     }
 }
 
+/// Commands, of `bench` as well, that only a build with feature `node` has.
+const OF_NODE: [&str; 3] = ["node", "localnet", "fetch"];
+
+/// What a build lacks whose command is unknown to it alone; `None` if no build has such a command.
+fn absent(error: &clap::Error) -> Option<String> {
+    let unknown = error.get(ContextKind::InvalidSubcommand)?.to_string();
+    let lacks = !cfg!(feature = "node") && OF_NODE.contains(&unknown.as_str());
+    lacks.then(|| format!("this build has no `{unknown}`: build with `--features node`"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_build_without_node_says_how_to_get_its_commands() {
+        let said = |line: &str| {
+            let words = line.split(' ').map(Into::into).collect();
+            Cli::from_words(words, &Expanded::default()).expect_err(line).to_string()
+        };
+        for line in ["phalanx node --dev", "phalanx fetch", "phalanx localnet", "phalanx bench node"] {
+            let is_there = cfg!(feature = "node");
+            assert!(is_there || said(line).contains("build with `--features node`"), "{line}");
+        }
+        assert!(!said("phalanx nodes").contains("--features"), "no build has it");
+    }
     use clap::Command as Clap;
 
     /// Number of flags that are read without headings.

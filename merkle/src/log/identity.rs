@@ -25,6 +25,10 @@ const NAME: &str = "store";
 /// Name of a copy that is there while the store is being created, or adopted from an earlier layout.
 const NEW_NAME: &str = "store.new";
 
+/// Damage of a directory without [`NAME`] whose rows no earlier version wrote.
+pub(super) const NAMELESS: &str =
+    "its file `store` is missing, without which its rows cannot be told from those of another store";
+
 const MAGIC: [u8; 4] = *b"PHXS";
 
 /// Version of the layout of files that this build makes.
@@ -170,7 +174,7 @@ fn earlier_params(kind: Kind, dir: &Path) -> Result<Params, Error> {
         #[cfg(not(feature = "rocksdb"))]
         Kind::Rocks => None,
     };
-    let corrupt = || Error::Corrupt { path: dir.to_path_buf(), what: "its parameters cannot be read".to_owned() };
+    let corrupt = || Error::Corrupt { path: dir.to_path_buf(), what: NAMELESS.to_owned() };
     row.as_deref().and_then(params_in).ok_or_else(corrupt)
 }
 

@@ -171,6 +171,23 @@ fn a_database_without_one_of_its_families_is_damaged() {
     }
 }
 
+/// A store whose own file is gone is damaged, and the error names the file: it is neither an earlier version's nor another's.
+#[test]
+fn a_store_without_the_file_that_names_it_is_damaged() {
+    for kind in kinds() {
+        let home = tempfile::tempdir().expect("a directory");
+        let mut store = Store::open(config(kind, home.path(), Durability::Block)).expect("a store");
+        turn(&mut store, SEED, &mut |_| ()).expect("a turn");
+        drop(store);
+        std::fs::remove_file(home.path().join("store")).expect("the file that names it");
+        for access in [Access::Read, Access::Write, Access::Create] {
+            let opened = Store::open(config(kind, home.path(), Durability::Async).with_access(access));
+            let refused = matches!(&opened, Err(Error::Corrupt { what, .. }) if what.contains("`store` is missing"));
+            assert!(refused, "{kind} for {access:?}: {opened:?}");
+        }
+    }
+}
+
 /// Fails to write copies of torn ends.
 #[derive(Debug)]
 struct NoCopy(i32);

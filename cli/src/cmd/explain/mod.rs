@@ -22,7 +22,11 @@ use phalanx_lab::{
 };
 use phalanx_workloads::contract_name;
 use source::Explained;
-use std::path::{Path, PathBuf};
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 pub(super) use written::schema;
 
@@ -246,11 +250,28 @@ impl Explained {
             self.sets
         );
         let layout = Layout { levels: &graph.level, edges: &graph.edges, path: &graph.path };
-        svg::graph(&title, &subtitle, layout, |tx| {
+        let picture = svg::graph(&title, &subtitle, layout, |tx| {
             let (from, to) = self.parties[tx as usize];
             let to = to.map_or_else(|| "a new contract".to_owned(), |to| to.to_string());
             format!("transaction {tx}\n{from} to {to}\n{} gas", graph.gas[tx as usize])
-        })
+        });
+        match self.most_waits() {
+            Some(note) => picture.noted(&note),
+            None => picture,
+        }
+    }
+
+    /// Sentence on the key that most transactions of the critical path wait for; `None` if none waits.
+    fn most_waits(&self) -> Option<String> {
+        let waits = self.graph.path.windows(2).filter_map(|pair| self.graph.between(pair[0], pair[1]));
+        // Number of waits for each key, and the first of them.
+        let mut counts: HashMap<&StateKey, (usize, Reverse<usize>)> = HashMap::new();
+        for (at, key) in waits.enumerate() {
+            counts.entry(key).or_insert((0, Reverse(at))).0 += 1;
+        }
+        let all: usize = counts.values().map(|(count, _)| count).sum();
+        let (key, (most, _)) = counts.into_iter().max_by_key(|(_, of)| *of)?;
+        Some(format!("On the critical path {most} of {all} waits are for {}.", name(key)))
     }
 
     /// Note that edges are missing from list and picture, if so.

@@ -95,7 +95,7 @@ impl AutobahnArgs {
         let compared = swept.iter().flat_map(|swept| swept.figure.compare(&swept.outcomes));
         let judged = compared.map(|of| {
             let agrees = (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees());
-            Beside { what: of.what, paper: of.paper, ours: of.ours, agrees }
+            Beside { what: of.what.into(), paper: of.paper, sign: sign(of.rule), ours: of.ours, agrees }
         });
         let (claim, doubts) = agreement("Autobahn, simulated", judged);
         let claim = virtual_time(&claim, &pictures);
@@ -131,6 +131,15 @@ fn seconds(outcome: &Outcome) -> Vec<Option<f64>> {
     outcome.series.seconds().iter().map(|second| second.latency_s()).collect()
 }
 
+/// Sign of a bound before the paper's number; empty for a number.
+const fn sign(rule: Rule) -> &'static str {
+    match rule {
+        Rule::AtLeast => "≥ ",
+        Rule::AtMost => "≤ ",
+        _ => "",
+    }
+}
+
 /// Points of a figure, then the paper's numbers beside ours.
 fn table(swept: &Swept) -> String {
     let (title, axis) = swept.figure.title();
@@ -163,12 +172,7 @@ fn table(swept: &Swept) -> String {
             _ => "  outside",
         };
         let colon = if reason.is_empty() { "" } else { ": " };
-        let sign = match rule {
-            Rule::AtLeast => "≥ ",
-            Rule::AtMost => "≤ ",
-            _ => "",
-        };
-        let paper = format!("{sign}{paper:.3}");
+        let paper = format!("{}{paper:.3}", sign(rule));
         let _ = writeln!(text, "{what:<56} {paper:>12} {ours:>12.3}{verdict}{colon}{reason}");
     }
     text

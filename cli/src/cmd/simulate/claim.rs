@@ -20,8 +20,10 @@ pub(super) fn virtual_time(what: &str, pictures: &[(String, Picture)]) -> Claim 
 
 /// A number of a paper beside ours.
 pub(super) struct Beside {
-    pub(super) what: &'static str,
+    pub(super) what: String,
     pub(super) paper: f64,
+    /// Sign of a bound before the paper's number; empty for a number.
+    pub(super) sign: &'static str,
     pub(super) ours: f64,
     /// `None` if the number is fitted or an input.
     pub(super) agrees: Option<bool>,
@@ -34,7 +36,7 @@ pub(super) fn agreement(subject: &str, compared: impl IntoIterator<Item = Beside
     let outside: Vec<String> = all
         .iter()
         .filter(|of| of.agrees == Some(false))
-        .map(|of| format!("{}: {} in the paper, {} here", of.what, figure(of.paper), figure(of.ours)))
+        .map(|of| format!("{}: {}{} in the paper, {} here", of.what, of.sign, figure(of.paper), figure(of.ours)))
         .collect();
     let claim = match (all.len(), judged) {
         (0, _) => format!("{subject}: the paper states no number of these points"),
@@ -144,11 +146,11 @@ mod tests {
 
     #[test]
     fn agreement_counts_what_could_have_failed_and_names_what_did() {
-        let of = |agrees| Beside { what: "latency, ms", paper: 2.0, ours: 3.0, agrees };
+        let of = |agrees| Beside { what: "latency, ms".into(), paper: 2.0, sign: "≤ ", ours: 3.0, agrees };
         let said = |compared: &[Option<bool>]| agreement("SBFT", compared.iter().copied().map(of));
         let (claim, outside) = said(&[Some(true), Some(false), None]);
         assert_eq!(claim, "SBFT: 1 of 2 numbers of the paper are met; 1 number beside were fitted or put in");
-        assert_eq!(outside, ["latency, ms: 2.00 in the paper, 3.00 here"]);
+        assert_eq!(outside, ["latency, ms: ≤ 2.00 in the paper, 3.00 here"]);
         assert!(said(&[None]).0.ends_with("prove nothing") && said(&[]).0.contains("states no number"));
     }
 }

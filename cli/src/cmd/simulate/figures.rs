@@ -1,6 +1,9 @@
 //! The paper's figures as sweeps and plots.
 
-use super::point::{Point, ms, name};
+use super::{
+    claim::Beside,
+    point::{Point, ms, name},
+};
 use crate::flags::word;
 use clap::ValueEnum;
 use phalanx_lab::{
@@ -84,6 +87,27 @@ impl Figure {
         format!("figure-{}", word(self))
     }
 
+    /// Medians that the paper states of these points, beside ours.
+    pub(super) fn beside(self, points: &[Point]) -> Vec<Beside> {
+        let ours = |stated: &papers::Point| {
+            let of = points.iter().flat_map(|point| point.reports.iter().map(move |report| (point, report)));
+            // A series is a point and its mode, or many points of a machine.
+            let is_it = |(point, report): &(&Point, &Report)| {
+                let machine = point.label.split(',').next().unwrap_or_default();
+                let series = [point.label.as_str(), machine].map(|label| format!("{label}, {}", name(report.mode)));
+                point.experiment.tps as f64 == stated.x && series.contains(&stated.series)
+            };
+            of.filter(is_it).map(|(point, report)| (point.experiment.tps, ms(report.latency.p50))).next()
+        };
+        let pair = |stated: papers::Point| {
+            let (tps, ours) = ours(&stated)?;
+            let load = if stated.series.contains("tps") { String::new() } else { format!(", {tps} tps") };
+            let agrees = Some((ours / stated.y - 1.0).abs() <= NEAR);
+            Some(Beside { what: format!("{}{load}, ms", stated.series), paper: stated.y, sign: "", ours, agrees })
+        };
+        papers::points(&self.paper()).into_iter().filter_map(pair).collect()
+    }
+
     pub(super) fn plot(self, points: &[Point]) -> Picture {
         match self {
             Self::Five => curves("Latency over throughput (Zaptos, Figure 5)", &self.paper(), points),
@@ -93,6 +117,9 @@ impl Figure {
         }
     }
 }
+
+/// Relative distance within which a median is the paper's.
+const NEAR: f64 = 0.1;
 
 /// A line per series and mode, with the numbers that the paper states as `paper`; a series is what stands before the comma of a
 /// label.

@@ -18,7 +18,7 @@ mod tests;
 
 use crate::{exit, flags::word, output, ui};
 use args::{EngineKind, ZaptosArgs};
-use claim::{gains, virtual_time};
+use claim::{Beside, agreement, gains, virtual_time};
 use clap::Subcommand;
 use phalanx_lab::{
     doctor,
@@ -78,23 +78,26 @@ fn run(args: &ZaptosArgs, ui: &Ui) -> anyhow::Result<u8> {
             None => simulate(&[(String::new(), experiment)], modes, ui)?.remove(0),
             Some(plant) => with_engines(experiment, modes, &plant, ui)?,
         };
-        let (text, points) = (table::one(&point), core::slice::from_ref(&point));
+        let points = core::slice::from_ref(&point);
+        let measured = args.engine == EngineKind::Real && !point.experiment.ideal;
+        let text = table::one(&point) + &table::setting(points, measured);
         show(args, &text, &value(&point_json(args, &point)))?;
         let picture = figures::breakdown(&point.label, "", points);
-        return write_plots(args, &text, vec![("stages".into(), picture)], points);
+        return write_plots(args, &text, vec![("stages".into(), picture)], points, Vec::new());
     }
     let mut points = Vec::new();
-    let mut plots = Vec::new();
+    let (mut plots, mut compared) = (Vec::new(), Vec::new());
     for figure in &args.figures {
         let swept = simulate(&figure.experiments(args.seed, args.seconds * 1_000_000), modes, ui)?;
         plots.push((figure.file(), figure.plot(&swept)));
+        compared.extend(figure.beside(&swept));
         points.extend(swept);
     }
     let swept = points.iter().map(|point| point_json(args, point)).collect();
     let value = value(&Points { schema: SCHEMA, seed: args.seed, points: swept });
-    let text = table::many(&points);
+    let text = table::many(&points) + &table::setting(&points, false);
     show(args, &text, &value)?;
-    write_plots(args, &text, plots, &points)
+    write_plots(args, &text, plots, &points, compared)
 }
 
 /// Runs experiments in all modes, side by side.
@@ -150,12 +153,18 @@ fn write_plots(
     table: &str,
     pictures: Vec<(String, Picture)>,
     points: &[Point],
+    compared: Vec<Beside>,
 ) -> anyhow::Result<u8> {
     if let Some(dir) = &args.report {
         let rows = Some(("points.csv", table::csv(points)));
         let command = output::command();
         let mut claim = virtual_time(&gains(points), &pictures);
         let mut doubts = Vec::new();
+        if !compared.is_empty() {
+            let (agrees, outside) = agreement("Medians within 10 %", compared);
+            claim.sure = format!("{} {agrees}; costs are fitted to its baseline.", claim.sure);
+            doubts = outside;
+        }
         if args.engine == EngineKind::Real {
             claim.sure = "Consensus in virtual time; blocks are executed on this machine, and their times vary.".into();
             doubts = doctor::spoils();

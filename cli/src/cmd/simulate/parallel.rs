@@ -1,6 +1,6 @@
 //! Points of a figure, simulated side by side: each is a pure function of its setting.
 
-use phalanx_lab::ui::Ui;
+use phalanx_lab::{report::text::counted, ui::Ui};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -14,7 +14,8 @@ pub(super) fn all<T: Sync, R: Send>(
     name: impl Fn(&T) -> String + Sync,
     run: impl Fn(&T) -> anyhow::Result<R> + Sync,
 ) -> anyhow::Result<Vec<R>> {
-    let (bar, done) = (ui.bar(&format!("simulating {} points", items.len()), items.len() as u64), AtomicUsize::new(0));
+    let what = format!("simulating {}", counted(items.len(), "point"));
+    let (bar, done) = (ui.bar(&what, items.len() as u64), AtomicUsize::new(0));
     let one = |item: &T| {
         let result = run(item);
         ui.say(&format!("{} of {}: {}", done.fetch_add(1, Relaxed) + 1, items.len(), name(item)));

@@ -121,7 +121,7 @@ impl ResilientdbArgs {
         let compared = swept.iter().flat_map(|swept| swept.figure.compare(&swept.outcomes));
         let judged = compared.map(|of| {
             let agrees = (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees());
-            Beside { what: of.what, paper: of.paper, ours: of.ours, agrees }
+            Beside { what: of.what.into(), paper: of.paper, sign: sign(of.rule), ours: of.ours, agrees }
         });
         let (claim, doubts) = agreement("ResilientDB, simulated", judged);
         let claim = virtual_time(&claim, &pictures);
@@ -150,6 +150,15 @@ fn sweep(figure: Figure, ui: &Ui) -> anyhow::Result<Swept> {
     let one = |point: &Point| run(&point.setting).map_err(|what| anyhow::anyhow!("a setting is impossible: {what}"));
     let outcomes = parallel::all(ui, &points, title, one)?;
     Ok(Swept { figure, points, outcomes })
+}
+
+/// Sign of a bound before the paper's number; empty for a number.
+const fn sign(rule: Rule) -> &'static str {
+    match rule {
+        Rule::AtLeast => "≥ ",
+        Rule::AtMost => "≤ ",
+        _ => "",
+    }
 }
 
 /// Points of a figure, then the paper's numbers beside ours.
@@ -184,12 +193,7 @@ fn table(swept: &Swept) -> String {
             _ => "  outside",
         };
         let colon = if reason.is_empty() { "" } else { ": " };
-        let sign = match rule {
-            Rule::AtLeast => "≥ ",
-            Rule::AtMost => "≤ ",
-            _ => "",
-        };
-        let paper = format!("{sign}{paper:.3}");
+        let paper = format!("{}{paper:.3}", sign(rule));
         let _ = writeln!(text, "{what:<56} {paper:>12} {ours:>12.3}{verdict}{colon}{reason}");
     }
     text
@@ -220,16 +224,16 @@ fn beside(swept: &Swept) -> Picture {
         .figure
         .compare(&swept.outcomes)
         .into_iter()
-        .flat_map(|Comparison { what, paper, ours, .. }| {
-            let bar = |name: &'static str, value: f64, colour| Bar {
+        .flat_map(|Comparison { what, paper, ours, rule, .. }| {
+            let bar = |name: &'static str, sign: &str, value: f64, colour| Bar {
                 label: format!("{what}, {name}"),
-                total: format!("{value:.3}"),
+                total: format!("{sign}{value:.3}"),
                 segments: vec![Segment { name, value: value / paper, colour }],
             };
-            [bar("paper", paper, 8), bar("ours", ours, 0)]
+            [bar("paper", sign(rule), paper, 8), bar("ours", "", ours, 0)]
         })
         .collect();
-    stacked(swept.figure.title().0, "our numbers beside the paper's", "share of the paper's number", &bars)
+    stacked(swept.figure.title().0, "our numbers beside the paper's", "times the paper's number", &bars)
 }
 
 fn csv(swept: &[Swept]) -> String {

@@ -13,6 +13,7 @@ use phalanx_lab::{
     report::{
         Gallery,
         svg::{Bar, Line, Picture, Segment, lines, stacked},
+        text::{count, counted, figure},
     },
     result::SCHEMA,
     ui::Ui,
@@ -129,6 +130,11 @@ impl Swept {
     fn title(&self) -> (&'static str, &'static str) {
         self.figure.map_or(("One setting", "clients"), Figure::title)
     }
+
+    /// The point of the flags and its outcome, if these are no figure's.
+    fn single(&self) -> Option<(&Point, &Outcome)> {
+        if self.figure.is_some() { None } else { self.points.iter().zip(&self.outcomes).next() }
+    }
 }
 
 impl SbftArgs {
@@ -189,21 +195,24 @@ impl SbftArgs {
 
     fn write_plots(&self, swept: &[Swept]) -> anyhow::Result<()> {
         let Some(dir) = &self.report else { return Ok(()) };
-        let plots = swept.iter().flat_map(|swept| {
-            let mut plots = vec![("throughput", plot(swept, false)), ("latency", plot(swept, true))];
-            // The paper has no number beside a point of one's own.
-            plots.extend((!swept.compared().is_empty()).then(|| ("compared", beside(swept))));
-            let name = swept.name.clone();
-            plots.into_iter().map(move |(kind, plot)| (format!("{name}-{kind}"), plot))
+        // A single point is no plot, and the paper has no number beside it.
+        let figures = swept.iter().filter(|swept| swept.single().is_none());
+        let plots = figures.flat_map(|swept| {
+            let plots =
+                [("throughput", plot(swept, false)), ("latency", plot(swept, true)), ("compared", beside(swept))];
+            plots.map(move |(kind, plot)| (format!("{}-{kind}", swept.name), plot))
         });
         let (pictures, command) = (plots.collect::<Vec<_>>(), output::command());
         let rows = Some(("points.csv", csv(swept)));
         let compared = swept.iter().flat_map(Swept::compared);
         let judged = compared.map(|of| {
             let agrees = (!matches!(of.rule, Rule::Fitted | Rule::Input)).then(|| of.agrees());
-            Beside { what: of.what, paper: of.paper, ours: of.ours, agrees }
+            Beside { what: of.what.into(), paper: of.paper, sign: sign(of.rule), ours: of.ours, agrees }
         });
-        let (claim, doubts) = agreement("SBFT, simulated", judged);
+        let (mut claim, doubts) = agreement("SBFT, simulated", judged);
+        if let Some((point, outcome)) = swept.iter().find_map(Swept::single) {
+            claim = stated(point, outcome);
+        }
         let claim = virtual_time(&claim, &pictures);
         let gallery = Gallery {
             title: "SBFT, simulated",
@@ -231,21 +240,66 @@ fn sweep(figure: Option<Figure>, name: String, points: Vec<Point>, ui: &Ui) -> a
     Ok(Swept { figure, name, points, outcomes })
 }
 
+/// The outcome of a point in a sentence.
+fn stated(point: &Point, outcome: &Outcome) -> String {
+    format!(
+        "{}: {} operations per second, and a client waits {} ms at the median",
+        setting(point),
+        count(outcome.per_second),
+        figure(outcome.median_ms)
+    )
+}
+
+/// Who takes part, in words.
+fn setting(point: &Point) -> String {
+    let (series, of) = (&point.series, &point.setting);
+    let replicas = match of.variant {
+        Variant::Alone => "one machine".to_owned(),
+        _ => format!("{} replicas (f = {}, c = {})", of.n(), of.f, of.c),
+    };
+    let place = match of.topology {
+        Topology::Continent => "on a continent",
+        Topology::World => "around the world",
+    };
+    let crashed = if of.crashed == 0 { String::new() } else { format!(", {} crashed", of.crashed) };
+    let clients = counted(usize::try_from(of.clients).unwrap_or(usize::MAX), "client");
+    let operations = counted(usize::try_from(of.workload.operations).unwrap_or(usize::MAX), "operation");
+    format!("{series}, {replicas} {place}{crashed}, {clients} with requests of {operations}")
+}
+
+/// Sign of a bound before the paper's number; empty for a number.
+const fn sign(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Above => "> ",
+        Rule::AtMost => "≤ ",
+        _ => "",
+    }
+}
+
 /// Points of a figure, then the paper's numbers beside ours.
 fn table(swept: &Swept) -> String {
     let (title, axis) = swept.title();
-    let mut text = format!("{title}\n{:<42} {axis:>24}", "");
-    let _ =
-        writeln!(text, " {:>10} {:>10} {:>10} {:>6} {:>9}", "per second", "median ms", "mean ms", "fast", "messages");
+    let (label, at) = (swept.points.iter().map(|point| point.series.chars().count()).max().unwrap_or(0), axis.len());
+    let mut text = format!("{title}\n{:label$}  {axis:>at$}", "");
+    let _ = writeln!(
+        text,
+        "  {:>21} {:>10} {:>10} {:>6} {:>19}",
+        "operations per second", "median ms", "mean ms", "fast", "messages per block"
+    );
     for (point, outcome) in swept.points.iter().zip(&swept.outcomes) {
         let Outcome { per_second, median_ms, mean_ms, messages, fast, .. } = outcome;
         let _ = writeln!(
             text,
-            "{:<42} {:>24} {per_second:>10.0} {median_ms:>10.1} {mean_ms:>10.1} {:>5.0}% {messages:>9.0}",
+            "{:label$}  {:>at$}  {per_second:>21.0} {median_ms:>10.1} {mean_ms:>10.1} {:>5.0}% {messages:>19.0}",
             point.series,
             point.at,
             fast * 100.0,
         );
+    }
+    if let Some((point, _)) = swept.single() {
+        let of = &point.setting;
+        let requests = counted(usize::try_from(of.requests).unwrap_or(usize::MAX), "measured request");
+        let _ = writeln!(text, "\n{}; {requests} of each client, seed {}.", setting(point), of.seed);
     }
     let compared = swept.compared();
     if !compared.is_empty() {
@@ -259,12 +313,7 @@ fn table(swept: &Swept) -> String {
             _ if comparison.agrees() => "",
             _ => "  outside",
         };
-        let sign = match rule {
-            Rule::Above => "> ",
-            Rule::AtMost => "≤ ",
-            _ => "",
-        };
-        let paper = format!("{sign}{paper:.2}");
+        let paper = format!("{}{paper:.2}", sign(rule));
         let _ = writeln!(text, "{what:<56} {paper:>12} {ours:>12.2}{verdict}");
     }
     text
@@ -289,16 +338,16 @@ fn plot(swept: &Swept, latency: bool) -> Picture {
 
 /// Our numbers over the paper's, a bar each, below a bar of the paper's.
 fn beside(swept: &Swept) -> Picture {
-    let pair = |Comparison { what, paper, ours, .. }: Comparison| {
-        let bar = |name: &'static str, value: f64, colour| Bar {
+    let pair = |Comparison { what, paper, ours, rule, .. }: Comparison| {
+        let bar = |name: &'static str, sign: &str, value: f64, colour| Bar {
             label: format!("{what}, {name}"),
-            total: format!("{value:.2}"),
+            total: format!("{sign}{value:.2}"),
             segments: vec![Segment { name, value: value / paper, colour }],
         };
-        [bar("paper", paper, 8), bar("ours", ours, 0)]
+        [bar("paper", sign(rule), paper, 8), bar("ours", "", ours, 0)]
     };
     let bars: Vec<Bar> = swept.compared().into_iter().flat_map(pair).collect();
-    stacked(swept.title().0, "our numbers beside the paper's", "share of the paper's number", &bars)
+    stacked(swept.title().0, "our numbers beside the paper's", "times the paper's number", &bars)
 }
 
 fn csv(swept: &[Swept]) -> String {
@@ -357,8 +406,16 @@ mod tests {
         let setting = Setting { f: 1, c: 1, ..Setting::PAPER };
         let point = Point { series: "sbft".into(), at: 2.0, setting };
         let swept = sweep(None, "point".into(), vec![point], &ui::immediate()).expect("possible");
-        assert!(table(&swept).contains("sbft"));
+        let text = table(&swept);
+        assert!(text.contains("sbft") && text.contains("clients  operations per second"), "{text}");
         assert!(plot(&swept, true).standalone(&Origin::default()).contains("<svg"));
+        let (point, outcome) = swept.single().expect("no figure's");
+        let said = stated(point, outcome);
+        assert!(
+            said.starts_with("sbft, 6 replicas (f = 1, c = 1) on a continent, 2 clients") && !said.contains("paper"),
+            "{said}"
+        );
+        assert!(text.contains("40 measured requests of each client, seed 1."), "{text}");
         assert_eq!(csv(core::slice::from_ref(&swept)).lines().count(), 2);
         let value = to_json(&[swept]);
         assert_eq!(value["figures"][0]["points"][0]["replicas"], 6);

@@ -1,8 +1,9 @@
 //! Tables of simulated latencies.
 
 use super::point::{Point, ms, name};
+use phalanx_lab::report::text::wrapped;
 use phalanx_pipeline::Mode;
-use phalanx_sim::zaptos::Report;
+use phalanx_sim::zaptos::{Experiment, Report};
 use std::fmt::Write as _;
 
 /// Table of an experiment: figures, stages, gain.
@@ -69,6 +70,51 @@ pub(super) fn many(points: &[Point]) -> String {
     }
     text.push_str(COLUMNS);
     text
+}
+
+/// What was simulated, for all points together: a setting in which they differ has each of its values.
+pub(super) fn setting(points: &[Point], measured: bool) -> String {
+    let each = |of: &dyn Fn(&Experiment) -> String| {
+        let mut values: Vec<String> = Vec::new();
+        for value in points.iter().map(|point| of(&point.experiment)) {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        values.join(" or ")
+    };
+    // A thousandth, of ns or of µs.
+    let us = |thousands: u64| ms(thousands).to_string();
+    let (validators, fullnodes) = (each(&|of| of.validators.to_string()), each(&|of| of.fullnodes.to_string()));
+    let faulty = match each(&|of| of.equivocating.to_string()) {
+        none if none == "0" => String::new(),
+        some => format!(", {some} of them equivocating"),
+    };
+    let topology = each(&|of| of.topology.to_string());
+    let (txs, every) = (each(&|of| of.block_txs.to_string()), each(&|of| us(of.block_us)));
+    let mut text = format!(
+        "Simulated: {validators} validators{faulty} and {fullnodes} fullnodes, {topology}; a block of at most {txs} transactions \
+         every {every} ms; "
+    );
+    if measured {
+        text.push_str("execution, roots and writes as measured here; ");
+    } else {
+        let (execute, root) = (each(&|of| us(of.execute_ns_per_tx)), each(&|of| us(of.root_ns_per_tx)));
+        let (block, tx) = (each(&|of| us(of.commit_us)), each(&|of| us(of.commit_ns_per_tx)));
+        let _ = write!(
+            text,
+            "execution {execute} µs and root {root} µs per transaction, writing {block} ms per block and {tx} µs per transaction; "
+        );
+    }
+    let seconds = each(&|of| (of.measured_us / 1_000_000).to_string());
+    let seed = each(&|of| of.seed.to_string());
+    let time = if points.iter().any(|point| point.experiment.ideal) {
+        "no queues, as the closed formulas assume".to_owned()
+    } else {
+        format!("{seconds} s of virtual time")
+    };
+    let _ = write!(text, "{time}, seed {seed}.");
+    format!("\n{}\n", wrapped(&text, 120).join("\n"))
 }
 
 /// Words on the columns whose names do not say enough.

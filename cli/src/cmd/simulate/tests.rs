@@ -76,6 +76,30 @@ fn measured_costs_of_the_real_engine_make_a_result() {
 }
 
 #[test]
+fn the_papers_medians_stand_beside_ours_and_a_table_says_what_was_simulated() {
+    let of = |label: &str, tps, equivocating| {
+        let small = Experiment { validators: 4, fullnodes: 4, tps, measured_us: 1_000_000, ..Experiment::paper() };
+        let reports = [Mode::Baseline, Mode::Optimistic].map(|mode| small.run(mode).expect("runs")).into();
+        Point { label: label.into(), experiment: Experiment { equivocating, ..small }, reports }
+    };
+    let points = [of("32 CPUs, 1000 tps", 1_000, 0), of("32 CPUs, 5000 tps", 5_000, 1)];
+    let stated = |figure: Figure| -> Vec<(String, f64)> {
+        figure.beside(&points).into_iter().map(|of| (of.what, of.paper)).collect()
+    };
+    let two = |names: [&str; 2]| names.map(str::to_owned).into_iter().zip([750.0, 580.0]).collect::<Vec<_>>();
+    assert_eq!(stated(Figure::Five), two(["32 CPUs, baseline, 1000 tps, ms", "32 CPUs, optimistic, 1000 tps, ms"]));
+    assert_eq!(stated(Figure::Six), two(["32 CPUs, 1000 tps, baseline, ms", "32 CPUs, 1000 tps, optimistic, ms"]));
+    assert!(stated(Figure::Eight).is_empty(), "the paper states none");
+    assert!(Figure::Six.beside(&points).iter().all(|of| of.agrees.is_some() && of.sign.is_empty()));
+
+    let said = table::setting(&points, false).replace('\n', " ");
+    for part in ["4 validators, 0 or 1 of them equivocating", "45 µs", "1 s of virtual time, seed 1."] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(table::setting(&points, true).contains("as measured here"));
+}
+
+#[test]
 fn every_point_of_every_figure_is_possible() {
     for figure in Figure::value_variants() {
         for (label, experiment) in figure.experiments(1, 1_000_000) {

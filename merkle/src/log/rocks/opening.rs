@@ -11,7 +11,7 @@ use crate::{
     log::{
         backend::Opening,
         disk::at,
-        identity::{How, Place},
+        identity::{How, NAMELESS, Place},
         index::IndexedBlock,
         lock::{self, Lock},
         promise::{self, Promise, PromiseFile, same_boot},
@@ -90,6 +90,7 @@ impl RocksLog {
         match self.db.get_pinned_cf(&meta, PARAMS).map_err(|error| self.typed(error))? {
             Some(found) => check_head(&found, &head, &self.params).map_err(|other| match other {
                 Other::Params(found, expected) => Error::Format { path: self.path.clone(), found, expected },
+                Other::Damage(_) if self.place.how == How::Adopt => self.damaged(NAMELESS.into()),
                 Other::Damage(what) => self.damaged(format!("its parameters are {what}")),
             })?,
             None if self.place.how == How::Create => self.put_head()?,

@@ -59,9 +59,13 @@ fn covered(scope: &Scope) -> [(&'static str, Option<bool>, String); 12] {
         other => (None, other.to_owned()),
     };
     let access = match scope.access_source.as_str() {
-        "static" => (Some(true), "static: access sets are derived from call data".to_owned()),
+        "static" => {
+            let rest = "rules, access lists and templates of earlier calls; what none knows is run once beforehand";
+            (Some(true), format!("static: {rest}"))
+        }
+        "rules" => (Some(true), "rules: rules and access lists; what neither knows is run once beforehand".to_owned()),
         "simulate" => (Some(true), "simulate: every transaction is run once beforehand".to_owned()),
-        "template" => (Some(true), "template: learned from earlier calls of the same contract".to_owned()),
+        "templates" => (Some(true), "templates: as static, without the rule for tokens".to_owned()),
         "oracle" => (Some(false), "oracle: handed in by the generator, which a real chain does not have".to_owned()),
         other => (None, other.to_owned()),
     };

@@ -68,11 +68,28 @@ pub(crate) fn gallery(of: &Gallery<'_>, origin: &Origin, files: &[&str]) -> Stri
     let lines: String = origin.lines().iter().map(|line| tag("pre", line) + "\n").collect();
     body.push_str(&section("Program, machine and command", &lines));
     of.pictures.iter().for_each(|(_, picture)| body.push_str(&figure(picture, "", "")));
-    body.push_str(&section("Figures", &format!("<pre class=\"table\">{}</pre>\n", escape(&folded(of.table)))));
+    body.push_str(&section("Figures", &paragraphs(of.table)));
     let links: Vec<String> = files.iter().map(|name| format!("<a href=\"{0}\">{0}</a>", escape(name))).collect();
     body.push_str(&format!("<footer>The same as files: {}.</footer>\n", links.join(", ")));
     document(&format!("Phalanx: {}", of.title), &body)
 }
+
+/// What a command prints: columns stay columns, and prose wraps at the width of the screen.
+fn paragraphs(text: &str) -> String {
+    let is_prose = |block: &str| block.lines().all(|line| !line.starts_with(' ') && !line.contains("  "));
+    let shown = |block: &str| {
+        if is_prose(block) {
+            return tag("p", &block.lines().collect::<Vec<_>>().join(" ")) + "\n";
+        }
+        let table = folded(block);
+        let wide = if table.lines().any(|line| line.chars().count() > NARROW) { " wide" } else { "" };
+        format!("<pre class=\"table{wide}\">{}</pre>\n", escape(&table))
+    };
+    text.split("\n\n").filter(|block| !block.trim().is_empty()).map(|block| shown(block.trim_matches('\n'))).collect()
+}
+
+/// Width of the longest lines of a table that the widest small screen shows, in characters.
+const NARROW: usize = 80;
 
 /// Width of a table in a page, in characters.
 const TABLE: usize = 132;
@@ -128,6 +145,15 @@ fn not_drawn(rows: &[Row<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prose_beside_a_table_wraps_and_the_table_does_not() {
+        let shown = paragraphs("\n        tps\nours     1\n\nWords on\nthe columns.\n\n\nOne < two.\n");
+        let wanted = "<pre class=\"table\">        tps\nours     1\n</pre>\n<p>Words on the columns.</p>\n<p>One &lt; two.</p>\n";
+        assert_eq!(shown, wanted);
+        let row = |width: usize| paragraphs(&format!("a{:>width$}\n", "b"));
+        assert!(row(79).contains("\"table\"") && row(80).contains("\"table wide\""));
+    }
 
     #[test]
     fn long_lines_of_a_table_go_on_below_and_no_word_is_lost() {
