@@ -227,7 +227,7 @@ fn run(
     base: &(dyn Fn(u64) -> bool + Sync),
 ) -> Ran {
     let numbers = Numbers { cold, execute, apart, base, readers: AtomicU32::new(0) };
-    let workers = Workers::new(threads).unwrap();
+    let workers = Workers::new(threads).expect("workers");
     let report = workers.run_stm(&numbers, txs, &mut vec![(); threads], &StmConfig::new(Salt::new(1)))?;
     Ok((report.outputs, report.stats, numbers.readers.into_inner()))
 }
