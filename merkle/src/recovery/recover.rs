@@ -31,6 +31,8 @@ pub(crate) struct Recovered {
     /// Exclusive bound of all ids.
     pub(crate) next_id: u64,
     pub(crate) opened: Opened,
+    /// Bytes of log between the checkpoint that was used and the blocks that can be rolled back.
+    pub(crate) behind: u64,
 }
 
 /// Parameters of a recovery.
@@ -105,8 +107,9 @@ impl Recovery {
                 return Err(reader.corrupt("two entries of one key".into()));
             }
         }
-        let Replayer { state, tree, history, .. } = reader;
-        Ok(Recovered { state, tree, chain, staged, history, next_id, opened })
+        let Replayer { state, tree, history, bytes, .. } = reader;
+        let behind = if matches!(opened, Opened::Checkpoint { .. }) { bytes } else { 0 };
+        Ok(Recovered { state, tree, chain, staged, history, next_id, opened, behind })
     }
 
     /// Begins before the first block that the log has.
@@ -144,7 +147,8 @@ impl Recovery {
     pub(super) fn reader<'l>(&self, log: &'l dyn Log, state: State, tree: Tree, start: u64) -> Replayer<'l> {
         let (floor, read_sn) = (if start == 0 { tree.shape().floor } else { 0 }, tree.shape().next_sn);
         let (history, recording) = (Vec::new(), None);
-        Replayer { log, params: self.params, state, tree, start, floor, extents: 0, read_sn, history, recording }
+        let (extents, bytes) = (0, 0);
+        Replayer { log, params: self.params, state, tree, start, floor, extents, read_sn, bytes, history, recording }
     }
 }
 

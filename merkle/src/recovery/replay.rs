@@ -26,6 +26,8 @@ pub(super) struct Replayer<'l> {
     pub(super) extents: u64,
     /// Position behind all that was read.
     pub(super) read_sn: u64,
+    /// Bytes of the extents that were read of blocks without an undo record.
+    pub(super) bytes: u64,
     pub(super) history: Vec<UndoRecord>,
     /// Present while a block is read that can be rolled back.
     pub(super) recording: Option<UndoRecord>,
@@ -127,6 +129,7 @@ impl Replayer<'_> {
                 return Err(self.corrupt(format!("an extent of block {} does not fit", record.height)));
             };
             self.extents += 1;
+            self.bytes += if self.recording.is_none() { bytes.len() as u64 } else { 0 };
             self.read_sn += u64::from(head.entries);
             bodies.push(Body { kind: extent.kind, bytes, place: extent.place });
         }

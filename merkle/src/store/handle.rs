@@ -92,7 +92,7 @@ impl Store {
         let opening = Opening { access, durability, past_cache, reading, params: &params, note, disk: disk.clone() };
         let log = open_log(place.as_ref(), opening)?;
         let recovery = Recovery { params, salt, window, memory };
-        let Recovered { state, tree, chain, mut staged, history, next_id, opened } =
+        let Recovered { state, tree, chain, mut staged, history, next_id, opened, behind } =
             recovery.replay(&*log, checkpoint)?;
         let found = chain.last().map(|record| record.height);
         if let Some(expected) = expected_min_height.filter(|expected| found.is_none_or(|found| found < *expected)) {
@@ -130,7 +130,7 @@ impl Store {
         let forks = HashMap::new();
         let length =
             dir.as_deref().filter(|_| matches!(opened, Opened::Checkpoint { .. })).map_or(0, checkpoint::length);
-        let job = Job::new(dir.filter(|_| access != Access::Read), checkpoint_bytes, length, disk);
+        let job = Job::new(dir.filter(|_| access != Access::Read), checkpoint_bytes, (length, behind), disk);
         let link = Arc::default();
         let mut store = Self {
             params,

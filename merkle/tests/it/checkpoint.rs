@@ -397,6 +397,8 @@ fn a_reopened_store_writes_no_checkpoint_for_a_little_log() {
     };
     let mut store = Store::open(config()).expect("a store");
     (0..20).for_each(|_| put(&mut store, 0..1_000));
+    // What can be rolled back lies behind the checkpoint.
+    (0..WINDOW).for_each(|_| put(&mut store, 0..4));
     drop(store);
     let (at, length) = (opened(), std::fs::metadata(dir.path().join("checkpoint")).expect("a checkpoint").len());
     assert!(length > 10_000, "{length} bytes");
@@ -407,7 +409,16 @@ fn a_reopened_store_writes_no_checkpoint_for_a_little_log() {
         drop(store);
         assert_eq!(opened(), at, "no new checkpoint");
     }
-    let mut store = Store::open(config()).expect("a store");
+    // What is behind the checkpoint counts together, however many openings it takes.
+    let session = || {
+        let mut store = Store::open(config()).expect("a store");
+        put(&mut store, 0..40);
+        drop(store);
+        opened()
+    };
+    let sessions = (1..100).find(|_| session() > at).expect("a new checkpoint");
+    assert!(sessions > 2, "{sessions}");
+    let (at, mut store) = (opened(), Store::open(config()).expect("a store"));
     (0..20).for_each(|_| put(&mut store, 0..1_000));
     drop(store);
     assert!(opened() > at, "a new checkpoint");

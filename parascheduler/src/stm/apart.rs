@@ -1,6 +1,6 @@
 //! Values on disk that transactions wait for: workers list them here and run others, and one thread reads them, many at a time.
 //!
-//! A transaction that waits is blocked and listed here, in this order. The thread takes the whole list, and resumes every listed
+//! A transaction that waits is blocked and listed here, in this order. The thread takes a batch of the list, and resumes every listed
 //! transaction when its value is loaded or could not be read. It is started for the first value.
 
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
@@ -10,6 +10,10 @@ use std::sync::PoisonError;
 /// repeats what the one before did, so a transaction that names its keys late must not repeat it without an end. Enough for
 /// sender, receiver, and two slots.
 pub(crate) const MAX_PARKS: u32 = 4;
+
+/// Maximum number of keys that are read together: enough to keep a disk busy. The lowest transaction may wait for a batch that began
+/// before it listed its key.
+const BATCH: usize = 256;
 
 /// Key to read, and the transaction that waits for it, if any does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,19 +64,20 @@ impl Apart {
         let was_empty = list.wanted.is_empty();
         list.wanted.extend(wanted);
         drop(list);
-        // The call that listed the first key rings, and the thread takes all.
+        // The call that listed the first key rings, and the thread takes batches until the list is empty.
         if was_empty {
             self.bell.notify_one();
         }
         true
     }
 
-    /// Takes all that is listed, and waits for it. [`None`] once the run is over.
+    /// Takes the next batch, and waits for one. [`None`] once the run is over.
     pub(crate) fn take(&self) -> Option<Vec<Wanted>> {
         let mut list = self.lock();
         while !list.is_over {
             if !list.wanted.is_empty() {
-                return Some(core::mem::take(&mut list.wanted));
+                let end = list.wanted.len().min(BATCH);
+                return Some(list.wanted.drain(..end).collect());
             }
             list = self.bell.wait(list).unwrap_or_else(PoisonError::into_inner);
         }
@@ -104,6 +109,11 @@ mod tests {
         assert!(apart.want(wanted(2), || true));
         assert!(apart.want(wanted(3), || panic!("there is a thread")));
         assert_eq!(apart.take(), Some(wanted(2).chain(wanted(3)).collect()));
+        let many = || (0..2 * BATCH as u32 + 7).map(|key| Wanted { key, tx: None });
+        assert!(apart.want(many(), || panic!("there is a thread")));
+        let batches: Vec<_> = (0..3).filter_map(|_| apart.take()).collect();
+        assert!(batches.iter().all(|batch| batch.len() <= BATCH), "{batches:?}");
+        assert!(batches.concat().into_iter().eq(many()));
         apart.end();
         assert_eq!(apart.take(), None);
     }

@@ -50,7 +50,7 @@ pub(crate) struct Job {
     disk: Disk,
     /// Minimum bytes of log between two checkpoints.
     every: u64,
-    /// Bytes of log since the store was opened.
+    /// Bytes of log since the checkpoint that the store was opened from, or since it was opened without one.
     total: u64,
     /// Value of `total` at the last copy, and at the checkpoint that has its name.
     copied: u64,
@@ -65,10 +65,10 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Checkpoints of a store that was opened from one of this length, or without one.
-    pub(crate) const fn new(dir: Option<PathBuf>, every: u64, length: u64, disk: Disk) -> Self {
-        let (total, copied, named) = (0, 0, 0);
-        Self { dir, disk, every, total, copied, named, length, due: None, thread: None, written: None }
+    /// Checkpoints of a store that was opened from one of this length with so many bytes of log behind it, or without one.
+    pub(crate) const fn new(dir: Option<PathBuf>, every: u64, (length, behind): (u64, u64), disk: Disk) -> Self {
+        let (copied, named) = (0, 0);
+        Self { dir, disk, every, total: behind, copied, named, length, due: None, thread: None, written: None }
     }
 
     /// Bytes of log between two checkpoints.

@@ -231,7 +231,7 @@ impl Keys {
                 Some(first + bit)
             })
         };
-        Box::new((first..).step_by(64).zip(words).flat_map(bits))
+        Box::new((0..).zip(words).map(move |(at, word)| (first + 64 * at, word)).flat_map(bits))
     }
 
     /// Page of a fragment, for a change, and the index of a position of that fragment.

@@ -374,11 +374,14 @@ impl Paged {
     /// # Errors
     /// Errors of [`Self::fetch`].
     pub(crate) fn each(&self, log: &dyn Log, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        let mut positions = self.keys.positions();
+        let (mut positions, mut entries) = (self.keys.positions(), 0);
         loop {
             let part: Vec<u64> = positions.by_ref().take(1 << 12).collect();
+            entries += part.len() as u64;
             if part.is_empty() {
-                return Ok(());
+                let what = || "two keys have one position".into();
+                let is_whole = entries == self.keys.len();
+                return is_whole.then_some(()).ok_or_else(|| Error::Corrupt { path: log.path(), what: what() });
             }
             for (sn, stored) in self.read_past_cache(log, &part)? {
                 let entry = decode(&stored).ok_or_else(|| missing(log, sn))?;
