@@ -130,7 +130,7 @@ impl Cli {
 /// Commands, of `bench` as well, that only a build with feature `node` has.
 const OF_NODE: [&str; 3] = ["node", "localnet", "fetch"];
 
-/// What a build lacks whose command is unknown to it alone; `None` if no build has such a command.
+/// Sentence that names the feature with an unknown command; `None` if no build has such a command.
 fn absent(error: &clap::Error) -> Option<String> {
     let unknown = error.get(ContextKind::InvalidSubcommand)?.to_string();
     let lacks = !cfg!(feature = "node") && OF_NODE.contains(&unknown.as_str());

@@ -66,7 +66,7 @@ pub struct RunStats {
     pub fallback: bool,
 }
 
-/// What Block-STM took for some transactions.
+/// Executions and reads that Block-STM took for some transactions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Took {
     /// Number of executions that did not end at a value on disk, and of those that did.

@@ -1,7 +1,10 @@
 //! Announces keys of blocks that run later to a paged store, which reads their values meanwhile. A resident state has no such
 //! part: it is decided once, when the state is opened.
 
-use super::{Encoded, State, encoding::MAX_KEY};
+use super::{
+    State,
+    encoding::{Encoded, MAX_KEY},
+};
 use alloy_primitives::Address;
 use phalanx_merkle::{CacheUse, Memory, Prefetcher, ReadUse, Store};
 use phalanx_paralyze::StateKey;

@@ -1,7 +1,7 @@
 //! The state after a block, on the store. The only room that knows both the state store and revm.
 //!
-//! [`State::reader`] is the only way to values, of the committed state and of a fork alike. `delta` writes what a block
-//! changes, `database` shows the state to revm. A block may also run on a foreign database: executors see [`StateRef`].
+//! [`State::reader`] is the only way to values, of the committed state and of a fork alike. `load` loads keys of
+//! a block, `delta` writes what it changes, `database` shows the state to revm. A block may also run on a foreign database: executors see [`StateRef`].
 
 mod account_rules;
 mod ahead;
@@ -18,6 +18,7 @@ mod entry;
 mod foreign;
 mod genesis;
 mod hashes;
+mod load;
 mod origin;
 mod state_ref;
 mod value;
@@ -47,12 +48,9 @@ use crate::model::Error;
 use ahead::Ahead;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::AddressMap};
 use encoding::{
-    Encoded, MAX_KEY, StoredAccount, account_key, decode_account, decode_name, decode_slot, decode_slot_key,
-    decode_used, name_key, read_account, slot_key,
+    StoredAccount, decode_account, decode_name, decode_slot, decode_slot_key, decode_used, name_key, slot_key,
 };
-use phalanx_memory::prefetch;
 use phalanx_merkle::{BlockId, Reader, Snapshot, Store};
-use phalanx_paralyze::StateKey;
 use revm::{
     DatabaseRef as _,
     database_interface::DBErrorMarker,
@@ -71,9 +69,6 @@ const USED: &[u8] = b"used";
 
 /// Chain id and digest of the genesis.
 pub(crate) type Identity = (u64, B256);
-
-/// Number of keys that are looked up together when a block's values are loaded.
-const LOAD_WAVE: usize = 64;
 
 /// Contracts by address, small enough to stay in cache where most accounts are not contracts.
 type Contracts = AddressMap<B256>;
@@ -364,141 +359,6 @@ impl State {
         }
     }
 
-    /// Inlined, so that its parts are not written to memory before they are in place.
-    #[inline(always)]
-    fn value(&self, key: &StateKey, bytes: &[u8]) -> Result<Value, StateError> {
-        Ok(match key {
-            StateKey::Basic(address) => {
-                let Some(account) = read_account(bytes) else { return Err(no_account(address)) };
-                let StoredAccount { exists, nonce, balance, code_hash, incarnation } = account;
-                let code = match code_hash {
-                    Some(hash) => self.code_id(hash)?,
-                    None => CodeId::NONE,
-                };
-                Value { number: balance, nonce, code, exists, incarnation }
-            }
-            StateKey::Slot(address, slot) => {
-                let number = word(address, slot, bytes)?;
-                Value { number, exists: true, incarnation: self.incarnation(address), ..Value::default() }
-            }
-            // Stands for the part of an account that its `Basic` cell holds; this cell is never read.
-            StateKey::Code(_) => Value::default(),
-        })
-    }
-
-    /// Value of a key, of a slot for this incarnation of its account, if memory has it with its code.
-    pub(crate) fn at_hand(&self, key: &StateKey, incarnation: u32) -> Result<Option<Value>, StateError> {
-        let (store, name) = (self.reader()?, self.name_in(key, incarnation));
-        let Some(found) = store.get_at_hand(name.as_slice()) else { return Ok(None) };
-        readable(&store, found.is_some())?;
-        let code_hash = match (key, found) {
-            (StateKey::Basic(address), Some(bytes)) => account(address, bytes)?.code_hash,
-            _ => None,
-        };
-        // Code is read from the store like a value.
-        if code_hash.is_some_and(|hash| self.codes.find(&hash).is_none()) {
-            return Ok(None);
-        }
-        self.value_in(key, found, incarnation).map(Some)
-    }
-
-    /// Values of many keys, of slots for these incarnations of their accounts, in one batch.
-    pub(crate) fn read_many(&self, keys: &[(StateKey, u32)]) -> Result<Vec<Value>, StateError> {
-        let store = self.reader()?;
-        let names: Vec<Encoded<MAX_KEY>> =
-            keys.iter().map(|(key, incarnation)| self.name_in(key, *incarnation)).collect();
-        let (mut left, mut values, mut all) = (keys.iter(), Vec::with_capacity(keys.len()), true);
-        store.get_many(names.iter().map(Encoded::as_slice), |found| {
-            let Some((key, incarnation)) = left.next() else { return };
-            all &= found.is_some();
-            values.push(self.value_in(key, found.map(|(bytes, _)| bytes), *incarnation));
-        });
-        // What could not be read only seems absent.
-        readable(&store, all)?;
-        values.into_iter().collect()
-    }
-
-    /// Decodes a value, of a slot for this incarnation of its account.
-    fn value_in(&self, key: &StateKey, found: Option<&[u8]>, incarnation: u32) -> Result<Value, StateError> {
-        match (key, found) {
-            (StateKey::Slot(address, slot), found) => {
-                let number = found.map_or(Ok(U256::ZERO), |bytes| word(address, slot, bytes))?;
-                Ok(Value::of_slot(number, incarnation))
-            }
-            (_, Some(bytes)) => self.value(key, bytes),
-            (_, None) => Ok(Value::default()),
-        }
-    }
-
-    /// Value of one key, and its origin.
-    pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Origin), StateError> {
-        let (store, name) = (self.reader()?, self.name(key));
-        let locator = store.locate(name.as_ref());
-        let bytes = match (locator, &self.above) {
-            (Some(at), _) => store.value(at),
-            // Keys created since the committed block have no locator.
-            (None, Some(_)) => store.get(name.as_ref()),
-            (None, None) => None,
-        };
-        match bytes {
-            Some(bytes) => {
-                let value = self.value(key, bytes)?;
-                Ok((value, Origin::new(key, &value, locator)))
-            }
-            None => readable(&store, false).map(|()| (Value::default(), Origin::default())),
-        }
-    }
-
-    /// Loads the values of many keys with overlapping cache misses, or reads; calls `take` for each in order.
-    pub(crate) fn load_many(&self, keys: &[StateKey], mut take: impl FnMut(Value, Origin)) -> Result<(), StateError> {
-        if self.is_paged {
-            // Waves are for memory. A disk is asked for everything at once.
-            let names: Vec<Encoded<MAX_KEY>> = keys.iter().map(|key| self.name(key)).collect();
-            return self.load_wave(names.iter().map(Encoded::as_slice), keys, &mut std::iter::empty(), &mut take);
-        }
-        let mut names = [Encoded::new(); LOAD_WAVE];
-        let mut ahead = keys.iter().skip(LOAD_WAVE);
-        for keys in keys.chunks(LOAD_WAVE) {
-            for (name, key) in names.iter_mut().zip(keys) {
-                // The address of an account is its key.
-                if !matches!(key, StateKey::Basic(_)) {
-                    *name = self.name(key);
-                }
-            }
-            let names = names.iter().zip(keys).map(|(name, key)| match key {
-                StateKey::Basic(address) => address.as_slice(),
-                _ => name.as_slice(),
-            });
-            self.load_wave(names, keys, &mut ahead, &mut take)?;
-        }
-        Ok(())
-    }
-
-    /// Loads the values of keys with these names together, and prefetches as many of the keys `ahead`.
-    #[inline(always)]
-    fn load_wave<'n, 'k>(
-        &self,
-        names: impl ExactSizeIterator<Item = &'n [u8]> + Clone,
-        keys: &[StateKey],
-        ahead: &mut impl Iterator<Item = &'k StateKey>,
-        take: &mut impl FnMut(Value, Origin),
-    ) -> Result<(), StateError> {
-        let (store, mut keys) = (self.reader()?, keys.iter());
-        let (mut all, mut bad) = (true, None);
-        store.get_many(names, |found| {
-            let Some(key) = keys.next() else { return };
-            ahead.next().into_iter().for_each(prefetch);
-            match found.map(|(bytes, at)| (self.value(key, bytes), at)) {
-                Some((Ok(value), at)) => return take(value, Origin::new(key, &value, at)),
-                Some((Err(error), _)) => _ = bad.get_or_insert(error),
-                None => all = false,
-            }
-            take(Value::default(), Origin::default());
-        });
-        bad.map_or(Ok(()), Err)?;
-        readable(&store, all)
-    }
-
     /// Sets the results of BLOCKHASH that the caller knows.
     pub(crate) fn set_ancestors(&mut self, told: Arc<Ancestors>) {
         self.ancestors = Arc::clone(&told);
@@ -566,23 +426,6 @@ impl State {
             if *incarnation != 0 {
                 self.incarnations.insert(*address, *incarnation);
             }
-        }
-    }
-
-    /// Key of the store for `key`.
-    #[inline]
-    fn name(&self, key: &StateKey) -> Encoded<MAX_KEY> {
-        let incarnation = if let StateKey::Slot(address, _) = key { self.incarnation(address) } else { 0 };
-        self.name_in(key, incarnation)
-    }
-
-    /// Key of the store for `key`, of a slot for this incarnation of its account.
-    #[inline]
-    fn name_in(&self, key: &StateKey, incarnation: u32) -> Encoded<MAX_KEY> {
-        match key {
-            StateKey::Basic(address) => account_key(address),
-            StateKey::Slot(address, slot) => slot_key(address, slot, incarnation),
-            StateKey::Code(_) => Encoded::new(),
         }
     }
 }

@@ -59,7 +59,7 @@ struct Pages<'s> {
     len: usize,
 }
 
-/// What a key has, if that is known without a read of the disk.
+/// Result of a lookup, if it takes no read of the disk.
 type AtHand<T> = Option<Option<T>>;
 
 /// A state under the lock, until a call ends or as long as the reader.

@@ -159,7 +159,7 @@ pub struct View<'a, P: Program + ?Sized> {
     pub(super) halt: Option<Halt<P::Error>>,
 }
 
-/// What an execution does about a value of the state before the run that is not loaded.
+/// Behaviour of an execution that needs a value of the state before the run that is not loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     /// Loads it: the state is in memory.

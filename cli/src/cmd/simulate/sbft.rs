@@ -250,7 +250,7 @@ fn stated(point: &Point, outcome: &Outcome) -> String {
     )
 }
 
-/// Who takes part, in words.
+/// Replicas and clients, in words.
 fn setting(point: &Point) -> String {
     let (series, of) = (&point.series, &point.setting);
     let replicas = match of.variant {

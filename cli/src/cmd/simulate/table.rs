@@ -72,7 +72,7 @@ pub(super) fn many(points: &[Point]) -> String {
     text
 }
 
-/// What was simulated, for all points together: a setting in which they differ has each of its values.
+/// Settings of a simulation, for all points together: a setting in which they differ has each of its values.
 pub(super) fn setting(points: &[Point], measured: bool) -> String {
     let each = |of: &dyn Fn(&Experiment) -> String| {
         let mut values: Vec<String> = Vec::new();

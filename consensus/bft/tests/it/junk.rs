@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 /// The replica that is faulty: it signs what it likes, for itself alone, and has the genuine signatures of all messages.
 pub(crate) const LIAR: Index = Index(3);
 
-/// One of the messages with up to five changes; `None` if its bytes are none any more, or claim a signature that another replica
+/// A message of these with up to five changes; `None` if its bytes are none any more, or claim a signature that another replica
 /// has not made.
 pub(crate) fn junk<M: Message>(messages: &[M], domain: Domain, rng: &mut ChaCha8Rng) -> Option<Checked<M>> {
     let mut bytes = alloy_rlp::encode(&messages[rng.random_range(0..messages.len())]);

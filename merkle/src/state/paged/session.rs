@@ -379,9 +379,10 @@ impl Paged {
             let part: Vec<u64> = positions.by_ref().take(1 << 12).collect();
             entries += part.len() as u64;
             if part.is_empty() {
-                let what = || "two keys have one position".into();
-                let is_whole = entries == self.keys.len();
-                return is_whole.then_some(()).ok_or_else(|| Error::Corrupt { path: log.path(), what: what() });
+                if entries == self.keys.len() {
+                    return Ok(());
+                }
+                return Err(Error::Corrupt { path: log.path(), what: "two keys have one position".into() });
             }
             for (sn, stored) in self.read_past_cache(log, &part)? {
                 let entry = decode(&stored).ok_or_else(|| missing(log, sn))?;

@@ -74,7 +74,7 @@ pub(crate) fn gallery(of: &Gallery<'_>, origin: &Origin, files: &[&str]) -> Stri
     document(&format!("Phalanx: {}", of.title), &body)
 }
 
-/// What a command prints: columns stay columns, and prose wraps at the width of the screen.
+/// Text that a command prints: columns stay columns, and prose wraps at the width of the screen.
 fn paragraphs(text: &str) -> String {
     let is_prose = |block: &str| block.lines().all(|line| !line.starts_with(' ') && !line.contains("  "));
     let shown = |block: &str| {
