@@ -1,9 +1,12 @@
 //! The position of every key of a paged state: ten bytes per key, in key order.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{iter::repeat_n, sync::Arc};
 
 /// Maximum number of keys in a page before it is split.
 const PAGE: usize = 512;
+
+/// Keys of a page that is built at once.
+const BUILT: usize = PAGE * 3 / 4;
 
 /// Range of positions that can be told apart: far more than lie between the oldest state's floor and the end.
 const WINDOW: u64 = 1 << 40;
@@ -17,6 +20,12 @@ pub(crate) type Frag = u64;
 /// Bits of a fragment.
 const FRAG_BITS: u32 = 40;
 
+/// Bits of a fragment behind those that name its group.
+const REST_BITS: u32 = 28;
+
+/// Number of groups.
+const GROUPS: usize = 1 << (FRAG_BITS - REST_BITS);
+
 /// Fragment of a prefix.
 #[inline]
 pub(crate) const fn frag(prefix: u64) -> Frag {
@@ -28,15 +37,87 @@ pub(crate) const fn frag(prefix: u64) -> Frag {
 /// Whole hashes are not kept, so a result may be several keys: the caller reads their entries. At 2^28 keys that is one
 /// key in four thousand. A copy shares the pages until they change: a checkpoint is written from a copy.
 ///
+/// Hashes are spread evenly, so a fragment's first bits name the group of its page and the others say about where the page
+/// is in the group, and where the slot is in the page: a lookup misses the processor's caches two or three times. Pages
+/// split, so hashes that an adversary chose cost a binary search.
+///
 /// # Invariants
-/// A page holds the slots from its bound up to the next bound, at least one unless it is the first page. Slots that
-/// share a fragment are on one page. The first bound is zero.
+/// A group has at least one page; the bound of its first page is zero. A page holds the slots from its bound up to the next
+/// bound, at least one unless it is the first. Slots that share a fragment are on one page.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
-    pages: BTreeMap<Frag, Arc<Vec<Slot>>>,
+    groups: Vec<Arc<Vec<Page>>>,
     len: u64,
     /// Exclusive bound of positions.
     next_sn: u64,
+}
+
+/// Slots of a range of fragments.
+#[derive(Clone, Debug, Default)]
+struct Page {
+    /// Lowest fragment of the range, without its group.
+    bound: u32,
+    /// Number of slots; the other cells are spare.
+    len: u32,
+    cells: Arc<[Slot]>,
+}
+
+impl Page {
+    fn new(bound: u32, slots: &[Slot]) -> Self {
+        Self { bound, len: slots.len() as u32, cells: slots.into() }
+    }
+
+    #[inline]
+    fn slots(&self) -> &[Slot] {
+        &self.cells[..self.len as usize]
+    }
+
+    fn insert(&mut self, at: usize, slot: Slot) {
+        let len = self.len as usize;
+        if len == self.cells.len() {
+            // In small steps: spare memory counts per key.
+            self.cells = self.cells.iter().copied().chain(repeat_n([0; 10], len / 32 + 4)).collect();
+        }
+        let cells = Arc::make_mut(&mut self.cells);
+        cells.copy_within(at..len, at + 1);
+        cells[at] = slot;
+        self.len += 1;
+    }
+
+    fn set(&mut self, at: usize, slot: Slot) {
+        Arc::make_mut(&mut self.cells)[at] = slot;
+    }
+
+    fn remove(&mut self, at: usize) {
+        Arc::make_mut(&mut self.cells).copy_within(at + 1..self.len as usize, at);
+        self.len -= 1;
+    }
+
+    /// Splits the page in the middle; `None` if its slots share a fragment.
+    fn split(&mut self) -> Option<Self> {
+        let slots = self.slots();
+        let middle = frag_of(&slots[slots.len() / 2]);
+        // Slots that share a fragment stay together, however many an adversary found.
+        let (lower, upper) = slots.split_at(slots.partition_point(|slot| frag_of(slot) < middle));
+        if lower.is_empty() {
+            return None;
+        }
+        let upper = Self::new(rest(middle), upper);
+        *self = Self::new(self.bound, lower);
+        Some(upper)
+    }
+}
+
+/// Index of a fragment's group.
+#[inline]
+const fn group(frag: Frag) -> usize {
+    (frag >> REST_BITS) as usize
+}
+
+/// Bits of a fragment behind those of its group.
+#[inline]
+const fn rest(frag: Frag) -> u32 {
+    (frag & ((1 << REST_BITS) - 1)) as u32
 }
 
 #[inline]
@@ -62,12 +143,11 @@ pub(crate) const fn slot_of(prefix: u64, sn: u64) -> Slot {
     slot(frag(prefix), sn)
 }
 
-/// First slot of a page that is not below a fragment, searched from a guess on: one or two lines are read of a page
-/// outside the caches.
+/// Number of items for which `is_below` holds, which are the first ones of `len`; searched from a guess on, so that one or two
+/// lines are read of what lies outside the caches.
 #[inline]
-fn first_from(page: &[Slot], guess: usize, frag: Frag) -> usize {
-    let is_below = |at: usize| frag_of(&page[at]) < frag;
-    let (mut from, mut to) = (0, page.len());
+fn count_below(len: usize, guess: usize, is_below: impl Fn(usize) -> bool) -> usize {
+    let (mut from, mut to) = (0, len);
     let (mut at, mut step) = (guess.min(to), 8);
     if at < to && is_below(at) {
         from = at + 1;
@@ -88,16 +168,28 @@ fn first_from(page: &[Slot], guess: usize, frag: Frag) -> usize {
             step *= 2;
         }
     }
-    from + page[from..to].partition_point(|slot| frag_of(slot) < frag)
+    while from < to {
+        let middle = from.midpoint(to);
+        if is_below(middle) { from = middle + 1 } else { to = middle }
+    }
+    from
+}
+
+/// Place of a fragment in the table.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    group: usize,
+    page: usize,
+    /// First slot of the page that is not below the fragment.
+    slot: usize,
 }
 
 /// A table that is built from slots in the order of their fragments, so that they need not lie in memory twice.
 #[derive(Debug, Default)]
 pub(crate) struct SortedKeys {
-    pages: BTreeMap<Frag, Arc<Vec<Slot>>>,
+    groups: Vec<Vec<Page>>,
     len: u64,
-    /// Bound of the last page, and its slots so far.
-    bound: Frag,
+    /// Slots of the last page so far.
     page: Vec<Slot>,
 }
 
@@ -106,13 +198,12 @@ impl SortedKeys {
     #[must_use]
     pub(crate) fn push(&mut self, slot: Slot) -> bool {
         if let Some(last) = self.page.last().map(frag_of) {
-            if frag_of(&slot) < last {
+            let frag = frag_of(&slot);
+            if frag < last {
                 return false;
             }
-            if self.page.len() >= PAGE * 3 / 4 && frag_of(&slot) != last {
-                self.pages.insert(self.bound, Arc::new(self.page.as_slice().to_vec()));
-                self.page.clear();
-                self.bound = frag_of(&slot);
+            if group(frag) != group(last) || self.page.len() >= BUILT && frag != last {
+                self.end_page();
             }
         }
         self.page.push(slot);
@@ -120,16 +211,28 @@ impl SortedKeys {
         true
     }
 
+    fn end_page(&mut self) {
+        let Some(first) = self.page.first().map(frag_of) else { return };
+        self.groups.resize_with(group(first) + 1, Vec::new);
+        let pages = &mut self.groups[group(first)];
+        let bound = if pages.is_empty() { 0 } else { rest(first) };
+        pages.push(Page::new(bound, &self.page));
+        self.page.clear();
+    }
+
     /// The table, given the exclusive bound of positions.
     pub(crate) fn finish(mut self, next_sn: u64) -> Keys {
-        self.pages.insert(self.bound, Arc::new(self.page));
-        Keys { pages: self.pages, len: self.len, next_sn }
+        self.end_page();
+        let mut keys = Keys { len: self.len, next_sn, ..Keys::new() };
+        let built = keys.groups.iter_mut().zip(self.groups).filter(|(_, pages)| !pages.is_empty());
+        built.for_each(|(group, pages)| *group = Arc::new(pages));
+        keys
     }
 }
 
 impl Keys {
     pub(crate) fn new() -> Self {
-        Self { pages: BTreeMap::from([(0, Arc::default())]), len: 0, next_sn: 0 }
+        Self { groups: vec![Arc::new(vec![Page::default()]); GROUPS], len: 0, next_sn: 0 }
     }
 
     /// Builds the table from slots in the order of their fragments; `None` if they are in another.
@@ -140,13 +243,17 @@ impl Keys {
 
     /// All slots, in the order of their fragments.
     pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.pages.values().flat_map(|page| page.iter())
+        self.groups.iter().flat_map(|pages| pages.iter().flat_map(Page::slots))
     }
 
-    /// Bytes of the pages, and an estimate for the tree above them.
+    /// Bytes of the pages and of what leads to them.
     pub(crate) fn memory(&self) -> usize {
-        let above = size_of::<(Frag, Arc<Vec<Slot>>)>() * 3 / 2 + size_of::<Vec<Slot>>() + 16;
-        self.pages.values().map(|page| page.capacity() * size_of::<Slot>() + above).sum()
+        const COUNTS: usize = 2 * size_of::<usize>();
+        let page = |page: &Page| page.cells.len() * size_of::<Slot>() + COUNTS;
+        let group = |pages: &Arc<Vec<Page>>| {
+            pages.capacity() * size_of::<Page>() + COUNTS + pages.iter().map(page).sum::<usize>()
+        };
+        self.groups.iter().map(group).sum()
     }
 
     pub(crate) const fn len(&self) -> u64 {
@@ -176,37 +283,57 @@ impl Keys {
         if sn >= self.next_sn { sn.wrapping_sub(WINDOW) } else { sn }
     }
 
-    /// Likely index of a fragment in a page: hashes are spread evenly.
+    /// Index of the page of a fragment in its group.
     #[inline]
-    const fn guess(len: u64, bound: Frag, frag: Frag) -> usize {
-        (((frag - bound) as u128 * len as u128) >> FRAG_BITS) as usize
+    fn page(pages: &[Page], frag: Frag) -> usize {
+        let guess = (u64::from(rest(frag)) * pages.len() as u64) >> REST_BITS;
+        count_below(pages.len(), guess as usize, |at| pages[at].bound <= rest(frag)) - 1
+    }
+
+    /// Likely index of a fragment in its page.
+    #[inline]
+    const fn guess(&self, page: &Page, frag: Frag) -> usize {
+        (((rest(frag) - page.bound) as u128 * self.len as u128) >> FRAG_BITS) as usize
+    }
+
+    /// Place of the first slot that is not below a fragment.
+    #[inline]
+    fn place(&self, frag: Frag) -> Place {
+        let pages = &self.groups[group(frag)];
+        let page = Self::page(pages, frag);
+        let slots = pages[page].slots();
+        let slot = count_below(slots.len(), self.guess(&pages[page], frag), |at| frag_of(&slots[at]) < frag);
+        Place { group: group(frag), page, slot }
     }
 
     /// Positions of the keys that share a fragment.
     #[inline]
     pub(crate) fn find(&self, frag: Frag) -> impl Iterator<Item = u64> {
-        let (bound, page) = self.pages.range(..=frag).next_back().map_or((frag, &[][..]), |(at, page)| (*at, page));
-        let at = first_from(page, Self::guess(self.len, bound, frag), frag);
-        page[at..].iter().take_while(move |slot| frag_of(slot) == frag).map(|slot| self.sn(slot))
+        let place = self.place(frag);
+        let slots = &self.groups[place.group][place.page].slots()[place.slot..];
+        slots.iter().take_while(move |slot| frag_of(slot) == frag).map(|slot| self.sn(slot))
     }
 
     /// Fragments and positions from a fragment on downwards, itself included.
     pub(crate) fn down_from(&self, frag: Frag) -> impl Iterator<Item = (Frag, u64)> {
-        let mut pages = self.pages.range(..=frag).rev();
-        let first = pages
-            .next()
-            .map_or(&[][..], |(bound, page)| &page[..first_from(page, Self::guess(self.len, *bound, frag), frag + 1)]);
-        let slots = first.iter().rev().chain(pages.flat_map(|(_, page)| page.iter().rev()));
+        let place = self.place(frag);
+        let pages = &self.groups[place.group];
+        let same = pages[place.page].slots()[place.slot..].iter().take_while(|slot| frag_of(slot) == frag).count();
+        let first = &pages[place.page].slots()[..place.slot + same];
+        let groups = self.groups[..place.group].iter().rev().flat_map(|pages| pages.iter().rev());
+        let pages = pages[..place.page].iter().rev().chain(groups);
+        let slots = first.iter().rev().chain(pages.flat_map(|page| page.slots().iter().rev()));
         slots.map(|slot| (frag_of(slot), self.sn(slot)))
     }
 
     /// Fragments and positions from a fragment on upwards, itself included.
     pub(crate) fn up_from(&self, frag: Frag) -> impl Iterator<Item = (Frag, u64)> {
-        let bound = self.pages.range(..=frag).next_back().map_or(0, |(bound, _)| *bound);
-        let mut pages = self.pages.range(bound..).map(|(_, page)| page);
-        let first =
-            pages.next().map_or(&[][..], |page| &page[first_from(page, Self::guess(self.len, bound, frag), frag)..]);
-        let slots = first.iter().chain(pages.flat_map(|page| page.iter()));
+        let place = self.place(frag);
+        let pages = &self.groups[place.group];
+        let first = &pages[place.page].slots()[place.slot..];
+        let groups = self.groups[place.group + 1..].iter().flat_map(|pages| pages.iter());
+        let pages = pages[place.page + 1..].iter().chain(groups);
+        let slots = first.iter().chain(pages.flat_map(|page| page.slots().iter()));
         slots.map(|slot| (frag_of(slot), self.sn(slot)))
     }
 
@@ -234,31 +361,31 @@ impl Keys {
         Box::new((0..).zip(words).map(move |(at, word)| (first + 64 * at, word)).flat_map(bits))
     }
 
-    /// Page of a fragment, for a change, and the index of a position of that fragment.
-    fn place(&mut self, frag: Frag, sn: u64) -> Option<(Frag, &mut Vec<Slot>, usize)> {
-        let (wanted, len) = (slot(frag, sn), self.len);
-        let (bound, page) = self.pages.range_mut(..=frag).next_back()?;
-        let first = first_from(page, Self::guess(len, *bound, frag), frag);
-        let same = page[first..].iter().take_while(|slot| frag_of(slot) == frag);
-        let at = first + same.take_while(|slot| **slot != wanted).count();
-        (page.get(at) == Some(&wanted)).then(|| (*bound, Arc::make_mut(page), at))
+    /// Place of a key, given its position.
+    fn find_place(&self, frag: Frag, sn: u64) -> Option<Place> {
+        let (wanted, place) = (slot(frag, sn), self.place(frag));
+        let slots = &self.groups[place.group][place.page].slots()[place.slot..];
+        let same = slots.iter().take_while(|slot| frag_of(slot) == frag);
+        let at = place.slot + same.take_while(|slot| **slot != wanted).count();
+        (slots.get(at - place.slot) == Some(&wanted)).then_some(Place { slot: at, ..place })
     }
 
     /// Sets the position of a key; false if its position was not `before`.
     #[must_use]
     pub(crate) fn set(&mut self, frag: Frag, before: u64, after: u64) -> bool {
-        let Some((_, page, at)) = self.place(frag, before) else { return false };
-        page[at] = slot(frag, after);
+        let Some(place) = self.find_place(frag, before) else { return false };
+        Arc::make_mut(&mut self.groups[place.group])[place.page].set(place.slot, slot(frag, after));
         true
     }
 
     /// Removes a key; false if it does not have the position.
     #[must_use]
     pub(crate) fn remove(&mut self, frag: Frag, sn: u64) -> bool {
-        let Some((bound, page, at)) = self.place(frag, sn) else { return false };
-        page.remove(at);
-        if page.is_empty() && bound != 0 {
-            self.pages.remove(&bound);
+        let Some(place) = self.find_place(frag, sn) else { return false };
+        let pages = Arc::make_mut(&mut self.groups[place.group]);
+        pages[place.page].remove(place.slot);
+        if pages[place.page].len == 0 && place.page > 0 {
+            pages.remove(place.page);
         }
         self.len -= 1;
         true
@@ -266,24 +393,16 @@ impl Keys {
 
     /// Adds a key.
     pub(crate) fn insert(&mut self, frag: Frag, sn: u64) {
-        let (bound, page) = self.pages.range_mut(..=frag).next_back().expect("the first bound is zero");
-        let (guess, page) = (Self::guess(self.len, *bound, frag), Arc::make_mut(page));
-        if page.len() == page.capacity() {
-            // In small steps: reserved memory counts per key.
-            page.reserve_exact(page.len() / 32 + 4);
+        let place = self.place(frag);
+        let pages = Arc::make_mut(&mut self.groups[place.group]);
+        let page = &mut pages[place.page];
+        page.insert(place.slot, slot(frag, sn));
+        if page.len as usize > PAGE
+            && let Some(upper) = page.split()
+        {
+            pages.insert(place.page + 1, upper);
         }
-        page.insert(first_from(page, guess, frag), slot(frag, sn));
         self.len += 1;
-        if page.len() > PAGE {
-            let middle = frag_of(&page[page.len() / 2]);
-            // Slots that share a fragment stay together, however many an adversary found.
-            let cut = page.partition_point(|slot| frag_of(slot) < middle);
-            if cut > 0 {
-                let upper = page.split_off(cut);
-                page.shrink_to_fit();
-                self.pages.insert(middle, Arc::new(upper.as_slice().to_vec()));
-            }
-        }
     }
 }
 
