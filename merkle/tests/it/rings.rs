@@ -315,3 +315,69 @@ fn threads_that_read_together_have_a_ring_each() {
         }
     });
 }
+
+#[test]
+fn a_pass_over_all_entries_meets_each_once_or_ends_with_the_error_of_a_read() {
+    const MANY: u64 = 30_000;
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open(config(dir.path())).expect("a new store");
+    for (height, keys) in [(0, 0..MANY), (1, 100..MANY / 2), (2, 7..8)] {
+        let mut delta = Delta::new();
+        keys.for_each(|key| delta.put(&key.to_be_bytes(), &(key ^ height).to_be_bytes()));
+        let prepared = store.prepare(delta, height).expect("a block");
+        store.commit(prepared).expect("it is written");
+    }
+    drop(store);
+    let pass = |how, first| {
+        let plan = Plan::new(how, first, u64::MAX);
+        let faults: Arc<dyn Faults> = Arc::<Plan>::clone(&plan);
+        let store = Store::open(config(dir.path()).with_faults(faults)).expect("the store");
+        let (mut sum, mut met) = (0, BTreeMap::new());
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            store.read().each_committed(|key, value| {
+                sum += 1;
+                met.insert(key.to_vec(), value.to_vec());
+            })
+        }));
+        let ended = ended.map_err(|panic| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        (ended, sum, met, plan.hits.load(Ordering::Relaxed), plan.completed.load(Ordering::Relaxed))
+    };
+    let (ended, sum, met, _, completed) = pass(How::Full, u64::MAX);
+    ended.expect("no panic").expect("no fault");
+    assert_eq!(sum, MANY);
+    for key in 0..MANY {
+        let height = if key == 7 { 2 } else { u64::from((100..MANY / 2).contains(&key)) };
+        assert_eq!(met[key.to_be_bytes().as_slice()], (key ^ height).to_be_bytes(), "key {key}");
+    }
+    for at in 0..8 {
+        let first = completed * at / 8;
+        let (ended, sum, _, hits, _) = pass(How::Fail(5), first);
+        let ended = ended.expect("no panic");
+        assert_eq!((hits, sum < MANY), (u64::from(completed > 0), completed > 0), "read {first}");
+        assert!(completed == 0 || matches!(ended, Err(Error::Io { .. })), "read {first}: {ended:?}");
+        // A reader that panics ends the caller as well.
+        let (ended, _, _, hits, _) = pass(How::Panic, first);
+        assert_eq!(ended.is_err(), hits > 0, "read {first}");
+        assert!(
+            ended.is_ok() || matches!(&ended, Err(Some(text)) if text == "a visitor"),
+            "read {first}: the panic is the reader's"
+        );
+    }
+    for reading in [Reading::Direct, Reading::Threads] {
+        let store = Store::open(config(dir.path()).with_reading(reading)).expect("the store");
+        let mut met = 0;
+        store.read().each_committed(|_, _| met += 1).expect("no fault");
+        assert_eq!(met, MANY, "{reading:?}");
+        // A caller that panics leaves no thread behind, which would be waited for.
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            store.read().each_committed(|_, _| panic!("a caller"))
+        }));
+        assert!(panicked.is_err(), "{reading:?}");
+        read(
+            &store,
+            &BTreeMap::from([(7u64.to_be_bytes().to_vec(), (7u64 ^ 2).to_be_bytes().to_vec())]),
+            "after a panic",
+        )
+        .expect("no fault");
+    }
+}

@@ -38,8 +38,8 @@ pub(crate) const fn frag(prefix: u64) -> Frag {
 /// key in four thousand. A copy shares the pages until they change: a checkpoint is written from a copy.
 ///
 /// Hashes are spread evenly, so a fragment's first bits name the group of its page and the others say about where the page
-/// is in the group, and where the slot is in the page: a lookup misses the processor's caches two or three times. Pages
-/// split, so hashes that an adversary chose cost a binary search.
+/// is in the group, and where the slot is in the page: at 2^28 keys a lookup reads one to three lines of each. Pages split,
+/// so a lookup among hashes that an adversary chose costs a binary search.
 ///
 /// # Invariants
 /// A group has at least one page; the bound of its first page is zero. A page holds the slots from its bound up to the next
@@ -232,7 +232,9 @@ impl SortedKeys {
 
 impl Keys {
     pub(crate) fn new() -> Self {
-        Self { groups: vec![Arc::new(vec![Page::default()]); GROUPS], len: 0, next_sn: 0 }
+        // All groups share one empty page until they change.
+        let empty = Arc::new(vec![Page::default()]);
+        Self { groups: repeat_n(empty, GROUPS).collect(), len: 0, next_sn: 0 }
     }
 
     /// Builds the table from slots in the order of their fragments; `None` if they are in another.
@@ -251,9 +253,10 @@ impl Keys {
         const COUNTS: usize = 2 * size_of::<usize>();
         let page = |page: &Page| page.cells.len() * size_of::<Slot>() + COUNTS;
         let group = |pages: &Arc<Vec<Page>>| {
-            pages.capacity() * size_of::<Page>() + COUNTS + pages.iter().map(page).sum::<usize>()
+            let list = pages.capacity() * size_of::<Page>() + size_of::<Vec<Page>>() + COUNTS;
+            list + pages.iter().map(page).sum::<usize>()
         };
-        self.groups.iter().map(group).sum()
+        self.groups.capacity() * size_of::<Arc<Vec<Page>>>() + self.groups.iter().map(group).sum::<usize>()
     }
 
     pub(crate) const fn len(&self) -> u64 {
@@ -430,18 +433,48 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_share_a_fragment_stay_on_one_page() {
+        let (mut keys, shared) = (Keys::new(), (3 << REST_BITS) + 5);
+        keys.advance(4000);
+        keys.insert(shared - 1, 0);
+        (1..2000).for_each(|sn| keys.insert(shared, sn));
+        keys.insert(shared + 1, 2000);
+        let rebuilt = Keys::from_sorted(keys.slots().copied(), 4000).expect("they are in order");
+        for mut keys in [keys, rebuilt] {
+            let found: BTreeSet<u64> = keys.find(shared).collect();
+            assert_eq!(found, (1..2000).collect());
+            assert!((1..2000).all(|sn| keys.remove(shared, sn)));
+            assert_eq!(keys.up_from(0).collect::<Vec<_>>(), [(shared - 1, 0), (shared + 1, 2000)]);
+        }
+    }
+
+    #[test]
     fn equals_a_sorted_set() {
-        for seed in 0..6 {
+        for seed in 0..9 {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let mut copies = Vec::new();
             let (mut keys, mut model) = (Keys::new(), BTreeSet::<(Frag, u64)>::new());
             // The window of positions is anywhere, also across the end of what five bytes count.
             let base = [0, WINDOW - 3000, 5 * WINDOW + 17][seed as usize % 3];
             let few = seed % 2 == 0;
+            // Many pages on both sides of the borders of groups, and at both ends.
+            let dense = |rng: &mut rand_chacha::ChaCha8Rng| {
+                let border = [0u64, 1 << REST_BITS, 5 << REST_BITS, 1 << FRAG_BITS][rng.random_range(0..4)];
+                (border + rng.random_range(0..6000)).saturating_sub(3000).min((1 << FRAG_BITS) - 1)
+            };
+            let draw = |rng: &mut rand_chacha::ChaCha8Rng| match seed {
+                6.. => dense(rng),
+                _ if few => frag(rng.random_range(0..900) << 24),
+                _ => frag(rng.random()),
+            };
             let mut next_sn = base;
-            for _ in 0..12_000 {
+            for step in 0..12_000 {
+                if step % 1500 == 0 {
+                    copies.push((keys.clone(), model.clone()));
+                }
                 next_sn += 1;
                 keys.advance(next_sn);
-                let wanted = frag(if few { rng.random_range(0..900) << 24 } else { rng.random() });
+                let wanted = draw(&mut rng);
                 let near = model.range((wanted, 0)..).next().copied();
                 match near.filter(|_| rng.random_bool(0.4)) {
                     Some((frag, sn)) if rng.random_bool(0.5) => {
@@ -459,6 +492,10 @@ mod tests {
                 }
                 assert_eq!(keys.len(), model.len() as u64);
             }
+            // A copy shares pages, and keeps what it had.
+            for (copy, had) in copies {
+                assert_eq!(copy.up_from(0).collect::<BTreeSet<_>>(), had, "seed {seed}");
+            }
             let rebuilt = Keys::from_sorted(keys.slots().copied(), next_sn).expect("they are in order");
             for keys in [&keys, &rebuilt] {
                 assert_eq!(keys.len(), model.len() as u64);
@@ -470,7 +507,7 @@ mod tests {
                     model.iter().map(|(_, sn)| *sn).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
                 );
                 for _ in 0..300 {
-                    let wanted = frag(if few { rng.random_range(0..900) << 24 } else { rng.random() });
+                    let wanted = draw(&mut rng);
                     let up: BTreeSet<_> = keys.up_from(wanted).collect();
                     assert_eq!(up, model.range((wanted, 0)..).copied().collect(), "seed {seed}");
                     let down: BTreeSet<_> = keys.down_from(wanted).collect();

@@ -7,6 +7,7 @@
 mod session;
 mod later;
 mod read;
+mod pass;
 mod state;
 mod fetcher;
 mod entries;

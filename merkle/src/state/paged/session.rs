@@ -68,7 +68,7 @@ impl Item {
     }
 }
 
-fn decode(stored: &[u8]) -> Option<Entry<'_>> {
+pub(super) fn decode(stored: &[u8]) -> Option<Entry<'_>> {
     let (height, encoded) = stored.split_first_chunk::<8>()?;
     Entry::decode(encoded, u64::from_be_bytes(*height)).map(|(entry, _)| entry)
 }
@@ -365,31 +365,5 @@ impl StateView for Session<'_> {
 
     fn check(&self) -> Result<(), Error> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
-    }
-}
-
-impl Paged {
-    /// Hands all keys with their values to `visit`, in the order of positions.
-    ///
-    /// # Errors
-    /// Errors of [`Self::fetch`].
-    pub(crate) fn each(&self, log: &dyn Log, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        let (mut positions, mut entries) = (self.keys.positions(), 0);
-        loop {
-            let part: Vec<u64> = positions.by_ref().take(1 << 12).collect();
-            entries += part.len() as u64;
-            if part.is_empty() {
-                if entries == self.keys.len() {
-                    return Ok(());
-                }
-                return Err(Error::Corrupt { path: log.path(), what: "two keys have one position".into() });
-            }
-            for (sn, stored) in self.read_past_cache(log, &part)? {
-                let entry = decode(&stored).ok_or_else(|| missing(log, sn))?;
-                if !entry.sentinel {
-                    visit(entry.key, entry.value);
-                }
-            }
-        }
     }
 }
