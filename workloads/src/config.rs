@@ -80,7 +80,8 @@ impl Default for Fees {
 ///
 /// The addresses are sorted lexicographically and the first γ of them are hot. With probability α the hot side of a
 /// transfer is drawn uniformly from the hot addresses, otherwise from the rest; the other side is drawn uniformly from
-/// the rest. α = 0 means uniform over all. Sender and receiver always differ.
+/// the rest. α = 0 means uniform over all. In place of α and γ, [`zipf`](Self::zipf) draws both sides by Zipf's law. Sender
+/// and receiver always differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransferLoad {
     /// Number of funded accounts.
@@ -93,6 +94,9 @@ pub struct TransferLoad {
     pub gamma: u64,
     /// Contended side.
     pub hot: HotSide,
+    /// Exponent of Zipf's law, by which both sides are drawn from the sorted addresses, the first the most frequent; above
+    /// 0, at most 4. `None`: hot and cold accounts. With an exponent α is zero.
+    pub zipf: Option<f64>,
     /// Seed of addresses, keys, pairs and amounts.
     pub seed: u64,
     /// Price of gas.
@@ -118,6 +122,7 @@ impl Default for TransferLoad {
             alpha: 0.0,
             gamma: 1,
             hot: HotSide::Sender,
+            zipf: None,
             seed: 42,
             fees: Fees::default(),
             coinbase: address!("0xc01ba5e0000000000000000000000000c01ba5e0"),
@@ -145,6 +150,18 @@ pub enum ConfigError {
         gamma: u64,
         /// Number of accounts.
         accounts: u64,
+    },
+    /// An exponent that is not above 0 and at most 4.
+    #[error("the exponent of zipf must be above 0 and at most 4, not {exponent}")]
+    Zipf {
+        /// Given value.
+        exponent: f64,
+    },
+    /// Two contentions at once.
+    #[error("zipf draws both sides, so alpha must be 0 beside it, not {alpha}")]
+    ZipfAndAlpha {
+        /// Given α.
+        alpha: f64,
     },
     /// Fewer than the two accounts a transfer needs, or more than a 32-bit index can name.
     #[error("the number of accounts must be between 2 and 2^32 - 1, not {accounts}")]

@@ -46,6 +46,7 @@ mod pool;
 mod token;
 mod base;
 mod skew;
+mod zipf;
 mod sign;
 mod config;
 mod accounts;

@@ -3,16 +3,57 @@
 use crate::{
     config::{ConfigError, HotSide, TransferLoad},
     rng::Rng,
+    zipf::Zipf,
 };
 
-/// Draws the two sides of a transfer, as positions in the sorted address list (FAFO, section 3.2).
+/// Draws the two sides of a transfer, as positions in the sorted address list.
+#[derive(Clone, Debug)]
+pub(crate) enum Skew {
+    /// Hot and cold accounts.
+    Hot(Hot),
+    /// Both sides by Zipf's law, the first address the most frequent; a pair of equal addresses is drawn again.
+    Zipf(Zipf),
+}
+
+impl Skew {
+    pub(crate) fn new(load: &TransferLoad) -> Result<Self, ConfigError> {
+        let Some(exponent) = load.zipf else { return Hot::new(load).map(Self::Hot) };
+        if load.alpha != 0.0 {
+            return Err(ConfigError::ZipfAndAlpha { alpha: load.alpha });
+        }
+        if load.accounts < 2 {
+            return Err(ConfigError::Accounts { accounts: load.accounts });
+        }
+        Zipf::new(exponent, load.accounts).map(Self::Zipf).ok_or(ConfigError::Zipf { exponent })
+    }
+
+    /// Sender and receiver of the next transfer; never equal. O(1), expected for Zipf's law.
+    #[inline]
+    pub(crate) fn draw(&self, rng: &mut Rng) -> (u32, u32) {
+        match self {
+            Self::Hot(hot) => hot.draw(rng),
+            Self::Zipf(law) => {
+                // Positions stay below `accounts`, which is at least 2 and at most 2^32 - 1.
+                let mut side = || (law.rank(rng) - 1) as u32;
+                loop {
+                    let (sender, receiver) = (side(), side());
+                    if sender != receiver {
+                        return (sender, receiver);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Hot and cold accounts (FAFO, section 3.2).
 ///
 /// A transfer first draws its class (which sides are hot), then a distinct pair within it. For [`HotSide::Both`] this
 /// is the same distribution as drawing both sides independently until they differ: given that they differ, a class has
 /// the probability of being drawn times the probability of a distinct pair within it, and pairs within a class are
 /// uniform. No draw is ever repeated, so no choice of α and γ makes generation slow.
 #[derive(Clone, Debug)]
-pub(crate) struct Skew {
+pub(crate) struct Hot {
     /// A word below the threshold (a fraction of 2^64) and not below the previous one draws the class.
     ///
     /// # Invariants
@@ -36,8 +77,8 @@ struct Pool {
 
 const WHOLE: u128 = 1 << 64;
 
-impl Skew {
-    pub(crate) fn new(load: &TransferLoad) -> Result<Self, ConfigError> {
+impl Hot {
+    fn new(load: &TransferLoad) -> Result<Self, ConfigError> {
         let TransferLoad { accounts, alpha, gamma, hot: side, .. } = *load;
         if !(0.0..=1.0).contains(&alpha) {
             return Err(ConfigError::Alpha { alpha });
@@ -93,7 +134,7 @@ impl Skew {
 
     /// Sender and receiver of the next transfer; never equal. O(1), at most four comparisons.
     #[inline]
-    pub(crate) fn draw(&self, rng: &mut Rng) -> (u32, u32) {
+    fn draw(&self, rng: &mut Rng) -> (u32, u32) {
         let word = u128::from(rng.word());
         let last = self.classes.len() - 1;
         let at = self.classes[..last].iter().position(|(threshold, _)| word < *threshold).unwrap_or(last);
@@ -144,6 +185,29 @@ mod tests {
         assert_eq!(skew(9, 0.5, 9, Both).unwrap_err(), ConfigError::TooFewCold { cold: 0, needed: 1 });
         assert_eq!(skew(9, 1.0, 1, Both).unwrap_err(), ConfigError::OneHotForBoth);
         assert!(skew(9, 1.0, 9, Both).is_ok() && skew(9, 1.0, 2, Both).is_ok() && skew(2, 0.5, 1, Both).is_ok());
+    }
+
+    #[test]
+    fn a_law_beside_alpha_or_without_an_exponent_is_refused() {
+        let law = |zipf, alpha| Skew::new(&TransferLoad { accounts: 9, alpha, zipf: Some(zipf), ..Default::default() });
+        assert!(law(1.0, 0.0).is_ok());
+        assert_eq!(law(1.0, 0.5).unwrap_err(), ConfigError::ZipfAndAlpha { alpha: 0.5 });
+        assert_eq!(law(0.0, 0.0).unwrap_err(), ConfigError::Zipf { exponent: 0.0 });
+        assert_eq!(law(5.0, 0.0).unwrap_err(), ConfigError::Zipf { exponent: 5.0 });
+        let alone = TransferLoad { accounts: 1, zipf: Some(1.0), ..Default::default() };
+        assert_eq!(Skew::new(&alone).unwrap_err(), ConfigError::Accounts { accounts: 1 });
+    }
+
+    #[test]
+    fn the_sides_of_a_law_differ_and_end_for_the_steepest() {
+        for accounts in [2, 1_000] {
+            let skew = Skew::new(&TransferLoad { accounts, zipf: Some(4.0), ..Default::default() }).unwrap();
+            let mut rng = Rng::new(4);
+            for _ in 0..10_000 {
+                let (from, to) = skew.draw(&mut rng);
+                assert!(from != to && u64::from(from.max(to)) < accounts);
+            }
+        }
     }
 
     #[test]

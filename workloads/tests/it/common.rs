@@ -83,6 +83,10 @@ pub(crate) fn loads() -> Vec<TransferLoad> {
             loads.push(TransferLoad { accounts: 200, txs: 1_500, alpha, gamma, hot, seed, ..Default::default() });
         }
     }
+    for exponent in [0.5, 1.0, 4.0] {
+        let (zipf, seed) = (Some(exponent), loads.len() as u64);
+        loads.push(TransferLoad { accounts: 200, txs: 1_500, zipf, seed, ..Default::default() });
+    }
     let fees = Fees { base_fee: 7, priority_fee: 3, max_fee: 10 };
     loads.push(TransferLoad { accounts: 2, txs: 300, fees, chain_id: 31_337, ..Default::default() });
     loads

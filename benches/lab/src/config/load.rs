@@ -67,6 +67,9 @@ pub struct LoadConfig {
     /// Hot side of a transfer: sender, receiver or both; a swap has only a sender
     #[arg(long, default_value_t = HotSide::Sender, help_heading = heading::LOAD)]
     pub hot: HotSide,
+    /// Exponent of Zipf's law by which both sides are drawn, above 0 and at most 4, in place of --alpha
+    #[arg(long, value_name = "EXPONENT", help_heading = heading::LOAD)]
+    pub zipf: Option<f64>,
     /// Number of pools of amm and mixed, each with its own token beside a common one
     #[arg(long, default_value_t = Pools::default().count, help_heading = heading::LOAD)]
     pub pools: u32,
@@ -95,8 +98,8 @@ impl LoadConfig {
 
     /// The load without signatures and without a memory limit.
     pub(crate) fn transfers(&self) -> TransferLoad {
-        let Self { accounts, txs, alpha, gamma, hot, seed, .. } = *self;
-        TransferLoad { accounts, txs, alpha, gamma, hot, seed, ..TransferLoad::default() }
+        let Self { accounts, txs, alpha, gamma, hot, zipf, seed, .. } = *self;
+        TransferLoad { accounts, txs, alpha, gamma, hot, zipf, seed, ..TransferLoad::default() }
     }
 
     /// Keys that each account of the load has in the state, accounts and slots together.
@@ -175,10 +178,15 @@ impl LoadConfig {
             "alpha": self.alpha, "gamma": self.gamma, "hot": self.hot.to_string(), "seed": self.seed,
             "pools": self.pools, "hot_pool_share": self.hot_pool_share, "mix": self.mix.to_string(),
         });
-        match map {
+        let mut map = match map {
             Value::Object(map) => map,
             _ => Map::new(),
+        };
+        // Only where it is set: results of before are not of another load.
+        if let Some(exponent) = self.zipf {
+            map.insert("zipf".into(), exponent.into());
         }
+        map
     }
 }
 
@@ -221,6 +229,8 @@ mod tests {
         for (flags, says) in [
             ("--alpha 2", "alpha must be between 0 and 1"),
             ("--alpha 0.5 --gamma 0", "gamma must be between"),
+            ("--zipf 0", "the exponent of zipf"),
+            ("--zipf 1 --alpha 0.5", "alpha must be 0 beside it"),
             ("--workload amm --pools 0", "the number of pools"),
             ("--workload mixed --hot-pool-share 2", "the share of the hot pool"),
         ] {

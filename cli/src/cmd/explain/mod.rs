@@ -34,7 +34,7 @@ pub(super) use written::schema;
 const TOLD: usize = 12;
 
 /// Flags of a load, which conflict with a file or folder.
-const LOAD: [&str; 19] = [
+const LOAD: [&str; 20] = [
     "workload",
     "accounts",
     "txs",
@@ -42,6 +42,7 @@ const LOAD: [&str; 19] = [
     "alpha",
     "gamma",
     "hot",
+    "zipf",
     "pools",
     "hot_pool_share",
     "mix",
