@@ -418,11 +418,14 @@ pub struct Stages {
     pub merkle: f64,
     /// Durable write.
     pub persist: f64,
+    /// Reading of values ahead of blocks, from disk.
+    #[serde(default)]
+    pub read: f64,
 }
 
 impl Stages {
     /// Names and figures of the engine's stages in order. The pool is no stage: tables and plots count it as other time.
-    pub const fn named(&self) -> [(&'static str, f64); 8] {
+    pub const fn named(&self) -> [(&'static str, f64); 9] {
         [
             ("recover", self.recover),
             ("analyse", self.analyse),
@@ -432,6 +435,7 @@ impl Stages {
             ("seal", self.seal),
             ("merkle", self.merkle),
             ("persist", self.persist),
+            ("read", self.read),
         ]
     }
 }

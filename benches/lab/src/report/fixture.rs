@@ -86,6 +86,7 @@ pub(crate) fn run(executor: &str, threads: usize, tps: f64) -> Run {
             seal: 151.0,
             merkle: 726.0,
             persist: 354.0,
+            read: 0.0,
         },
         stages_blocks: None,
         parallelism: Parallelism {

@@ -215,6 +215,7 @@ impl Row<'_> {
             seal: of(|s| s.seal),
             merkle: of(|s| s.merkle),
             persist: of(|s| s.persist),
+            read: of(|s| s.read),
         }
     }
 

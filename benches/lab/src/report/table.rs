@@ -85,7 +85,7 @@ fn open_loops(results: &[BenchResult]) -> String {
 /// CSV of results, a row per run.
 pub fn csv(results: &[BenchResult]) -> String {
     let mut text = "workload,executor,threads,tps,us_core_per_tx,p50_ms,p99_ms,tlp_frames,tlp_dag,escapes,\
-                    recover_ns,analyse_ns,frame_ns,schedule_ns,execute_ns,seal_ns,merkle_ns,persist_ns,\
+                    recover_ns,analyse_ns,frame_ns,schedule_ns,execute_ns,seal_ns,merkle_ns,persist_ns,read_ns,\
                     state_root,oracle\n"
         .to_owned();
     let number = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.3}"));

@@ -49,6 +49,8 @@ pub(crate) struct Timed {
     pub(crate) wall: Duration,
     pub(crate) cpu_ns: u64,
     pub(crate) stages_ns: [u64; Stage::ALL.len()],
+    /// Nanoseconds of threads that read ahead.
+    pub(crate) read_ahead_ns: u64,
     /// Blocks whose stages were timed, on behalf of all.
     pub(crate) stages_blocks: u64,
     /// Nanoseconds in the pool of transactions, which is no stage of the engine.
@@ -268,6 +270,7 @@ pub(crate) struct Timer<'c> {
     reads: Option<(ReadUse, CacheUse)>,
     disk: u64,
     watched: u64,
+    read_ahead: u64,
     workers: Vec<(String, u64)>,
     ticks: Option<host::Ticks>,
     cpu: u64,
@@ -279,8 +282,8 @@ impl<'c> Timer<'c> {
     pub(crate) fn start(clock: &'c StageClock, engine: &Engine) -> Self {
         let (reads, disk) = (engine.state().reads(), host::disk_written());
         let (watched, workers) = (clock.watched(), clock.workers());
-        let ticks = host::Ticks::now();
-        Self { clock, reads, disk, watched, workers, ticks, cpu: clock::process(), start: Instant::now() }
+        let (read_ahead, ticks) = (clock::read_ahead(), host::Ticks::now());
+        Self { clock, reads, disk, watched, read_ahead, workers, ticks, cpu: clock::process(), start: Instant::now() }
     }
 
     /// Time since the start.
@@ -288,7 +291,7 @@ impl<'c> Timer<'c> {
         self.start.elapsed()
     }
 
-    /// Records the measurement in `timed`. Time of threads that are not watched counts as writing.
+    /// Records the measurement in `timed`. Time of threads that are neither watched nor read ahead counts as writing.
     pub(crate) fn stop(self, timed: &mut Timed, engine: &Engine) {
         timed.wall = self.start.elapsed();
         timed.reads = engine.state().reads().zip(self.reads).map(since);
@@ -300,7 +303,8 @@ impl<'c> Timer<'c> {
         timed.stages_blocks = self.clock.timed_blocks();
         // Watched threads of other engines may have ended meanwhile.
         let watched = self.clock.watched().saturating_sub(self.watched);
-        timed.stages_ns[Stage::Persist as usize] = timed.cpu_ns.saturating_sub(watched);
+        timed.read_ahead_ns = clock::read_ahead().saturating_sub(self.read_ahead);
+        timed.stages_ns[Stage::Persist as usize] = timed.cpu_ns.saturating_sub(watched + timed.read_ahead_ns);
         let workers = self.clock.workers().into_iter().zip(&self.workers);
         timed.workers_ns = workers.map(|((name, after), (_, before))| (name, after.saturating_sub(*before))).collect();
         timed.disk_written = host::disk_written().saturating_sub(self.disk);
@@ -399,6 +403,7 @@ impl Timed {
             wall: Duration::ZERO,
             cpu_ns: 0,
             stages_ns: [0; Stage::ALL.len()],
+            read_ahead_ns: 0,
             stages_blocks: 0,
             pool_ns: 0,
             latencies: Vec::new(),
@@ -481,6 +486,7 @@ impl Timed {
             seal: per_tx(Stage::Seal),
             merkle: per_tx(Stage::Merkle),
             persist: per_tx(Stage::Persist),
+            read: self.read_ahead_ns as f64 / succeeded.max(1) as f64,
         }
     }
 

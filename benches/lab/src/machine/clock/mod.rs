@@ -2,8 +2,8 @@
 //!
 //! A thread drives a block through its stages, which run on it and on the engine's workers: a stage's time is what these
 //! threads' clocks gained. Persisting has its own thread, and RocksDB's threads serve only it, so persisting is charged with
-//! the process's time outside the watched threads. A thread that reads a state on disk for a run of Block-STM lives as long as the
-//! run, and its time is added to these threads' when it ends; one that reads ahead counts as persisting.
+//! the process's time outside the watched threads, but for threads that read a state on disk ahead, whose clocks are read apart. A
+//! thread that reads for a run of Block-STM lives as long as the run, and its time is added to the watched threads' when it ends.
 //!
 //! Where planning overlaps the execution of the block before, or sealing overlaps the root, the overlapping stage is charged
 //! with its own thread's time, and the stage beside it with the rest. Work that other workers contribute to it is counted
@@ -236,7 +236,38 @@ fn ended() -> u64 {
     if cfg!(target_os = "linux") { READERS.load(Relaxed) } else { 0 }
 }
 
-/// Watches the calling thread, which starts, if it reads for a run of Block-STM.
+/// Clocks of all threads that read ahead, and the nanoseconds of those that have ended.
+static AHEAD: Mutex<(Vec<libc::clockid_t>, u64)> = Mutex::new((Vec::new(), 0));
+
+/// Nanoseconds of all threads that read ahead. Where threads cannot read each other's clocks, of those that have ended.
+pub(crate) fn read_ahead() -> u64 {
+    let (clocks, ended) = &*AHEAD.lock();
+    let live = clocks.iter().filter(|_| cfg!(target_os = "linux"));
+    live.map(|clock| read(*clock)).sum::<u64>() + ended
+}
+
+/// A thread that reads ahead, until it ends.
+struct ReadsAhead(libc::clockid_t);
+
+impl ReadsAhead {
+    fn start() -> Self {
+        let clock = own_clock();
+        AHEAD.lock().0.push(clock);
+        Self(clock)
+    }
+}
+
+impl Drop for ReadsAhead {
+    fn drop(&mut self) {
+        let (clocks, ended) = &mut *AHEAD.lock();
+        if let Some(at) = clocks.iter().position(|clock| *clock == self.0) {
+            clocks.swap_remove(at);
+        }
+        *ended += thread();
+    }
+}
+
+/// Watches the calling thread, which starts, if it reads for a run of Block-STM or ahead of blocks.
 pub(crate) fn thread_starts() {
     /// Counts its thread when that ends.
     struct Counted;
@@ -249,9 +280,12 @@ pub(crate) fn thread_starts() {
 
     std::thread_local! {
         static COUNTED: Cell<Option<Counted>> = const { Cell::new(None) };
+        static AHEAD: Cell<Option<ReadsAhead>> = const { Cell::new(None) };
     }
-    if std::thread::current().name() == Some("phalanx-stm-read") {
-        COUNTED.set(Some(Counted));
+    match std::thread::current().name() {
+        Some("phalanx-stm-read") => COUNTED.set(Some(Counted)),
+        Some(name) if name.starts_with("phalanx-ahead-") => AHEAD.set(Some(ReadsAhead::start())),
+        _ => {}
     }
 }
 
@@ -333,6 +367,28 @@ mod tests {
         };
         assert!(spend("phalanx-stm-read") >= 30_000_000);
         assert!(spend("another") < 30_000_000);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thread_that_reads_ahead_counts_while_it_lives_and_when_it_has_ended() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let before = read_ahead();
+        let named = std::thread::Builder::new().name("phalanx-ahead-0".into());
+        let thread = named.spawn(move || {
+            thread_starts();
+            while thread() < 30_000_000 {
+                std::hint::spin_loop();
+            }
+            tell.send(()).unwrap();
+            let _ = ended.recv();
+        });
+        told.recv().unwrap();
+        assert!(read_ahead() - before >= 30_000_000, "alive");
+        drop(end);
+        thread.expect("a thread").join().expect("no panic");
+        assert!(read_ahead() - before >= 30_000_000, "ended");
     }
 
     #[test]
