@@ -6,19 +6,20 @@ use phalanx_memory::prefetch;
 use phalanx_merkle_proof::{Entry, Hash};
 
 use super::{
+    core::Core,
     effect::{Effect, name},
     layers::{Layer, OVERLAID, Overlay, Unapplied, digest},
     resolve::KeyRef,
 };
 use crate::{
-    log::Log,
     state::{BaseState, KeyDigester, Reads, Resident, State, StateView, Wait},
     types::{Error, Lookup, Written, prefix},
 };
 
 impl Layer {
     /// Spells out an effect on the state that it was computed from.
-    pub(crate) fn new(id: u64, state: &State, log: &dyn Log, base: Option<Arc<Overlay>>, effect: Effect) -> Self {
+    pub(crate) fn new(id: u64, core: &Core, base: Option<Arc<Overlay>>, effect: Effect) -> Self {
+        let (state, log) = (&core.state, &*core.shared.log);
         let digester = &state.digester();
         let mut layer = match (state, &base) {
             (State::Resident(state), Some(overlay)) => {
@@ -26,7 +27,12 @@ impl Layer {
             }
             (State::Resident(state), None) => Self::spell_out(id, digester, state, &effect),
             (State::Paged(paged), base) => {
-                let state = &paged.session(log, effect.arena.clone().unwrap_or_default(), Reads::Now(Wait::Stealing));
+                let state = &paged.session(
+                    &core.tree,
+                    log,
+                    effect.arena.clone().unwrap_or_default(),
+                    Reads::Now(Wait::Stealing),
+                );
                 match base {
                     Some(overlay) => Self::spell_out(id, digester, &Overlaid { state, overlay }, &effect),
                     None => Self::spell_out(id, digester, state, &effect),
@@ -162,6 +168,10 @@ impl<'s, B: BaseState> Overlaid<'s, B> {
 impl<B: BaseState> StateView for Overlaid<'_, B> {
     fn len(&self) -> usize {
         self.overlay.len
+    }
+
+    fn max_len(&self) -> usize {
+        self.state.max_len()
     }
 
     fn find_many<'k>(

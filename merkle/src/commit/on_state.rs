@@ -34,7 +34,7 @@ impl State {
                 compute(&Overlaid { state, overlay }, tree, hash, delta, height, keeps)
             }
             (Self::Paged(paged), overlay) => {
-                let state = &paged.session(log, Arc::default(), Reads::Now(Wait::Stealing));
+                let state = &paged.session(tree.base(), log, Arc::default(), Reads::Now(Wait::Stealing));
                 let (effect, steps) = match overlay {
                     None => {
                         let effect = compute(state, tree, hash, delta, height, keeps)?;

@@ -54,7 +54,7 @@ pub(crate) fn compute<'t, P: Patches<'t>>(
     let linked = link(state, changes?);
     state.check()?;
     let linked = linked.expect("sentinel zero is before every key");
-    let (len, max) = (state.len() + linked.created, crate::state::MAX_KEYS / 2);
+    let (len, max) = (state.len() + linked.created, state.max_len());
     if len > max {
         return Err(Error::TooLong { what: "state in keys", len, max });
     }

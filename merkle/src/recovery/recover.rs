@@ -61,7 +61,7 @@ impl Recovery {
     /// O(entries of the log from there on).
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where a check fails, and what the log reports.
+    /// [`Error::Corrupt`] where a check fails, [`Error::TooLong`] for more keys than this memory holds, and what the log reports.
     pub(crate) fn replay(
         mut self,
         log: &dyn Log,
@@ -72,6 +72,7 @@ impl Recovery {
         }
         let Found { chain, staged, next_id } = find(log)?;
         check(log, &chain)?;
+        self.has_room(&chain)?;
         // All that a checkpoint names is durable before it.
         if let Ok(Some(Checkpoint { image, note, .. })) = &checkpoint
             && log.marks().is_secret()
@@ -110,6 +111,22 @@ impl Recovery {
         let Replayer { state, tree, history, bytes, .. } = reader;
         let behind = if matches!(opened, Opened::Checkpoint { .. }) { bytes } else { 0 };
         Ok(Recovered { state, tree, chain, staged, history, next_id, opened, behind })
+    }
+
+    /// Checks that this memory holds the state of every block.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    fn has_room(&self, chain: &[BlockRecord]) -> Result<(), Error> {
+        // A record that claims more entries than it has positions is damaged, which its replay says.
+        let shapes = chain.iter().map(|record| record.shape);
+        let sound = shapes.filter(|shape| shape.active <= shape.next_sn.saturating_sub(shape.floor));
+        let active = sound.map(|shape| shape.active).max().unwrap_or_default();
+        let (keys, most) = (active.saturating_sub(self.params.sentinels.count()), self.memory.max_keys());
+        if keys > most {
+            return Err(Error::TooLong { what: "state in keys", len: keys as usize, max: most as usize });
+        }
+        Ok(())
     }
 
     /// Begins before the first block that the log has.

@@ -8,6 +8,8 @@ use crate::types::{Error, Locator, Lookup, Written};
 pub(crate) trait StateView: Sync {
     /// Number of keys.
     fn len(&self) -> usize;
+    /// Maximum number of keys.
+    fn max_len(&self) -> usize;
     /// Looks up many keys, and hands out the results in order.
     fn find_many<'k>(&self, lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone, found: impl FnMut(Option<u32>));
     /// Id that a locator claims, where that takes no memory access. It may be no key's, or another key's:

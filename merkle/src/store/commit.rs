@@ -183,3 +183,36 @@ pub(crate) const fn check_note(note: &[u8]) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Backend, Memory, StoreConfig};
+
+    #[test]
+    fn a_paged_state_has_room_for_billions_of_keys() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let config = StoreConfig::new(Backend::File(dir.path().into())).with_memory(Memory::Cached { bytes: 1 << 20 });
+        let mut store = Store::open(config).expect("a store");
+        let put = |key: &[u8]| {
+            let mut delta = Delta::new();
+            delta.put(key, b"value");
+            delta
+        };
+        let (sentinels, most) = (store.params().sentinels.count(), 1 << 38);
+        let lengths = [(0, true), (1 << 29, true), (1 << 30, true), (1 << 33, true), (most - 1, true), (most, false)];
+        for (height, (len, has_room)) in lengths.into_iter().enumerate() {
+            match &mut store.core.write().state {
+                State::Paged(paged) => paged.keys.pretend(len + sentinels),
+                State::Resident(_) => panic!("the state is paged"),
+            }
+            let key = (height as u64).to_be_bytes();
+            match store.prepare(put(&key), height as u64) {
+                Ok(prepared) if has_room => store.commit(prepared).expect("a block"),
+                Err(Error::TooLong { what: "state in keys", max, .. }) if !has_room => assert_eq!(max as u64, most),
+                other => panic!("{len} keys: {other:?}"),
+            }
+            assert_eq!(store.read().get(&key).is_some(), has_room, "{len} keys");
+        }
+    }
+}

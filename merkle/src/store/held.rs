@@ -206,7 +206,7 @@ impl<'s> Held<'s> {
     /// Session of this reader on a paged state.
     pub(crate) fn session<'r>(&'r self, paged: &'r Paged) -> Session<'r> {
         let reads = self.later.map_or(Reads::Now(Wait::Blocking), Reads::Later);
-        paged.session(&*self.core.shared.log, Arc::clone(self.arena()), reads)
+        paged.session(&self.core.tree, &*self.core.shared.log, Arc::clone(self.arena()), reads)
     }
 
     /// Poisons the store if a read failed.

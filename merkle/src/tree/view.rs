@@ -38,6 +38,11 @@ impl<'t, P: Patches<'t>> TreeView<'t, P> {
         Self { base, patches, par: Par::UNOBSERVED }
     }
 
+    /// Tree under the patches.
+    pub(crate) const fn base(&self) -> &'t Tree {
+        self.base
+    }
+
     /// Sets the observer of shared work.
     pub(crate) const fn observed_by(self, par: Par<'t>) -> Self {
         Self { par, ..self }

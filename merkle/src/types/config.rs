@@ -225,6 +225,17 @@ pub enum Memory {
     },
 }
 
+impl Memory {
+    /// Maximum number of keys of a state: 2^29 if it is resident, because its index names records in 32 bits with a tag; otherwise
+    /// 2^38, far more than any machine has the eleven bytes each for.
+    pub const fn max_keys(self) -> u64 {
+        match self {
+            Self::Resident => 1 << 29,
+            Self::Cached { .. } => 1 << 38,
+        }
+    }
+}
+
 /// Right that a store is opened with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {

@@ -3,6 +3,7 @@
 use crate::{
     config::{FAFO_PAPER, FAFO_TABLE_1, KEPT_RULES, OracleKind, Pace, RunConfig, Store, threads, word},
     doctor,
+    error::Usage,
     machine::{host, memory, temporary::write_whole},
     result::{BenchResult, Cpu, INTERRUPTED, Integrity, Parallelism, Reads, Resources, Run, SCHEMA, Scope, Throughput},
     run::{
@@ -148,12 +149,29 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     })
 }
 
+/// Keys of a state besides those of its accounts, at most: contracts, the coinbase, the system's accounts.
+const OTHER_KEYS: u64 = 1 << 16;
+
+/// Refuses a state of more keys than `memory` holds, before hours of writing it.
+fn fits(keys: u64, memory: Memory) -> Result<(), Usage> {
+    let most = memory.max_keys() - OTHER_KEYS;
+    if keys <= most {
+        return Ok(());
+    }
+    let (kind, how) = match memory {
+        Memory::Resident => ("a resident state", ": keep values on disk with --memory cached:SIZE"),
+        Memory::Cached { .. } => ("a state", ""),
+    };
+    Err(Usage(format!("{keys} keys of accounts do not fit {kind}, which holds {most}{how}")))
+}
+
 /// Makes the workload of `config`. Beside it `tx_bytes` are held per transaction, and `states` states at the same time.
 ///
 /// # Errors
 /// If the settings describe no load, or memory is short.
 pub fn workload(config: &RunConfig, tx_bytes: u64, states: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
     let keys = config.load.accounts.saturating_mul(config.load.keys_per_account());
+    fits(keys, config.memory)?;
     let resident = keys.saturating_mul(STATE_BYTES).saturating_mul(states);
     let engine = match config.memory {
         Memory::Resident => resident,
@@ -275,5 +293,22 @@ pub(super) fn scope(config: &RunConfig) -> Scope {
         inside_timer: inside_timer(config),
         disabled_rules,
         kept_rules: if fafo { KEPT_RULES.map(str::to_owned).into() } else { Vec::new() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_of_too_many_keys_is_refused_before_anything_is_made() {
+        let cached = Memory::Cached { bytes: 1 << 30 };
+        let refused = fits(1 << 29, Memory::Resident).unwrap_err().0;
+        assert!(
+            refused.contains("do not fit a resident state, which holds 536805376: keep values on disk"),
+            "{refused}"
+        );
+        assert!(fits((1 << 29) - OTHER_KEYS, Memory::Resident).is_ok());
+        assert!(fits(1 << 32, cached).is_ok() && fits(1 << 38, cached).is_err());
     }
 }

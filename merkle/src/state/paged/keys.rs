@@ -2,6 +2,8 @@
 
 use std::{iter::repeat_n, sync::Arc};
 
+use crate::types::Memory;
+
 /// Maximum number of keys in a page before it is split.
 const PAGE: usize = 512;
 
@@ -10,6 +12,9 @@ const BUILT: usize = PAGE * 3 / 4;
 
 /// Range of positions that can be told apart: far more than lie between the oldest state's floor and the end.
 const WINDOW: u64 = 1 << 40;
+
+// Positions of all keys, and those among them that later blocks have deactivated, lie within the window.
+const _: () = assert!(Memory::Cached { bytes: 0 }.max_keys() <= WINDOW / 4);
 
 /// Five bytes of a key's hash and the low five bytes of its position.
 pub(crate) type Slot = [u8; 10];
@@ -46,7 +51,7 @@ pub(crate) const fn frag(prefix: u64) -> Frag {
 /// bound, at least one unless it is the first. Slots that share a fragment are on one page.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
-    groups: Vec<Arc<Vec<Page>>>,
+    groups: Vec<Arc<[Page]>>,
     len: u64,
     /// Exclusive bound of positions.
     next_sn: u64,
@@ -143,12 +148,12 @@ pub(crate) const fn slot_of(prefix: u64, sn: u64) -> Slot {
     slot(frag(prefix), sn)
 }
 
-/// Number of items for which `is_below` holds, which are the first ones of `len`; searched from a guess on, so that one or two
-/// lines are read of what lies outside the caches.
+/// Number of items for which `is_below` holds, which are the first ones of `len`; searched from a guess on in steps that double,
+/// so that one or two lines are read of what lies outside the caches.
 #[inline]
-fn count_below(len: usize, guess: usize, is_below: impl Fn(usize) -> bool) -> usize {
+fn count_below(len: usize, guess: usize, mut step: usize, is_below: impl Fn(usize) -> bool) -> usize {
     let (mut from, mut to) = (0, len);
-    let (mut at, mut step) = (guess.min(to), 8);
+    let mut at = guess.min(to);
     if at < to && is_below(at) {
         from = at + 1;
         while from + step < to && is_below(from + step) {
@@ -225,7 +230,7 @@ impl SortedKeys {
         self.end_page();
         let mut keys = Keys { len: self.len, next_sn, ..Keys::new() };
         let built = keys.groups.iter_mut().zip(self.groups).filter(|(_, pages)| !pages.is_empty());
-        built.for_each(|(group, pages)| *group = Arc::new(pages));
+        built.for_each(|(group, pages)| *group = pages.into());
         keys
     }
 }
@@ -233,7 +238,7 @@ impl SortedKeys {
 impl Keys {
     pub(crate) fn new() -> Self {
         // All groups share one empty page until they change.
-        let empty = Arc::new(vec![Page::default()]);
+        let empty: Arc<[Page]> = [Page::default()].into();
         Self { groups: repeat_n(empty, GROUPS).collect(), len: 0, next_sn: 0 }
     }
 
@@ -252,15 +257,18 @@ impl Keys {
     pub(crate) fn memory(&self) -> usize {
         const COUNTS: usize = 2 * size_of::<usize>();
         let page = |page: &Page| page.cells.len() * size_of::<Slot>() + COUNTS;
-        let group = |pages: &Arc<Vec<Page>>| {
-            let list = pages.capacity() * size_of::<Page>() + size_of::<Vec<Page>>() + COUNTS;
-            list + pages.iter().map(page).sum::<usize>()
-        };
-        self.groups.capacity() * size_of::<Arc<Vec<Page>>>() + self.groups.iter().map(group).sum::<usize>()
+        let group = |pages: &Arc<[Page]>| size_of_val(&**pages) + COUNTS + pages.iter().map(page).sum::<usize>();
+        self.groups.capacity() * size_of::<Arc<[Page]>>() + self.groups.iter().map(group).sum::<usize>()
     }
 
     pub(crate) const fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Pretends that there are this many keys and sentinels.
+    #[cfg(test)]
+    pub(crate) const fn pretend(&mut self, len: u64) {
+        self.len = len;
     }
 
     /// Sets the exclusive bound of positions.
@@ -290,7 +298,7 @@ impl Keys {
     #[inline]
     fn page(pages: &[Page], frag: Frag) -> usize {
         let guess = (u64::from(rest(frag)) * pages.len() as u64) >> REST_BITS;
-        count_below(pages.len(), guess as usize, |at| pages[at].bound <= rest(frag)) - 1
+        count_below(pages.len(), guess as usize + 1, 1, |at| pages[at].bound <= rest(frag)) - 1
     }
 
     /// Likely index of a fragment in its page.
@@ -305,7 +313,7 @@ impl Keys {
         let pages = &self.groups[group(frag)];
         let page = Self::page(pages, frag);
         let slots = pages[page].slots();
-        let slot = count_below(slots.len(), self.guess(&pages[page], frag), |at| frag_of(&slots[at]) < frag);
+        let slot = count_below(slots.len(), self.guess(&pages[page], frag), 8, |at| frag_of(&slots[at]) < frag);
         Place { group: group(frag), page, slot }
     }
 
@@ -385,10 +393,12 @@ impl Keys {
     #[must_use]
     pub(crate) fn remove(&mut self, frag: Frag, sn: u64) -> bool {
         let Some(place) = self.find_place(frag, sn) else { return false };
-        let pages = Arc::make_mut(&mut self.groups[place.group]);
-        pages[place.page].remove(place.slot);
-        if pages[place.page].len == 0 && place.page > 0 {
-            pages.remove(place.page);
+        let pages = &mut self.groups[place.group];
+        let page = &mut Arc::make_mut(pages)[place.page];
+        page.remove(place.slot);
+        if page.len == 0 && place.page > 0 {
+            let (before, after) = (&pages[..place.page], &pages[place.page + 1..]);
+            *pages = [before, after].concat().into();
         }
         self.len -= 1;
         true
@@ -397,13 +407,15 @@ impl Keys {
     /// Adds a key.
     pub(crate) fn insert(&mut self, frag: Frag, sn: u64) {
         let place = self.place(frag);
-        let pages = Arc::make_mut(&mut self.groups[place.group]);
-        let page = &mut pages[place.page];
+        let pages = &mut self.groups[place.group];
+        let page = &mut Arc::make_mut(pages)[place.page];
         page.insert(place.slot, slot(frag, sn));
         if page.len as usize > PAGE
             && let Some(upper) = page.split()
         {
-            pages.insert(place.page + 1, upper);
+            // Once in hundreds of insertions.
+            let (before, after) = pages.split_at(place.page + 1);
+            *pages = [before, &[upper], after].concat().into();
         }
         self.len += 1;
     }

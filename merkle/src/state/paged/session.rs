@@ -20,7 +20,8 @@ use crate::{
     log::Log,
     parallel::Par,
     state::view::{BaseState, StateView},
-    types::{Error, Links, Lookup, Written, prefix},
+    tree::Tree,
+    types::{Error, Links, Lookup, Memory, Written, prefix},
 };
 
 /// Entries that a session read, by id.
@@ -86,6 +87,8 @@ pub(crate) enum Reads<'p> {
 #[derive(Debug)]
 pub(crate) struct Session<'p> {
     paged: &'p Paged,
+    /// Tree of the state: its bits tell whether an entry is current sooner than the index does.
+    tree: &'p Tree,
     log: &'p dyn Log,
     hash: HashFn,
     reads: Reads<'p>,
@@ -98,9 +101,15 @@ pub(crate) struct Session<'p> {
 
 impl Paged {
     /// Begins a session with the entries that `arena` has.
-    pub(crate) fn session<'p>(&'p self, log: &'p dyn Log, arena: Arc<Arena>, reads: Reads<'p>) -> Session<'p> {
+    pub(crate) fn session<'p>(
+        &'p self,
+        tree: &'p Tree,
+        log: &'p dyn Log,
+        arena: Arc<Arena>,
+        reads: Reads<'p>,
+    ) -> Session<'p> {
         let (hash, ahead, failed) = (self.params.hash, OnceLock::new(), Mutex::new(None));
-        Session { paged: self, log, hash, reads, arena, ahead, failed }
+        Session { paged: self, tree, log, hash, reads, arena, ahead, failed }
     }
 }
 
@@ -174,8 +183,7 @@ impl Session<'_> {
         if item.sentinel {
             return None;
         }
-        let current = self.paged.keys.find(frag(prefix(&item.links.hash))).any(|at| at == sn);
-        if current { Some(id) } else { self.find(item.key()) }
+        if self.tree.is_active(sn) { Some(id) } else { self.find(item.key()) }
     }
 
     /// Reads the entries of many positions.
@@ -258,6 +266,10 @@ impl StateView for Session<'_> {
         self.paged.len()
     }
 
+    fn max_len(&self) -> usize {
+        Memory::Cached { bytes: 0 }.max_keys() as usize
+    }
+
     fn find_many<'k>(
         &self,
         lookups: impl ExactSizeIterator<Item = Lookup<'k>> + Clone,
@@ -275,7 +287,7 @@ impl StateView for Session<'_> {
         for ((at, sn), stored) in places.iter().zip(&sns).zip(stored) {
             let item = Item::new(&self.paged.params, *sn, stored).ok_or_else(|| self.corrupt(*sn));
             let Some(item) = self.ok(item).filter(|item| !item.sentinel) else { continue };
-            if self.paged.keys.find(frag(prefix(&item.links.hash))).any(|at| at == *sn) {
+            if self.tree.is_active(*sn) {
                 ids[*at] = Some(self.arena.push(item));
             } else {
                 moved.push((*at, item));

@@ -2,10 +2,10 @@
 
 use phalanx_merkle_proof::{Entry, Hash};
 
-use super::state::Resident;
+use super::{index::MAX_KEYS, state::Resident};
 use crate::{
     state::view::{BaseState, StateView},
-    types::{Locator, Lookup, Written},
+    types::{Locator, Lookup, Memory, Written},
 };
 
 impl BaseState for Resident {
@@ -27,6 +27,12 @@ impl BaseState for Resident {
 impl StateView for Resident {
     fn len(&self) -> usize {
         self.len()
+    }
+
+    fn max_len(&self) -> usize {
+        // Ids of deleted keys are taken again only later.
+        const { assert!(Memory::Resident.max_keys() <= MAX_KEYS as u64 / 2) };
+        Memory::Resident.max_keys() as usize
     }
 
     #[inline]

@@ -74,7 +74,7 @@ impl Store {
             return Err(Error::TooDeep { max: MAX_DEPTH });
         }
         let height = effect.height;
-        let layer = Layer::new(id, &core.state, &*self.shared.log, base, effect);
+        let layer = Layer::new(id, &core, base, effect);
         overlay.push(Arc::new(layer))?;
         drop(core);
         let overlay = Arc::new(overlay);
