@@ -171,7 +171,6 @@ fn fits(keys: u64, memory: Memory) -> Result<(), Usage> {
 /// If the settings describe no load, or memory is short.
 pub fn workload(config: &RunConfig, tx_bytes: u64, states: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
     let keys = config.load.accounts.saturating_mul(config.load.keys_per_account());
-    fits(keys, config.memory)?;
     let resident = keys.saturating_mul(STATE_BYTES).saturating_mul(states);
     let engine = match config.memory {
         Memory::Resident => resident,
@@ -182,6 +181,7 @@ pub fn workload(config: &RunConfig, tx_bytes: u64, states: u64, ui: &Ui) -> anyh
     };
     let engine = engine.saturating_add(config.load.txs.saturating_mul(tx_bytes));
     let load = config.transfers(memory::memory_beside(engine)?);
+    fits(keys, config.memory)?;
     let bar = ui.bar("making accounts", load.accounts);
     let workload = config.load.workload(load, &|done| bar.set_position(done))?;
     bar.finish_and_clear();

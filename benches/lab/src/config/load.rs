@@ -91,6 +91,11 @@ impl Default for LoadConfig {
 }
 
 impl LoadConfig {
+    /// True if every account is as frequent as any other.
+    pub(crate) fn is_uniform(&self) -> bool {
+        self.alpha == 0.0 && self.zipf.is_none()
+    }
+
     /// Pools of `amm` and `mixed`.
     const fn pools(&self) -> Pools {
         Pools { count: self.pools, hot_share: self.hot_pool_share }
@@ -159,14 +164,14 @@ impl LoadConfig {
     /// Flags that were changed and have no effect on this workload, each with the reason.
     pub(crate) fn without_effect(&self) -> Vec<(&'static str, &'static str)> {
         const POOLS: &str = "only amm and mixed have pools";
-        const HOT: &str = "no account is hot at --alpha 0";
+        let hot = if self.zipf.is_some() { "--zipf draws both sides" } else { "no account is hot at --alpha 0" };
         let (usual, swaps) = (Self::default(), matches!(self.workload, WorkloadKind::Amm | WorkloadKind::Mixed));
         let flags = [
             ("--pools", POOLS, self.pools != usual.pools && !swaps),
             ("--hot-pool-share", POOLS, self.hot_pool_share != usual.hot_pool_share && !swaps),
             ("--mix", "only mixed has a mix", self.mix != usual.mix && self.workload != WorkloadKind::Mixed),
-            ("--gamma", HOT, self.gamma != usual.gamma && self.alpha == 0.0),
-            ("--hot", HOT, self.hot != usual.hot && self.alpha == 0.0),
+            ("--gamma", hot, self.gamma != usual.gamma && self.alpha == 0.0),
+            ("--hot", hot, self.hot != usual.hot && self.alpha == 0.0),
         ];
         flags.into_iter().filter(|(.., idle)| *idle).map(|(flag, reason, _)| (flag, reason)).collect()
     }
@@ -175,18 +180,13 @@ impl LoadConfig {
     pub(crate) fn resolved(&self) -> Map<String, Value> {
         let map = json!({
             "workload": word(self.workload), "accounts": self.accounts, "txs": self.txs, "block_txs": self.block_txs,
-            "alpha": self.alpha, "gamma": self.gamma, "hot": self.hot.to_string(), "seed": self.seed,
+            "alpha": self.alpha, "gamma": self.gamma, "hot": self.hot.to_string(), "zipf": self.zipf, "seed": self.seed,
             "pools": self.pools, "hot_pool_share": self.hot_pool_share, "mix": self.mix.to_string(),
         });
-        let mut map = match map {
+        match map {
             Value::Object(map) => map,
             _ => Map::new(),
-        };
-        // Only where it is set: results of before are not of another load.
-        if let Some(exponent) = self.zipf {
-            map.insert("zipf".into(), exponent.into());
         }
-        map
     }
 }
 
@@ -214,6 +214,7 @@ mod tests {
         assert_eq!(idle("--workload mixed --mix swap=1"), None);
         assert_eq!(idle("--gamma 5 --hot both"), told("--gamma, --hot without effect: no account is hot at --alpha 0"));
         assert_eq!(idle("--alpha 0.5 --gamma 5 --hot both"), None);
+        assert_eq!(idle("--zipf 1 --hot both"), told("--hot without effect: --zipf draws both sides"));
         assert_eq!(LoadConfig::default().idle(), None);
         // A sweep over --alpha uses --gamma in some cells, and --pools in none.
         let loads = ["--pools 5 --gamma 5", "--pools 5 --gamma 5 --alpha 0.5"]

@@ -111,7 +111,7 @@ impl Scaled {
         };
         // The paper's figure is of loads without contention.
         let workload = word(config.load.workload);
-        let papers = papers::published("fafo-table-1", |series| series == workload && config.load.alpha == 0.0);
+        let papers = papers::published("fafo-table-1", |series| series == workload && config.load.is_uniform());
         let labels = [&title, "transactions per second", "cores"];
         let picture = ratios(labels, &groups, &[model, real, ideal], &papers);
         picture.warned(doubt.as_slice())

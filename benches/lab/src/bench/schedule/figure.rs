@@ -76,7 +76,7 @@ pub fn run(config: &LoadConfig, ui: &Ui) -> anyhow::Result<Option<Output>> {
             if ui.stopped() {
                 return Ok(None);
             }
-            rows.push(measure(&LoadConfig { alpha, gamma, ..config.clone() }, ui)?);
+            rows.push(measure(&LoadConfig { alpha, gamma, zipf: None, ..config.clone() }, ui)?);
         }
     }
     let row = |row: &Row| Point { alpha: row.alpha, gamma: row.gamma, given: row.given.into(), free: row.free.into() };

@@ -142,7 +142,7 @@ fn along(config: &RunConfig, axis: &Axis, ui: &Ui) -> anyhow::Result<Swept> {
 fn grid(config: &RunConfig, ui: &Ui) -> anyhow::Result<Swept> {
     let settings = ALPHAS.into_iter().flat_map(|alpha| GAMMAS.map(|gamma| (alpha, gamma))).map(|(alpha, gamma)| {
         let mut bench = config.clone();
-        (bench.load.alpha, bench.load.gamma) = (alpha, gamma);
+        (bench.load.alpha, bench.load.gamma, bench.load.zipf) = (alpha, gamma, None);
         (vec![("alpha", alpha), ("gamma", gamma as f64)], bench)
     });
     measure(settings.collect(), &mut |bench| workload::run(bench, ui), ui)
