@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use phalanx::merkle::{self, Access, Backend, HashFn, Identity, Params, StoreConfig, Tail};
+use phalanx::merkle::{self, Access, Backend, HashFn, Identity, Memory, Params, StoreConfig, Tail};
 use phalanx_lab::{
     config::{Store, choice, word},
     error::Usage,
@@ -66,9 +66,14 @@ impl Place {
     }
 }
 
-/// Configuration of a store with the rules of a chain's state.
+/// Bytes of values that a command keeps in memory, besides an index of eleven bytes per key.
+const CACHE: usize = 64 << 20;
+
+/// Configuration of a store with the rules of a chain's state. Values stay on disk: the machine of a state larger than memory must
+/// be able to look at it, check it and copy it.
 pub(super) fn config(backend: Backend, params: Params) -> StoreConfig {
-    StoreConfig::new(backend).with_params(params).with_contents(phalanx::contents())
+    let memory = Memory::Cached { bytes: CACHE };
+    StoreConfig::new(backend).with_params(params).with_contents(phalanx::contents()).with_memory(memory)
 }
 
 /// Refuses a hash function that is not the wanted one.
@@ -164,6 +169,17 @@ pub(super) fn lines(tail: &Tail, access: Access) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_stay_on_disk() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let config = config(Backend::File(dir.path().join("s")), Params::default());
+        drop(merkle::Store::open(config.clone()).expect("a store"));
+        for access in [Access::Read, Access::Write] {
+            let store = merkle::Store::open(config.clone().with_access(access)).expect("the store");
+            assert!(store.cache().is_some(), "{access:?}: the state is paged");
+        }
+    }
 
     /// The sentence says where the torn end is now.
     #[test]
