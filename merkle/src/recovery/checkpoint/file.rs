@@ -111,7 +111,7 @@ pub(super) fn write(disk: &Disk, path: &Path, checkpoint: &Checkpoint, marks: &M
     tree.young.iter().try_for_each(|leaf| out.item(&[leaf]))?;
     if let Some((keys, extents)) = index {
         out.part(Part::Slots)?;
-        keys.slots().try_for_each(|slot| out.item(&[slot]))?;
+        keys.slots().try_for_each(|slot| out.item(&[&slot]))?;
         out.part(Part::Extents)?;
         extents.iter().try_for_each(|(first_sn, place)| out.item(&[&words(&[first_sn, place])]))?;
     }

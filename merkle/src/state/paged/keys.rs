@@ -2,6 +2,7 @@
 
 use std::{iter::repeat_n, sync::Arc};
 
+use super::recent::{Ahead, Recent};
 use crate::types::Memory;
 
 /// Maximum number of keys in a page before it is split.
@@ -48,10 +49,12 @@ pub(crate) const fn frag(prefix: u64) -> Frag {
 ///
 /// # Invariants
 /// A group has at least one page; the bound of its first page is zero. A page holds the slots from its bound up to the next
-/// bound, at least one unless it is the first. Slots that share a fragment are on one page.
+/// bound, at least one unless it is the first. Slots that share a fragment are on one page. A slot whose fragment is among the
+/// recent ones may have an earlier position.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     groups: Vec<Arc<[Page]>>,
+    recent: Recent,
     len: u64,
     /// Exclusive bound of positions.
     next_sn: u64,
@@ -239,7 +242,7 @@ impl Keys {
     pub(crate) fn new() -> Self {
         // All groups share one empty page until they change.
         let empty: Arc<[Page]> = [Page::default()].into();
-        Self { groups: repeat_n(empty, GROUPS).collect(), len: 0, next_sn: 0 }
+        Self { groups: repeat_n(empty, GROUPS).collect(), recent: Recent::new(), len: 0, next_sn: 0 }
     }
 
     /// Builds the table from slots in the order of their fragments; `None` if they are in another.
@@ -249,7 +252,11 @@ impl Keys {
     }
 
     /// All slots, in the order of their fragments.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.cells().map(|cell| slot(frag_of(cell), self.sn(cell)))
+    }
+
+    fn cells(&self) -> impl Iterator<Item = &Slot> {
         self.groups.iter().flat_map(|pages| pages.iter().flat_map(Page::slots))
     }
 
@@ -258,7 +265,8 @@ impl Keys {
         const COUNTS: usize = 2 * size_of::<usize>();
         let page = |page: &Page| page.cells.len() * size_of::<Slot>() + COUNTS;
         let group = |pages: &Arc<[Page]>| size_of_val(&**pages) + COUNTS + pages.iter().map(page).sum::<usize>();
-        self.groups.capacity() * size_of::<Arc<[Page]>>() + self.groups.iter().map(group).sum::<usize>()
+        let groups = self.groups.capacity() * size_of::<Arc<[Page]>>() + self.groups.iter().map(group).sum::<usize>();
+        groups + self.recent.memory()
     }
 
     pub(crate) const fn len(&self) -> u64 {
@@ -281,8 +289,15 @@ impl Keys {
         self.next_sn
     }
 
+    /// Position of a slot's key.
     #[inline]
-    const fn sn(&self, slot: &Slot) -> u64 {
+    fn sn(&self, slot: &Slot) -> u64 {
+        self.recent.get(frag_of(slot)).unwrap_or_else(|| self.sn_in(slot))
+    }
+
+    /// Position in a slot.
+    #[inline]
+    const fn sn_in(&self, slot: &Slot) -> u64 {
         let [.., a, b, c, d, e] = *slot;
         self.near(u64::from_be_bytes([0, 0, 0, a, b, c, d, e]))
     }
@@ -320,9 +335,17 @@ impl Keys {
     /// Positions of the keys that share a fragment.
     #[inline]
     pub(crate) fn find(&self, frag: Frag) -> impl Iterator<Item = u64> {
+        let recent = self.recent.get(frag);
+        let slots = if recent.is_some() { &[] } else { self.slots_from(frag) };
+        let slots = slots.iter().take_while(move |slot| frag_of(slot) == frag).map(|slot| self.sn_in(slot));
+        recent.into_iter().chain(slots)
+    }
+
+    /// Slots of a page from the first that is not below a fragment.
+    #[inline]
+    fn slots_from(&self, frag: Frag) -> &[Slot] {
         let place = self.place(frag);
-        let slots = &self.groups[place.group][place.page].slots()[place.slot..];
-        slots.iter().take_while(move |slot| frag_of(slot) == frag).map(|slot| self.sn(slot))
+        &self.groups[place.group][place.page].slots()[place.slot..]
     }
 
     /// Fragments and positions from a fragment on downwards, itself included.
@@ -351,7 +374,7 @@ impl Keys {
     /// Positions of all keys, ascending. Takes a bit per position that lies between the first and the last, or eight bytes per key if
     /// that is less.
     pub(crate) fn positions(&self) -> Box<dyn Iterator<Item = u64>> {
-        let sns = || self.slots().map(|slot| self.sn(slot));
+        let sns = || self.cells().map(|cell| self.sn(cell));
         let (Some(first), Some(last)) = (sns().min(), sns().max()) else { return Box::new(std::iter::empty()) };
         if (last - first) / 64 > self.len {
             let mut sns: Vec<u64> = sns().collect();
@@ -372,7 +395,7 @@ impl Keys {
         Box::new((0..).zip(words).map(move |(at, word)| (first + 64 * at, word)).flat_map(bits))
     }
 
-    /// Place of a key, given its position.
+    /// Place of a key, given the position that its page has.
     fn find_place(&self, frag: Frag, sn: u64) -> Option<Place> {
         let (wanted, place) = (slot(frag, sn), self.place(frag));
         let slots = &self.groups[place.group][place.page].slots()[place.slot..];
@@ -381,17 +404,51 @@ impl Keys {
         (slots.get(at - place.slot) == Some(&wanted)).then_some(Place { slot: at, ..place })
     }
 
+    fn set_at(&mut self, place: Place, slot: Slot) {
+        Arc::make_mut(&mut self.groups[place.group])[place.page].set(place.slot, slot);
+    }
+
+    /// Brings a position to its page.
+    fn write_back(&mut self, (frag, sn): Ahead) {
+        // No other slot has the fragment.
+        self.set_at(self.place(frag), slot(frag, sn));
+    }
+
+    /// Returns true if no other key shares a fragment, given the place of a slot that has it.
+    fn is_alone(&self, place: Place, frag: Frag) -> bool {
+        let slots = self.groups[place.group][place.page].slots();
+        let (before, after) = (place.slot.checked_sub(1), place.slot + 1);
+        let shares = |slot: &Slot| frag_of(slot) == frag;
+        !before.and_then(|at| slots.get(at)).is_some_and(shares) && !slots.get(after).is_some_and(shares)
+    }
+
     /// Sets the position of a key; false if its position was not `before`.
     #[must_use]
     pub(crate) fn set(&mut self, frag: Frag, before: u64, after: u64) -> bool {
+        if let Some(fits) = self.recent.set(frag, before, after) {
+            return fits;
+        }
         let Some(place) = self.find_place(frag, before) else { return false };
-        Arc::make_mut(&mut self.groups[place.group])[place.page].set(place.slot, slot(frag, after));
+        self.set_at(place, slot(frag, after));
+        if self.is_alone(place, frag)
+            && let Some(ahead) = self.recent.note(frag, after)
+        {
+            self.write_back(ahead);
+        }
         true
+    }
+
+    /// Ends that a key is among the recent ones: another may share its fragment from now on, or it may be gone.
+    fn forget(&mut self, frag: Frag) {
+        if let Some(ahead) = self.recent.forget(frag) {
+            self.write_back(ahead);
+        }
     }
 
     /// Removes a key; false if it does not have the position.
     #[must_use]
     pub(crate) fn remove(&mut self, frag: Frag, sn: u64) -> bool {
+        self.forget(frag);
         let Some(place) = self.find_place(frag, sn) else { return false };
         let pages = &mut self.groups[place.group];
         let page = &mut Arc::make_mut(pages)[place.page];
@@ -406,6 +463,7 @@ impl Keys {
 
     /// Adds a key.
     pub(crate) fn insert(&mut self, frag: Frag, sn: u64) {
+        self.forget(frag);
         let place = self.place(frag);
         let pages = &mut self.groups[place.group];
         let page = &mut Arc::make_mut(pages)[place.page];
@@ -451,12 +509,62 @@ mod tests {
         keys.insert(shared - 1, 0);
         (1..2000).for_each(|sn| keys.insert(shared, sn));
         keys.insert(shared + 1, 2000);
-        let rebuilt = Keys::from_sorted(keys.slots().copied(), 4000).expect("they are in order");
+        let rebuilt = Keys::from_sorted(keys.slots(), 4000).expect("they are in order");
         for mut keys in [keys, rebuilt] {
             let found: BTreeSet<u64> = keys.find(shared).collect();
             assert_eq!(found, (1..2000).collect());
             assert!((1..2000).all(|sn| keys.remove(shared, sn)));
             assert_eq!(keys.up_from(0).collect::<Vec<_>>(), [(shared - 1, 0), (shared + 1, 2000)]);
+        }
+    }
+
+    /// Few keys change again and again, others once, some share a fragment; there are more of them than cells of recent positions.
+    #[test]
+    fn positions_that_change_often_are_current() {
+        for seed in 0..6 {
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let (mut keys, mut model, mut copies) = (Keys::new(), BTreeSet::<(Frag, u64)>::new(), Vec::new());
+            let frags: Vec<Frag> = (0..300).map(|_| frag(rng.random())).collect();
+            for sn in 1..20_000 {
+                keys.advance(sn + 1);
+                let hot = rng.random_bool(0.8);
+                let frag = frags[if hot { rng.random_range(0..20) } else { rng.random_range(0..frags.len()) }];
+                let has: Vec<u64> = model.range((frag, 0)..=(frag, u64::MAX)).map(|(_, sn)| *sn).collect();
+                match has.first() {
+                    Some(before) if rng.random_bool(0.02) => {
+                        assert!(!keys.remove(frag, sn) && keys.remove(frag, *before), "seed {seed}");
+                        model.remove(&(frag, *before));
+                    }
+                    Some(before) if has.len() > 3 || rng.random_bool(0.98) => {
+                        assert!(!keys.set(frag, sn, sn) && keys.set(frag, *before, sn), "seed {seed}");
+                        model.remove(&(frag, *before));
+                        model.insert((frag, sn));
+                    }
+                    _ => {
+                        keys.insert(frag, sn);
+                        model.insert((frag, sn));
+                    }
+                }
+                let found: BTreeSet<u64> = keys.find(frag).collect();
+                assert_eq!(
+                    found,
+                    model.range((frag, 0)..=(frag, u64::MAX)).map(|(_, sn)| *sn).collect(),
+                    "seed {seed}"
+                );
+                if sn % 997 == 0 {
+                    copies.push((keys.clone(), model.clone()));
+                }
+            }
+            copies.push((keys, model));
+            for (keys, model) in copies {
+                let stored = Keys::from_sorted(keys.slots(), keys.next_sn()).expect("they are in order");
+                for keys in [keys, stored] {
+                    assert_eq!(keys.up_from(0).collect::<BTreeSet<_>>(), model, "seed {seed}");
+                    assert_eq!(keys.down_from(Frag::MAX >> 24).collect::<BTreeSet<_>>(), model, "seed {seed}");
+                    let sns: BTreeSet<u64> = keys.positions().collect();
+                    assert_eq!(sns, model.iter().map(|(_, sn)| *sn).collect(), "seed {seed}");
+                }
+            }
         }
     }
 
@@ -508,7 +616,7 @@ mod tests {
             for (copy, had) in copies {
                 assert_eq!(copy.up_from(0).collect::<BTreeSet<_>>(), had, "seed {seed}");
             }
-            let rebuilt = Keys::from_sorted(keys.slots().copied(), next_sn).expect("they are in order");
+            let rebuilt = Keys::from_sorted(keys.slots(), next_sn).expect("they are in order");
             for keys in [&keys, &rebuilt] {
                 assert_eq!(keys.len(), model.len() as u64);
                 assert_eq!(keys.up_from(0).collect::<BTreeSet<_>>(), model, "seed {seed}");

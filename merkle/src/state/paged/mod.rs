@@ -15,6 +15,7 @@ mod claims;
 mod cache;
 mod extents;
 mod keys;
+mod recent;
 mod arena;
 
 pub(crate) use extents::Extents;
