@@ -211,3 +211,41 @@ pub(super) fn find(log: &dyn Log) -> Result<Found, Error> {
         records.into_values().filter(|record| above.contains(&record.parent_id) && above.insert(record.id)).collect();
     Ok(Found { chain, staged, next_id })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of so many keys is too long to be made by a test.
+    #[test]
+    fn a_log_of_more_keys_than_memory_holds_is_refused_by_name() {
+        let params = Params::default();
+        let open = |memory: Memory, keys: u64, next_sn: u64| {
+            let shape = Shape { next_sn, floor: 0, active: keys + params.sentinels.count() };
+            let record = BlockRecord {
+                seq: 1,
+                committed: true,
+                id: 1,
+                parent_id: 0,
+                height: 0,
+                parent: [0; 32],
+                root: [0; 32],
+                first_extent: 0,
+                extents: 0,
+                first_sn: 0,
+                shape,
+                payload: Vec::new(),
+            };
+            Recovery { params, salt: 0, window: 8, memory }.has_room(&[record])
+        };
+        for memory in [Memory::Resident, Memory::Cached { bytes: 0 }] {
+            let most = memory.max_keys();
+            assert!(open(memory, most, 1 << 40).is_ok(), "{memory:?}");
+            let refused = open(memory, most + 1, 1 << 40);
+            let expected = (most as usize + 1, most as usize);
+            assert!(matches!(refused, Err(Error::TooLong { len, max, .. }) if (len, max) == expected), "{refused:?}");
+            // It has fewer positions than it claims entries, so it is damaged.
+            assert!(open(memory, most + 1, 1000).is_ok(), "{memory:?}");
+        }
+    }
+}
