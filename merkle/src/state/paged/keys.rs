@@ -50,7 +50,7 @@ pub(crate) const fn frag(prefix: u64) -> Frag {
 /// # Invariants
 /// A group has at least one page; the bound of its first page is zero. A page holds the slots from its bound up to the next
 /// bound, at least one unless it is the first. Slots that share a fragment are on one page. A slot whose fragment is among the
-/// recent ones may have an earlier position.
+/// recent ones may have another position.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     groups: Vec<Arc<[Page]>>,
@@ -397,6 +397,10 @@ impl Keys {
 
     /// Place of a key, given the position that its page has.
     fn find_place(&self, frag: Frag, sn: u64) -> Option<Place> {
+        // A damaged log may name a position that only ends in the same bits.
+        if self.near(sn % WINDOW) != sn {
+            return None;
+        }
         let (wanted, place) = (slot(frag, sn), self.place(frag));
         let slots = &self.groups[place.group][place.page].slots()[place.slot..];
         let same = slots.iter().take_while(|slot| frag_of(slot) == frag);
@@ -438,7 +442,7 @@ impl Keys {
         true
     }
 
-    /// Ends that a key is among the recent ones: another may share its fragment from now on, or it may be gone.
+    /// Takes a key out of the recent ones: another is about to share its fragment, or it is removed.
     fn forget(&mut self, frag: Frag) {
         if let Some(ahead) = self.recent.forget(frag) {
             self.write_back(ahead);
@@ -495,6 +499,36 @@ mod tests {
         assert_eq!(Keys::new().positions().count(), 0);
     }
 
+    /// A forged log names such positions.
+    #[test]
+    fn a_position_that_ends_in_the_same_bits_is_another() {
+        for times_set in 0..3 {
+            let mut keys = Keys::new();
+            keys.advance(9);
+            keys.insert(5, 1);
+            (0..times_set).for_each(|at| assert!(keys.set(5, 1 + at, 2 + at)));
+            let sn = 1 + times_set;
+            assert!(!keys.set(5, sn + WINDOW, 8) && !keys.remove(5, sn + WINDOW), "after {times_set} changes");
+            assert!(keys.find(5).eq([sn]) && keys.remove(5, sn), "after {times_set} changes");
+        }
+    }
+
+    /// The pages then have positions that were taken back.
+    #[test]
+    fn recent_positions_are_taken_back() {
+        let mut keys = Keys::new();
+        keys.advance(7);
+        keys.insert(5, 1);
+        assert!(keys.set(5, 1, 5) && keys.set(5, 5, 6));
+        assert!(keys.set(5, 6, 5) && keys.set(5, 5, 1));
+        keys.advance(2);
+        assert!(keys.find(5).eq([1]) && keys.positions().eq([1]));
+        // Takes the cell, of which there are 64 here.
+        keys.insert(5 + 64, 0);
+        assert!(keys.set(5 + 64, 0, 0));
+        assert!(keys.find(5).eq([1]) && keys.positions().eq([0, 1]));
+    }
+
     #[test]
     fn slots_out_of_order_are_refused() {
         let slots = [slot(4, 1), slot(4, 0), slot(5, 3)];
@@ -518,7 +552,7 @@ mod tests {
         }
     }
 
-    /// Few keys change again and again, others once, some share a fragment; there are more of them than cells of recent positions.
+    /// Few keys change most of the time, some share a fragment, and there are more keys than cells of recent positions.
     #[test]
     fn positions_that_change_often_are_current() {
         for seed in 0..6 {

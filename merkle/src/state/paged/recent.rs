@@ -8,11 +8,12 @@ const CELLS: usize = if cfg!(test) { 1 << 6 } else { 1 << 15 };
 
 /// Positions of keys that were set lately, by fragment.
 ///
-/// A key's first change is written to its page, and noted here. Later changes are noted here alone, until the cell is needed for
-/// another key: so a cold key costs its page no second visit, and a hot one none at all.
+/// A key's first change is written to its page, and noted here. Later changes are noted here alone, until another key takes the
+/// cell, another key gets the same fragment, or the key is removed. So a cold key costs its page no second visit, and a hot one
+/// few.
 ///
 /// # Invariants
-/// The index has exactly one key of a cell's fragment. Its page has its position, unless the cell is ahead.
+/// The index has exactly one key of a cell's fragment. Its page has its position too, unless the cell is ahead.
 #[derive(Clone, Debug)]
 pub(super) struct Recent {
     cells: Box<[Cell]>,
@@ -20,7 +21,7 @@ pub(super) struct Recent {
 
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    /// Fragment, and whether the key's page has an earlier position.
+    /// Fragment, and whether the key's page has another position.
     tag: u64,
     sn: u64,
 }
@@ -76,7 +77,7 @@ impl Recent {
         Some(fits)
     }
 
-    /// Notes a position that the key's page has. Returns what it takes the cell of, if a page does not have it yet.
+    /// Notes a position that the key's page has. Returns the position that was in the cell, if its page does not have it yet.
     #[must_use]
     pub(super) fn note(&mut self, frag: Frag, sn: u64) -> Option<Ahead> {
         let cell = &mut self.cells[Self::at(frag)];
