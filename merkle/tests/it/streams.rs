@@ -6,8 +6,8 @@ use std::{
 };
 
 use phalanx_merkle::{
-    Backend, CodeRule, Contents, Delta, EXPORT_HEAD_LEN, Error, HashFn, Params, Store, StoreConfig, export_params,
-    interrupted_import,
+    Backend, CodeRule, Contents, Delta, EXPORT_HEAD_LEN, Error, HashFn, Memory, Params, Store, StoreConfig,
+    export_params, interrupted_import,
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -140,6 +140,36 @@ fn a_stream_that_was_cut_off_is_refused() {
     for len in stream.len() - 40..stream.len() {
         refused(&place, &mut &stream[..len], &format!("{len} of {} bytes", stream.len()));
     }
+}
+
+/// The index of a paged state keeps the last 40 bits of a position.
+#[test]
+fn a_position_that_ends_in_the_bits_of_another_is_refused() {
+    const EXTENTS: [u8; 2] = [2, 5];
+    let dir = tempfile::tempdir().expect("a directory");
+    let honest = store(dir.path(), seed(396));
+    let frames = frames(&exported(&honest));
+    let mut refused = 0;
+    for (row, (_, body)) in frames.iter().enumerate().filter(|(_, (kind, _))| EXTENTS.contains(kind)) {
+        for at in 0..body.len() - 8 {
+            // Every position is among these words: the first, those of earlier versions, and those of deleted and moved entries.
+            if !body[at..].starts_with(&[0; 6]) || body[at + 6..at + 8] == [0; 2] {
+                continue;
+            }
+            let mut forged = frames.clone();
+            forged[row].1[at + 2] = 1;
+            let place = Backend::File(dir.path().join("copy"));
+            let config = config(place).with_memory(Memory::Cached { bytes: 1 << 16 });
+            match Store::import(config, &mut &joined(&forged)[..]) {
+                // Bytes of a value or a length that no root binds look like a position, too.
+                Ok(store) => assert_eq!(store.root(), honest.root(), "byte {at} of row {row}"),
+                Err(Error::Corrupt { .. }) => refused += 1,
+                Err(other) => panic!("byte {at} of row {row}: {other}"),
+            }
+            let _ = std::fs::remove_dir_all(dir.path().join("copy"));
+        }
+    }
+    assert!(refused > 300, "{refused} streams were refused");
 }
 
 #[test]
