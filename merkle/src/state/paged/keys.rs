@@ -2,11 +2,11 @@
 
 use std::{iter::repeat_n, sync::Arc};
 
-use super::recent::{Ahead, Recent};
+use super::{
+    page::{FRAG_BITS, Frag, GROUPS, PAGE, Page, REST_BITS, Slot, count_below, frag_of, group, rest, slot},
+    recent::{Ahead, Recent},
+};
 use crate::types::Memory;
-
-/// Maximum number of keys in a page before it is split.
-const PAGE: usize = 512;
 
 /// Keys of a page that is built at once.
 const BUILT: usize = PAGE * 3 / 4;
@@ -16,27 +16,6 @@ const WINDOW: u64 = 1 << 40;
 
 // Positions of all keys, and those among them that later blocks have deactivated, lie within the window.
 const _: () = assert!(Memory::Cached { bytes: 0 }.max_keys() <= WINDOW / 4);
-
-/// Five bytes of a key's hash and the low five bytes of its position.
-pub(crate) type Slot = [u8; 10];
-
-/// First five bytes of a key's hash. Keys are ordered by it; keys that share it are in no order.
-pub(crate) type Frag = u64;
-
-/// Bits of a fragment.
-const FRAG_BITS: u32 = 40;
-
-/// Bits of a fragment behind those that name its group.
-const REST_BITS: u32 = 28;
-
-/// Number of groups.
-const GROUPS: usize = 1 << (FRAG_BITS - REST_BITS);
-
-/// Fragment of a prefix.
-#[inline]
-pub(crate) const fn frag(prefix: u64) -> Frag {
-    prefix >> (64 - FRAG_BITS)
-}
 
 /// Position of every key and sentinel.
 ///
@@ -58,129 +37,6 @@ pub(crate) struct Keys {
     len: u64,
     /// Exclusive bound of positions.
     next_sn: u64,
-}
-
-/// Slots of a range of fragments.
-#[derive(Clone, Debug, Default)]
-struct Page {
-    /// Lowest fragment of the range, without its group.
-    bound: u32,
-    /// Number of slots; the other cells are spare.
-    len: u32,
-    cells: Arc<[Slot]>,
-}
-
-impl Page {
-    fn new(bound: u32, slots: &[Slot]) -> Self {
-        Self { bound, len: slots.len() as u32, cells: slots.into() }
-    }
-
-    #[inline]
-    fn slots(&self) -> &[Slot] {
-        &self.cells[..self.len as usize]
-    }
-
-    fn insert(&mut self, at: usize, slot: Slot) {
-        let len = self.len as usize;
-        if len == self.cells.len() {
-            // In small steps: spare memory counts per key.
-            self.cells = self.cells.iter().copied().chain(repeat_n([0; 10], len / 32 + 4)).collect();
-        }
-        let cells = Arc::make_mut(&mut self.cells);
-        cells.copy_within(at..len, at + 1);
-        cells[at] = slot;
-        self.len += 1;
-    }
-
-    fn set(&mut self, at: usize, slot: Slot) {
-        Arc::make_mut(&mut self.cells)[at] = slot;
-    }
-
-    fn remove(&mut self, at: usize) {
-        Arc::make_mut(&mut self.cells).copy_within(at + 1..self.len as usize, at);
-        self.len -= 1;
-    }
-
-    /// Splits the page in the middle; `None` if its slots share a fragment.
-    fn split(&mut self) -> Option<Self> {
-        let slots = self.slots();
-        let middle = frag_of(&slots[slots.len() / 2]);
-        // Slots that share a fragment stay together, however many an adversary found.
-        let (lower, upper) = slots.split_at(slots.partition_point(|slot| frag_of(slot) < middle));
-        if lower.is_empty() {
-            return None;
-        }
-        let upper = Self::new(rest(middle), upper);
-        *self = Self::new(self.bound, lower);
-        Some(upper)
-    }
-}
-
-/// Index of a fragment's group.
-#[inline]
-const fn group(frag: Frag) -> usize {
-    (frag >> REST_BITS) as usize
-}
-
-/// Bits of a fragment behind those of its group.
-#[inline]
-const fn rest(frag: Frag) -> u32 {
-    (frag & ((1 << REST_BITS) - 1)) as u32
-}
-
-#[inline]
-const fn frag_of(slot: &Slot) -> Frag {
-    let [a, b, c, d, e, ..] = *slot;
-    u64::from_be_bytes([0, 0, 0, a, b, c, d, e])
-}
-
-#[inline]
-const fn low(word: u64) -> [u8; 5] {
-    let [_, _, _, a, b, c, d, e] = word.to_be_bytes();
-    [a, b, c, d, e]
-}
-
-#[inline]
-const fn slot(frag: Frag, sn: u64) -> Slot {
-    let ([a, b, c, d, e], [f, g, h, i, j]) = (low(frag), low(sn));
-    [a, b, c, d, e, f, g, h, i, j]
-}
-
-/// Slot of a key, given the prefix of its hash and its position.
-pub(crate) const fn slot_of(prefix: u64, sn: u64) -> Slot {
-    slot(frag(prefix), sn)
-}
-
-/// Number of items for which `is_below` holds, which are the first ones of `len`; searched from a guess on in steps that double,
-/// so that one or two lines are read of what lies outside the caches.
-#[inline]
-fn count_below(len: usize, guess: usize, mut step: usize, is_below: impl Fn(usize) -> bool) -> usize {
-    let (mut from, mut to) = (0, len);
-    let mut at = guess.min(to);
-    if at < to && is_below(at) {
-        from = at + 1;
-        while from + step < to && is_below(from + step) {
-            from += step + 1;
-            step *= 2;
-        }
-        to = to.min(from + step);
-    } else {
-        to = at;
-        while to > 0 {
-            at = to.saturating_sub(step);
-            if is_below(at) {
-                from = at + 1;
-                break;
-            }
-            to = at;
-            step *= 2;
-        }
-    }
-    while from < to {
-        let middle = from.midpoint(to);
-        if is_below(middle) { from = middle + 1 } else { to = middle }
-    }
-    from
 }
 
 /// Place of a fragment in the table.
@@ -485,7 +341,7 @@ impl Keys {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::page::frag, *};
     use rand::{Rng as _, SeedableRng as _};
     use std::collections::BTreeSet;
 

@@ -16,11 +16,13 @@ mod cache;
 mod extents;
 mod keys;
 mod recent;
+mod page;
 mod arena;
 
 pub(crate) use extents::Extents;
 pub(crate) use fetcher::{Ahead, Wait};
-pub(crate) use keys::{Keys, SortedKeys, slot_of};
+pub(crate) use keys::{Keys, SortedKeys};
 pub(crate) use later::Later;
+pub(crate) use page::slot_of;
 pub(crate) use session::{Arena, Reads, Session};
 pub(crate) use state::{Paged, PositionChange, UnwrittenExtents};

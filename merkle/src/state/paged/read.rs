@@ -6,7 +6,7 @@ use super::{
     cache::Stored,
     entries::pick,
     fetcher::{Ahead, Plan, Wait},
-    keys::frag,
+    page::frag,
     state::{Paged, Unwritten, missing},
 };
 use crate::{

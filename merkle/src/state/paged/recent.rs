@@ -1,7 +1,7 @@
 //! Positions of keys that change often, in front of the index's pages: one line of memory each, instead of the several that a
 //! search of the pages reads.
 
-use super::keys::Frag;
+use super::page::Frag;
 
 /// Number of cells, in half a mebibyte. Few where tests are to take cells from other keys.
 const CELLS: usize = if cfg!(test) { 1 << 6 } else { 1 << 15 };

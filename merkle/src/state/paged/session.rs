@@ -12,8 +12,8 @@ use phalanx_merkle_proof::{Entry, Hash, HashFn, Params};
 use super::{
     cache::{Spread, Stored},
     fetcher::Wait,
-    keys::{Frag, frag},
     later::Later,
+    page::{Frag, frag},
     state::{Paged, missing},
 };
 use crate::{

@@ -5,12 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use phalanx_merkle_proof::{Params, Sentinels};
 use rayon::prelude::*;
 
-use super::{
-    entries::each,
-    extents::Extents,
-    fetcher::Fetcher,
-    keys::{Keys, frag},
-};
+use super::{entries::each, extents::Extents, fetcher::Fetcher, keys::Keys, page::frag};
 use crate::{
     log::{FRAME_HEADER, Kind, Log, Marks, Records, extent_head, frame_body},
     parallel::Par,
