@@ -26,6 +26,6 @@ pub(crate) use open::open_log;
 pub use pending::Pending;
 pub(crate) use pending::{Shared, Write};
 pub(crate) use record::{
-    BlockRecord, ExtentHead, ExtentItem, ExtentWriter, FRAME_HEADER, Fields, Kind, Marks, Records, TipRecord,
-    check_params, encode_params, extent_head, frame_body, frame_header, in_words, params_in, read_extent,
+    BlockRecord, EXTENT_ENTRIES, ExtentHead, ExtentItem, ExtentWriter, FRAME_HEADER, Fields, Kind, Marks, Records,
+    TipRecord, check_params, encode_params, extent_head, frame_body, frame_header, in_words, params_in, read_extent,
 };

@@ -24,7 +24,8 @@ const WAITING: usize = 64;
 /// Bytes of keys that wait for all threads: half a million slots of storage, several blocks' worth.
 const WAITING_BYTES: usize = 32 << 20;
 
-/// Reads entries of a paged state into its cache ahead of their use: those of keys that a later block reads or changes.
+/// Reads entries of a paged state into its cache ahead of their use: those of keys that a later block reads or changes. Of a
+/// key that is not there it reads the predecessor, which changes when the key is created.
 ///
 /// It takes no part in a result: a key that was not announced is read when it is needed, and a failed read fails again there.
 /// The cache bounds its memory; announced entries may be evicted before their use if the cache holds fewer than were announced.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use phalanx_merkle::{
-    Backend, Delta, Memory, Reading, Store, StoreConfig,
+    Backend, Delta, Memory, ReadUse, Reading, Store, StoreConfig,
     faults::{Faults, Step, Verdict},
 };
 use rand::{Rng as _, SeedableRng as _};
@@ -38,6 +38,15 @@ fn begun(dir: &Path, bytes: usize) -> Store {
     store
 }
 
+/// Waits until reads of one slice have begun: the end of the prefetcher waits for them.
+fn wait_for_reads(store: &Store, before: ReadUse) {
+    let began = (0..10_000).any(|_| {
+        thread::sleep(Duration::from_millis(1));
+        store.reads().is_some_and(|reads| reads.extents > before.extents)
+    });
+    assert!(began, "nothing was read ahead");
+}
+
 #[test]
 fn announced_entries_are_in_memory_when_they_are_needed() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -46,18 +55,35 @@ fn announced_entries_are_in_memory_when_they_are_needed() {
     let before = store.reads().expect("the state is paged");
     let prefetcher = store.prefetcher().expect("the state is paged");
     assert!(prefetcher.announce(keys().iter().map(|key| &key[..])));
-    // One slice: once its reads have begun, the end of the prefetcher waits for them.
-    let began = (0..10_000).any(|_| {
-        std::thread::sleep(Duration::from_millis(1));
-        store.reads().is_some_and(|reads| reads.extents > before.extents)
-    });
-    assert!(began, "nothing was read ahead");
+    wait_for_reads(&store, before);
     drop(prefetcher);
     assert_eq!(store.cache().expect("paged").misses, 0, "what is read ahead is no miss");
     let mut found = 0;
     store.read().get_many(keys().iter().map(|key| &key[..]), |value| found += usize::from(value.is_some()));
     let cache = store.cache().expect("paged");
     assert_eq!((found as u64, cache.misses, cache.hits), (KEYS, 0, KEYS));
+}
+
+/// A creation changes the entry of the key before it, which is as cold as any other.
+#[test]
+fn predecessors_of_announced_creations_are_in_memory() {
+    let dir = tempfile::tempdir().expect("a folder");
+    drop(begun(dir.path(), 1 << 20));
+    let mut store = Store::open(config(dir.path(), 1 << 20)).expect("the store");
+    let created: Vec<[u8; 8]> = (KEYS..KEYS + 300).map(u64::to_be_bytes).collect();
+    let before = store.reads().expect("paged");
+    let prefetcher = store.prefetcher().expect("paged");
+    assert!(prefetcher.announce(created.iter().map(|key| &key[..])));
+    wait_for_reads(&store, before);
+    drop(prefetcher);
+    let mut delta = Delta::new();
+    created.iter().for_each(|key| delta.put(key, &[8; 40]));
+    let read = store.reads();
+    let prepared = store.prepare(delta, 1).expect("a block");
+    assert_eq!(store.reads(), read, "every predecessor was read ahead");
+    let cache = store.cache().expect("paged");
+    assert!(cache.hits > 200, "{} predecessors", cache.hits);
+    store.commit(prepared).expect("it is written");
 }
 
 #[test]

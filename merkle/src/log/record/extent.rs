@@ -8,7 +8,7 @@ use phalanx_merkle_proof::Entry;
 use super::frame::{FRAME_HEADER, Fields, Kind, Records};
 
 /// Maximum entries of an extent, and the size after which it is closed early.
-pub(super) const EXTENT_ENTRIES: u16 = 32;
+pub(crate) const EXTENT_ENTRIES: u16 = 32;
 pub(super) const EXTENT_BYTES: usize = 6 << 10;
 
 /// Writer of a block's extents.

@@ -28,7 +28,7 @@ mod frame;
 pub(crate) use block::{
     BlockRecord, Other, TipRecord, check_head, check_params, encode_head, encode_params, in_words, params_in,
 };
-pub(crate) use extent::{ExtentHead, ExtentItem, ExtentWriter, extent_head, read_extent};
+pub(crate) use extent::{EXTENT_ENTRIES, ExtentHead, ExtentItem, ExtentWriter, extent_head, read_extent};
 pub(crate) use frame::{FRAME_HEADER, Fields, Kind, MAX_BODY_LEN, Marks, Records, frame_body, frame_header};
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::log::Spot;
+use super::page::count_below;
+use crate::log::{EXTENT_ENTRIES, Spot};
 
 /// Maximum number of extents in a run.
 const RUN: usize = 1024;
@@ -21,6 +22,11 @@ impl Run {
         let sn = u16::try_from(sn.checked_sub(self.first_sn)?).ok()?;
         let place = u32::try_from(place.checked_sub(self.first_place)?).ok()?;
         (self.extents.len() < RUN).then_some([sn, (place >> 16) as u16, place as u16])
+    }
+
+    /// Likely index of the extent behind that of a position so far into the run: most extents are full.
+    const fn guess(&self, into: u64) -> usize {
+        (into / EXTENT_ENTRIES as u64) as usize + 1
     }
 
     fn get(&self, at: usize) -> (u64, u64) {
@@ -84,9 +90,10 @@ impl Extents {
 
     /// Extent of a position, if there is one.
     pub(crate) fn find(&self, sn: u64) -> Option<Extent> {
-        let next = self.runs.partition_point(|run| run.first_sn <= sn);
+        let next = count_below(self.runs.len(), self.guess(sn)?, 1, |at| self.runs[at].first_sn <= sn);
         let run = &self.runs[next.checked_sub(1)?];
-        let at = run.extents.partition_point(|[first, ..]| run.first_sn + u64::from(*first) <= sn);
+        let into = sn - run.first_sn;
+        let at = count_below(run.extents.len(), run.guess(into), 2, |at| u64::from(run.extents[at][0]) <= into);
         let (first_sn, place) = run.get(at.checked_sub(1)?);
         let (end_sn, most) = if at < run.extents.len() {
             let (end_sn, end) = run.get(at);
@@ -95,6 +102,13 @@ impl Extents {
             (self.runs.get(next).map_or(u64::MAX, |run| run.first_sn), u64::MAX)
         };
         Some(Extent { first_sn, end_sn, spot: Spot { place, most } })
+    }
+
+    /// Likely index of the run behind a position's: runs have about as many positions each.
+    fn guess(&self, sn: u64) -> Option<usize> {
+        let (first, last) = (self.runs.front()?.first_sn, self.runs.back()?.first_sn);
+        let into = u128::from(sn.clamp(first, last) - first) * (self.runs.len() - 1) as u128;
+        Some((into / u128::from(last - first).max(1)) as usize + 1)
     }
 
     pub(crate) fn memory(&self) -> usize {

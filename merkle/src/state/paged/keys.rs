@@ -7,9 +7,16 @@ use super::{
     recent::{Ahead, Recent},
 };
 use crate::types::Memory;
+use phalanx_memory::{prefetch, prefetch_slice};
 
 /// Keys of a page that is built at once.
 const BUILT: usize = PAGE * 3 / 4;
+
+/// Steps by which lookups are prefetched: first the page's bound, then its slots.
+pub(crate) const LOOKAHEAD: [usize; 2] = [16, 8];
+
+/// Slots on both sides of the likely one that are prefetched.
+const SPREAD: usize = 14;
 
 /// Range of positions that can be told apart: far more than lie between the oldest state's floor and the end.
 const WINDOW: u64 = 1 << 40;
@@ -165,17 +172,39 @@ impl Keys {
         if sn >= self.next_sn { sn.wrapping_sub(WINDOW) } else { sn }
     }
 
+    /// Likely index of the page of a fragment in its group.
+    #[inline]
+    const fn likely_page(pages: &[Page], frag: Frag) -> usize {
+        ((rest(frag) as u64 * pages.len() as u64) >> REST_BITS) as usize
+    }
+
     /// Index of the page of a fragment in its group.
     #[inline]
     fn page(pages: &[Page], frag: Frag) -> usize {
-        let guess = (u64::from(rest(frag)) * pages.len() as u64) >> REST_BITS;
-        count_below(pages.len(), guess as usize + 1, 1, |at| pages[at].bound <= rest(frag)) - 1
+        let guess = Self::likely_page(pages, frag);
+        count_below(pages.len(), guess + 1, 1, |at| pages[at].bound <= rest(frag)) - 1
     }
 
     /// Likely index of a fragment in its page.
     #[inline]
     const fn guess(&self, page: &Page, frag: Frag) -> usize {
         (((rest(frag) - page.bound) as u128 * self.len as u128) >> FRAG_BITS) as usize
+    }
+
+    /// Prefetches what lookups of fragments read that are so many steps [ahead](LOOKAHEAD), if they have no recent position.
+    #[inline]
+    pub(crate) fn prefetch(&self, [far, near]: [Option<Frag>; 2]) {
+        if let Some(frag) = far.filter(|frag| self.recent.get(*frag).is_none()) {
+            let pages = &self.groups[group(frag)];
+            prefetch(&pages[Self::likely_page(pages, frag)]);
+        }
+        if let Some(frag) = near.filter(|frag| self.recent.get(*frag).is_none()) {
+            let pages = &self.groups[group(frag)];
+            let page = &pages[Self::page(pages, frag)];
+            let at = self.guess(page, frag);
+            let likely = at.saturating_sub(SPREAD)..at + SPREAD;
+            prefetch_slice(&page.cells[likely.start.min(page.cells.len())..likely.end.min(page.cells.len())]);
+        }
     }
 
     /// Place of the first slot that is not below a fragment.

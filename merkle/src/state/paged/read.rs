@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use phalanx_memory::PrefetchIterator as _;
+
 use super::{
     cache::Stored,
     entries::pick,
     fetcher::{Ahead, Plan, Wait},
-    page::frag,
+    keys::LOOKAHEAD,
+    page::{Frag, frag},
     state::{Paged, Unwritten, missing},
 };
 use crate::{
@@ -108,7 +111,20 @@ impl Paged {
         }
     }
 
-    /// Plans to read the entries of keys with these prefixes that the cache misses and that no thread reads.
+    /// Adds the positions that contain the predecessor of a hash with this fragment, except for rare collisions.
+    pub(super) fn likely_before(&self, own: Frag, sns: &mut Vec<u64>) {
+        for (frag, sn) in self.keys.down_from(own) {
+            if sns.last() != Some(&sn) {
+                sns.push(sn);
+            }
+            if frag != own {
+                return;
+            }
+        }
+    }
+
+    /// Plans to read the entries of keys with these prefixes that the cache misses and that no thread reads. A key that is not
+    /// there is about to be created, which changes its predecessor.
     ///
     /// # Errors
     /// Errors of [`Self::plan`].
@@ -120,7 +136,16 @@ impl Paged {
         if !self.fetcher.cache.keeps() {
             return Ok(None);
         }
-        let mut sns: Vec<u64> = prefixes.flat_map(|prefix| self.keys.find(frag(prefix))).collect();
+        let frags: Vec<Frag> = prefixes.map(frag).collect();
+        let mut sns = Vec::with_capacity(frags.len());
+        for (frag, ahead) in frags.iter().copied().lookahead(LOOKAHEAD) {
+            self.keys.prefetch(ahead);
+            let found = sns.len();
+            sns.extend(self.keys.find(frag));
+            if sns.len() == found {
+                self.likely_before(frag, &mut sns);
+            }
+        }
         sns.sort_unstable();
         sns.dedup();
         let mut part = self.fetcher.cache.part();

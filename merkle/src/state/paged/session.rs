@@ -7,11 +7,13 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
+use phalanx_memory::PrefetchIterator as _;
 use phalanx_merkle_proof::{Entry, Hash, HashFn, Params};
 
 use super::{
     cache::{Spread, Stored},
     fetcher::Wait,
+    keys::LOOKAHEAD,
     later::Later,
     page::{Frag, frag},
     state::{Paged, missing},
@@ -201,19 +203,6 @@ impl Session<'_> {
         Groups { slots: self.paged.keys.down_from(frag(prefix(hash))), next: None }
     }
 
-    /// Adds the positions that contain the predecessor of a hash, except for rare collisions.
-    fn likely_before(&self, hash: &Hash, sns: &mut Vec<u64>) {
-        let own = frag(prefix(hash));
-        for (frag, sn) in self.paged.keys.down_from(own) {
-            if sns.last() != Some(&sn) {
-                sns.push(sn);
-            }
-            if frag != own {
-                return;
-            }
-        }
-    }
-
     /// Ids of keys that share a fragment, in key order.
     fn group(&self, sns: &[u64]) -> Option<Vec<u32>> {
         let mut ids: Vec<u32> = sns.iter().map(|sn| self.at(*sn)).collect::<Option<_>>()?;
@@ -300,9 +289,12 @@ impl StateView for Session<'_> {
         });
         let by_key: Vec<(usize, &[u8], Hash)> =
             by_key.chain(moved.iter().map(|(at, item)| (*at, item.key(), item.links.hash))).collect();
-        let likely = by_key.iter().enumerate();
-        let likely =
-            likely.flat_map(|(rank, (_, _, hash))| self.paged.keys.find(frag(prefix(hash))).map(move |sn| (rank, sn)));
+        let keys = &self.paged.keys;
+        let frags = by_key.iter().map(|(_, _, hash)| frag(prefix(hash))).lookahead(LOOKAHEAD);
+        let likely = frags.enumerate().flat_map(|(rank, (frag, ahead))| {
+            keys.prefetch(ahead);
+            keys.find(frag).map(move |sn| (rank, sn))
+        });
         let (ranks, sns): (Vec<usize>, Vec<u64>) = likely.unzip();
         let stored = self.fetch_many(&sns).unwrap_or_default();
         for ((rank, sn), stored) in ranks.iter().zip(&sns).zip(stored) {
@@ -365,7 +357,7 @@ impl StateView for Session<'_> {
         let read = Par::UNOBSERVED.map_range(hashes.len().div_ceil(EXPECTED), EXPECTED * 2000, |chunk| {
             let mut sns = Vec::with_capacity(EXPECTED);
             let hashes = hashes.iter().skip(chunk * EXPECTED).take(EXPECTED);
-            hashes.for_each(|hash| self.likely_before(hash, &mut sns));
+            hashes.for_each(|hash| self.paged.likely_before(frag(prefix(hash)), &mut sns));
             let ids = self.at_many(&sns).unwrap_or_default();
             sns.into_iter().zip(ids).collect::<Vec<_>>()
         });

@@ -2,10 +2,17 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use phalanx_memory::PrefetchIterator as _;
 use phalanx_merkle_proof::{Params, Sentinels};
 use rayon::prelude::*;
 
-use super::{entries::each, extents::Extents, fetcher::Fetcher, keys::Keys, page::frag};
+use super::{
+    entries::each,
+    extents::Extents,
+    fetcher::Fetcher,
+    keys::{Keys, LOOKAHEAD},
+    page::frag,
+};
 use crate::{
     log::{FRAME_HEADER, Kind, Log, Marks, Records, extent_head, frame_body},
     parallel::Par,
@@ -171,7 +178,8 @@ impl Paged {
     #[must_use]
     pub(crate) fn step(&mut self, steps: &[PositionChange]) -> bool {
         let mut fits = true;
-        for step in steps {
+        for (step, ahead) in steps.iter().lookahead(LOOKAHEAD) {
+            self.keys.prefetch(ahead.map(|step| step.map(|step| frag(step.prefix))));
             let frag = frag(step.prefix);
             match (step.before, step.after) {
                 (Some(before), Some(after)) => fits &= self.keys.set(frag, before, after),
