@@ -547,6 +547,7 @@ mod tests {
                 );
                 for _ in 0..300 {
                     let wanted = draw(&mut rng);
+                    keys.prefetch([Some(draw(&mut rng)), Some(wanted)]);
                     let up: BTreeSet<_> = keys.up_from(wanted).collect();
                     assert_eq!(up, model.range((wanted, 0)..).copied().collect(), "seed {seed}");
                     let down: BTreeSet<_> = keys.down_from(wanted).collect();
