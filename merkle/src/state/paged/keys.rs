@@ -13,7 +13,7 @@ use phalanx_memory::{prefetch, prefetch_slice};
 const BUILT: usize = PAGE * 3 / 4;
 
 /// Steps by which lookups are prefetched: first the page's bound, then its slots.
-pub(crate) const LOOKAHEAD: [usize; 2] = [16, 8];
+pub(super) const LOOKAHEAD: [usize; 2] = [16, 8];
 
 /// Slots on both sides of the likely one that are prefetched.
 const SPREAD: usize = 14;
@@ -191,9 +191,10 @@ impl Keys {
         (((rest(frag) - page.bound) as u128 * self.len as u128) >> FRAG_BITS) as usize
     }
 
-    /// Prefetches what lookups of fragments read that are so many steps [ahead](LOOKAHEAD), if they have no recent position.
+    /// Prefetches for two lookups [`LOOKAHEAD`] steps further: the bound of the far one's page, and the likely slots of the near
+    /// one. A recent position needs neither.
     #[inline]
-    pub(crate) fn prefetch(&self, [far, near]: [Option<Frag>; 2]) {
+    pub(super) fn prefetch(&self, [far, near]: [Option<Frag>; 2]) {
         if let Some(frag) = far.filter(|frag| self.recent.get(*frag).is_none()) {
             let pages = &self.groups[group(frag)];
             prefetch(&pages[Self::likely_page(pages, frag)]);
