@@ -11,8 +11,28 @@ const MODULUS: U512 = uint!(0xffffffffffffffffffffffffffffffffffffffffffffffffff
 /// Limbs of one element per lane.
 type Lanes = [[u64; LIMBS]; MOST];
 
+// Arithmetic of 512 bits stays in functions of its own: `compare` is inlined for every instruction set.
+#[inline(never)]
 fn value(limbs: &[u64]) -> U512 {
     limbs.iter().rev().fold(U512::ZERO, |sum, limb| (sum << LIMB_BITS as usize) + U512::from(*limb))
+}
+
+#[inline(never)]
+fn remainder(number: U512) -> U512 {
+    number % MODULUS
+}
+
+#[inline(never)]
+fn times(a: U512, b: U512) -> U512 {
+    a * b
+}
+
+/// The result of an operation on `a` and `b` in one lane has to be `theirs`, modulo p.
+#[inline(never)]
+fn same(what: &str, ours: &[u64], a: &[u64], b: &[u64], theirs: fn(U512, U512) -> U512) {
+    // Products of larger numbers leave 512 bits.
+    let expected = theirs(remainder(value(a)), remainder(value(b)));
+    assert_eq!(remainder(value(ours)), remainder(expected), "{what} of {a:x?} and {b:x?}");
 }
 
 #[inline(always)]
@@ -35,9 +55,16 @@ fn leave<W: Word>(fe: Fe<W>) -> Lanes {
     let mut lanes = [[0; LIMBS]; MOST];
     for (limbs, row) in lanes.iter_mut().zip(&rows) {
         limbs.copy_from_slice(&row.0[..LIMBS]);
+    }
+    check_tight(&lanes);
+    lanes
+}
+
+#[inline(never)]
+fn check_tight(lanes: &Lanes) {
+    for limbs in lanes {
         assert!(limbs.iter().zip(TIGHT).all(|(limb, most)| *limb <= most), "not tight: {limbs:x?}");
     }
-    lanes
 }
 
 /// Compares every operation on two elements per lane, and on sums as large as `scale` allows.
@@ -45,39 +72,26 @@ fn leave<W: Word>(fe: Fe<W>) -> Lanes {
 fn compare<W: Word>(a: &Lanes, b: &Lanes) {
     let (x, y) = (Fe(enter::<W>(a)), Fe(enter::<W>(b)));
     macro_rules! check {
-        ($what:literal, $ours:expr, |$a:ident, $b:ident| $theirs:expr) => {
+        ($what:literal, $ours:expr, $theirs:expr) => {
             let ours = leave($ours);
-            for lane in 0..W::LANES {
-                // Products of larger numbers leave 512 bits.
-                let ($a, $b) = (value(&a[lane]) % MODULUS, value(&b[lane]) % MODULUS);
-                let _ = $b;
-                let theirs: U512 = $theirs;
-                assert_eq!(
-                    value(&ours[lane]) % MODULUS,
-                    theirs % MODULUS,
-                    "{} of {:x?} and {:x?}",
-                    $what,
-                    a[lane],
-                    b[lane]
-                );
-            }
+            (0..W::LANES).for_each(|lane| same($what, &ours[lane], &a[lane], &b[lane], $theirs));
         };
     }
-    check!("product", x.mul(y), |p, q| p * q);
-    check!("square", x.square(), |p, _q| p * p);
+    check!("product", x.mul(y), times);
+    check!("square", x.square(), |p, _q| times(p, p));
     check!("negation", x.sum().negated::<2>().carried(), |p, _q| MODULUS - p);
     check!("largest sum", x.sum().shifted::<4, 16>().plus::<16, 32>(y.sum().shifted::<4, 16>()).carried(), |p, q| {
-        (p + q) * U512::from(16)
+        times(p + q, U512::from(16))
     });
     check!("largest negation", x.sum().shifted::<4, 16>().negated::<32>().carried(), |p, _q| {
-        U512::from(64) * MODULUS - p * U512::from(16)
+        times(U512::from(64), MODULUS) - times(p, U512::from(16))
     });
     // Seven products and a sum of sixteen, reduced together.
     let product = x.times(y);
     let four = product.doubled::<2>().doubled::<4>();
     let seven = four.plus::<2, 6>(product.doubled()).plus::<1, 7>(x.squared());
     check!("largest products", seven.plus_sum::<16, 8>(y.sum().shifted::<4, 16>()).reduced(), |p, q| {
-        (p * q % MODULUS) * U512::from(6) + p * p % MODULUS + q * U512::from(16)
+        times(remainder(times(p, q)), U512::from(6)) + remainder(times(p, p)) + times(q, U512::from(16))
     });
     check!("canonical", x.canonical(), |p, _q| p);
     let smallest = leave(x.canonical());
@@ -91,12 +105,12 @@ fn compare<W: Word>(a: &Lanes, b: &Lanes) {
     }
     let ([inverse], [root]) = (inverted([x]), square_roots([x.square()]));
     check!("inverse", inverse.mul(x), |p, _q| if p.is_zero() { U512::ZERO } else { U512::ONE });
-    check!("root", root.square(), |p, _q| p * p);
+    check!("root", root.square(), |p, _q| times(p, p));
     let negated = leave(x.negated_where(0b1010_0110));
     for lane in 0..W::LANES {
         let (before, after) = (value(&a[lane]), value(&negated[lane]));
-        let sum = if 0b1010_0110 >> lane & 1 == 1 { before + after } else { MODULUS + after - before % MODULUS };
-        assert!((sum % MODULUS).is_zero());
+        let sum = if 0b1010_0110 >> lane & 1 == 1 { before + after } else { MODULUS + after - remainder(before) };
+        assert!(remainder(sum).is_zero());
     }
 }
 
