@@ -23,7 +23,7 @@ pub(crate) struct DemoArgs {
     /// Worker threads [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
-    /// Place of the state: mem, file:DIR or rocks:DIR [default: a temporary folder, RocksDB if it is built in]
+    /// Place of the state: mem, file:DIR or rocks:DIR [default: files in a temporary folder]
     #[arg(long, value_parser = Store::parse)]
     store: Option<Store>,
     /// Part of the state in memory: resident, or cached:BYTES (with K, M or G) of values besides an index; for a store on disk
@@ -57,7 +57,6 @@ impl DemoArgs {
             let kind = workload.word();
             let store = match &self.store {
                 Some(store) => store.path().map_or(Store::Mem, |path| store.at(path.join(kind))),
-                None if cfg!(feature = "rocksdb") => Store::Rocks(folder.path().join(kind)),
                 None => Store::File(folder.path().join(kind)),
             };
             let config = RunConfig {

@@ -11,9 +11,7 @@ fn the_doctor_prints_findings_and_remedies() {
     assert_eq!(report["schema"], 1);
     let findings = report["findings"].as_array().expect("findings");
     let text = |finding: &Value, field: &str| finding[field].as_str().expect("text").to_owned();
-    for check in
-        ["cores", "numa", "governor", "memory", "memory writes", "store folder", "durable write", "profile", "rocksdb"]
-    {
+    for check in ["cores", "numa", "governor", "memory", "memory writes", "store folder", "durable write", "profile"] {
         assert!(findings.iter().any(|finding| finding["check"] == check), "{check}: {report}");
     }
     for finding in findings {

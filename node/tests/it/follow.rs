@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn follower(folder: &Path, upstream: SocketAddr) -> NodeConfig {
     let mut settings = config(folder, Production::Off);

@@ -247,7 +247,7 @@ fn a_halt_keeps_a_report_and_ends_the_node() {
         ..Default::default()
     }));
     assert!(matches!(link.call(prepare), Err(Broken::Lost(_))));
-    let ended = node.wait(Duration::from_secs(60)).expect_err("the node has ended");
+    let ended = node.wait(Duration::from_secs(600)).expect_err("the node has ended");
     assert!(matches!(ended, NodeError::Halted(phalanx_abci::Halt::Divergence(_))), "{ended}");
     assert_eq!(node.height(), 1);
     let report = std::fs::read_to_string(folder.path().join("halt-1.json")).expect("a report");

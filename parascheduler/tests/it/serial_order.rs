@@ -305,7 +305,7 @@ fn a_heavy_source_delays_no_other() {
     (0..TXS).for_each(|key| sets.push([(KeyId(key), Write)]));
     let mut dag = Dag::build(&sets, TXS as usize);
     dag.begin_with_heaviest(&dag.tails(|tx| u64::from(TXS - tx.0)));
-    let patience = Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_secs(600);
     let others = AtomicU32::new(0);
     let report = Workers::new(2).unwrap().run(&dag, &mut [(); 2], &|_: &mut (), tx: TxIndex| {
         if tx.0 == 0 {

@@ -47,7 +47,6 @@ pub(super) struct Facts {
     pub(super) sha: Option<bool>,
     /// Keccak lanes of the vector instructions; `None` on other architectures.
     pub(super) lanes: Option<usize>,
-    pub(super) rocksdb: bool,
     pub(super) profile: String,
     pub(super) assertions: bool,
     /// True if experiments were made: woken threads, handover, memory, durable writes.
@@ -105,7 +104,6 @@ impl Facts {
                     _ => 1,
                 }
             }),
-            rocksdb: cfg!(feature = "rocksdb"),
             profile: host::tool().profile,
             assertions: cfg!(debug_assertions),
             ..Self::default()

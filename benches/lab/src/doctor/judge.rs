@@ -192,7 +192,6 @@ fn disk(facts: &Facts) -> Vec<Finding> {
 fn build(facts: &Facts) -> Vec<Finding> {
     let slow = (Spoils, "build with --release");
     let checking = (Spoils, "this build has debug assertions: build without them");
-    let without = (Note, "rocks:DIR is not there: build with --features rocksdb");
     let soft = (Note, "SHA-256 takes several times as long without its instructions: try --hasher blake3");
     let instrumented = (Spoils, "this build is instrumented: use the build that its profile guides");
     let profile = match facts.profile.as_str() {
@@ -206,11 +205,6 @@ fn build(facts: &Facts) -> Vec<Finding> {
             "debug assertions",
             if facts.assertions { "on" } else { "off" },
             if facts.assertions { checking } else { WELL },
-        ),
-        finding(
-            "rocksdb",
-            if facts.rocksdb { "built in" } else { "not built in" },
-            if facts.rocksdb { WELL } else { without },
         ),
     ];
     if let Some(sha) = facts.sha {
@@ -249,7 +243,6 @@ mod tests {
             reads: Some(RandomReads { bytes: 4096, per_s: vec![(1, 9_400.0), (32, 38_000.0)] }),
             sha: Some(true),
             lanes: Some(8),
-            rocksdb: true,
             profile: "release".into(),
             measured: true,
             ..Facts::default()
@@ -298,7 +291,6 @@ mod tests {
             ("profile", Spoils, |facts| facts.profile = "dev".into()),
             ("profile", Spoils, |facts| facts.profile = "release+instrumented".into()),
             ("debug assertions", Spoils, |facts| facts.assertions = true),
-            ("rocksdb", Note, |facts| facts.rocksdb = false),
             ("sha instructions", Note, |facts| facts.sha = Some(false)),
         ];
         for (check, verdict, spoil) in cases {

@@ -136,7 +136,7 @@ impl Model {
     pub(crate) fn wait_for_a_block(&self) {
         let begun = Instant::now();
         while self.pressure().unexecuted == 0 {
-            assert!(begun.elapsed() < Duration::from_secs(120), "no block is submitted");
+            assert!(begun.elapsed() < Duration::from_secs(600), "no block is submitted");
             std::thread::yield_now();
         }
     }

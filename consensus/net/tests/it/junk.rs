@@ -90,14 +90,14 @@ fn silent_clients_make_room() {
     let address = net.config.replicas[0].clients;
     let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).expect("it listens")).collect();
     // The client that follows stays connected, and another one is served.
-    let mut client = Client::connect(address, Duration::from_secs(240)).expect("it listens");
+    let mut client = Client::connect(address, Duration::from_secs(600)).expect("it listens");
     let mut late = client.sender().expect("a descriptor");
     late.send(&Request::Follow(1)).expect("it reads");
     let (sender, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(client.receive().is_ok()));
     net.submit(20);
     net.settle();
-    assert_eq!(told.recv_timeout(Duration::from_secs(240)), Ok(true), "a notice comes through");
+    assert_eq!(told.recv_timeout(Duration::from_secs(600)), Ok(true), "a notice comes through");
     drop(silent);
 }
 

@@ -23,7 +23,7 @@ use std::{
 };
 
 /// Patience of every test with the network, also on a machine whose disk and cores are busy otherwise.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A folder in memory where the system has one: these tests are about threads and sockets, and disks may be busy.
 pub(crate) fn folder() -> tempfile::TempDir {

@@ -377,7 +377,7 @@ fn a_run_from_a_thread_of_the_pool_has_several_workers() {
     let begun = AtomicU32::new(0);
     let meeting = script(2, |tx, _| {
         begun.fetch_add(1, Relaxed);
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(600);
         while begun.load(Relaxed) < 2 {
             assert!(Instant::now() < end, "transaction {tx} waits alone");
             std::thread::yield_now();
