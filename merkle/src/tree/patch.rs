@@ -37,7 +37,7 @@ impl Node {
 
     /// Hash of the place. Neighbours have unlike hashes.
     pub(crate) const fn hash(self) -> u64 {
-        let wide = self.0 as u128 * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        let wide = (self.0 as u128).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
         (wide >> 64) as u64 ^ wide as u64
     }
 }
@@ -115,5 +115,21 @@ impl<'t> Patches<'t> for &[&'t TreePatch] {
 
     fn last(self) -> Option<&'t TreePatch> {
         <[&TreePatch]>::last(self).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn hashes_of_the_largest_places_wrap_and_differ() {
+        // The products of these places exceed 128 bits: with overflow checks a plain one panics.
+        let last = (1 << INDEX_BITS) - 1;
+        let kinds: [fn(u64) -> Node; 4] = [Node::bitmap, Node::left, Node::tree, |at| Node::upper(11, at)];
+        let hashes: BTreeSet<u64> =
+            kinds.iter().flat_map(|kind| [kind(0), kind(1), kind(last)].map(Node::hash)).collect();
+        assert_eq!(hashes.len(), 12);
     }
 }
