@@ -11,11 +11,9 @@ use revm::primitives::{hardfork::SpecId, map::HashMap};
 /// Gas per byte of deployed code.
 const CODE_BYTE_GAS: u64 = 200;
 
-/// Minimum gas of a new code, refunds deducted: a delegation's (EIP-7702). A deployment takes 32,000.
-const CODE_GAS: u64 = 12_500;
-
-/// Minimum gas of an account or slot before Berlin; a read of code was the cheapest.
-const OLD_ITEM_COST: u64 = 10;
+/// Minimum gas of a new code before refunds: a contract's in Frontier, whose transaction is no dearer than another. A delegation
+/// takes 25,000 (EIP-7702), a deployment 32,000.
+const CODE_GAS: u64 = 21_000;
 
 /// Number of accounts and slots that no gas pays for, besides those that are paid: precompiles, and contracts that the
 /// protocol calls.
@@ -73,7 +71,7 @@ impl List {
         payload: &RecoveredBlock<'_>,
         spec: SpecId,
     ) -> Result<Self, AccessListFault> {
-        let (txs, gas_limit) = (payload.txs.len(), payload.header.gas_limit);
+        let txs = payload.txs.len();
         let malformed = |what: &dyn core::fmt::Display| AccessListFault::Malformed(what.to_string());
         let hash = keccak256(rlp);
         if hash != expected {
@@ -93,7 +91,7 @@ impl List {
         let codes = accounts.iter().flat_map(|account| &account.code_changes).map(|change| change.new_code.len());
         let (count, bytes) =
             codes.filter(|len| *len > 0).fold((0, 0), |(count, sum), len| (count + 1, sum + len as u64));
-        let gas = gas_limit.saturating_add(PROTOCOL_GAS);
+        let gas = gross_gas(payload.header.gas_limit, spec).saturating_add(PROTOCOL_GAS);
         if bytes > gas / CODE_BYTE_GAS || count > gas / CODE_GAS {
             return Err(malformed(&"it has more code than the block could pay for"));
         }
@@ -197,12 +195,42 @@ impl List {
     }
 }
 
-/// Maximum number of accounts and slots that a block can touch. The bound of EIP-7928 itself counts unpaid items as
-/// paid; it holds from Amsterdam on.
+/// Maximum number of accounts and slots that a block can touch. From Amsterdam on it is no less than the bound of EIP-7928, which
+/// counts unpaid items as paid.
 fn most_items(payload: &RecoveredBlock<'_>, spec: SpecId) -> u64 {
-    let cost = if spec.is_enabled_in(SpecId::BERLIN) { ITEM_COST as u64 } else { OLD_ITEM_COST };
     let paid = payload.ommers.len() + payload.withdrawals.map_or(0, <[_]>::len);
-    payload.header.gas_limit / cost + paid as u64 + FREE_ITEMS
+    let items = gross_gas(payload.header.gas_limit, spec) / item_gas(spec);
+    items.saturating_add(paid as u64 + FREE_ITEMS)
+}
+
+/// Maximum gas of a block's transactions before refunds. Refunds are capped by a share of each transaction's gas, and a block's
+/// gas is counted behind them until Amsterdam (EIP-7778).
+const fn gross_gas(gas_limit: u64, spec: SpecId) -> u64 {
+    if spec.is_enabled_in(SpecId::AMSTERDAM) {
+        gas_limit
+    } else if spec.is_enabled_in(SpecId::LONDON) {
+        // At most a fifth is refunded (EIP-3529).
+        gas_limit.saturating_add(gas_limit / 4)
+    } else {
+        gas_limit.saturating_mul(2)
+    }
+}
+
+/// Minimum gas of the first access of an account or slot in a block, before refunds.
+const fn item_gas(spec: SpecId) -> u64 {
+    if spec.is_enabled_in(SpecId::BERLIN) {
+        // A slot of a transaction's list, and its read (EIP-2929, EIP-2930).
+        ITEM_COST as u64
+    } else if spec.is_enabled_in(SpecId::ISTANBUL) {
+        // BALANCE and EXTCODEHASH (EIP-1884), EXTCODESIZE and calls (EIP-150).
+        700
+    } else if spec.is_enabled_in(SpecId::TANGERINE) {
+        // SLOAD (EIP-150), SSTORE without a change (EIP-1283).
+        200
+    } else {
+        // BALANCE and EXTCODESIZE.
+        20
+    }
 }
 
 /// Number of `changes` before `index`.

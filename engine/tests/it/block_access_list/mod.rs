@@ -5,6 +5,7 @@
 
 mod content;
 mod exceptions;
+mod length;
 mod lies;
 mod real;
 
