@@ -435,19 +435,28 @@ fn sync_parent(folder: &Path) -> Result<(), StoreError> {
 fn open_index(folder: &Path, segments: &BTreeMap<u64, Segment>) -> Result<Index, StoreError> {
     let path = folder.join("index.redb");
     let index = Index::open(&path)?;
-    let Some((last, first, at)) = index.extent()?.last else { return Ok(index) };
-    let head = segments.get(&first).map(|segment| segment.head(last, at));
-    let fits = match head {
-        Some(Ok((_, head))) => index.height_of(&head.hash)? == Some(last),
-        _ => false,
-    };
-    if fits {
-        return Ok(index);
+    match fits(&index, segments) {
+        Ok(true) => return Ok(index),
+        Ok(false) => {
+            tracing::warn!(path = %path.display(), "the index of blocks does not fit the segments: it is built anew")
+        }
+        Err(why @ StoreError::Index { .. }) => {
+            tracing::warn!(path = %path.display(), %why, "the index of blocks is not sound: it is built anew");
+        }
+        Err(error) => return Err(error),
     }
-    tracing::warn!(path = %path.display(), "the index of blocks does not fit the segments: it is built anew");
     drop(index);
-    fs::remove_file(&path).map_err(StoreError::io(&path))?;
+    Index::remove_file(&path)?;
     Index::open(&path)
+}
+
+/// True if the highest block of the index is where it says, or it has none.
+fn fits(index: &Index, segments: &BTreeMap<u64, Segment>) -> Result<bool, StoreError> {
+    let Some((last, first, at)) = index.extent()?.last else { return Ok(true) };
+    match segments.get(&first).map(|segment| segment.head(last, at)) {
+        Some(Ok((_, head))) => Ok(index.height_of(&head.hash)? == Some(last)),
+        _ => Ok(false),
+    }
 }
 
 /// Walk over the blocks that the index does not know.

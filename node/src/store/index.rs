@@ -1,18 +1,23 @@
 //! Index of the blocks: hash to height, transaction to place, address and topic to heights. Derived from the segments.
 //!
-//! Most commits are not durable: after a crash the index is as it was some blocks ago, and the store adds the rest again.
+//! Most commits are not durable: after a crash the index is as it was some blocks ago, and the store adds the rest again. What is
+//! read is checked ([`CheckedFile`]): an answer is right, or an error that names the file.
 
-use super::{error::StoreError, record::Block};
+use super::{checked::CheckedFile, error::StoreError, record::Block};
 use phalanx::alloy::primitives::{Address, B256};
 use redb::{
-    Database, DatabaseError, Durability, MultimapTableDefinition, ReadOnlyMultimapTable, ReadableDatabase as _,
-    ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction,
+    Database, Durability, MultimapTableDefinition, ReadOnlyMultimapTable, ReadableDatabase as _, ReadableTable as _,
+    ReadableTableMetadata as _, TableDefinition, WriteTransaction,
 };
 use std::{
     collections::BTreeSet,
+    fs::{OpenOptions, TryLockError},
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 /// Facts about the index itself, by name.
@@ -91,6 +96,18 @@ pub(super) struct Index {
     database: Database,
     /// Number of commits that are not durable.
     pending: AtomicU64,
+    /// True once a part of the file was read that is not as written.
+    damaged: Arc<AtomicBool>,
+}
+
+impl Drop for Index {
+    /// Removes a damaged file, so that the next opening builds it anew.
+    fn drop(&mut self) {
+        if self.damaged.load(Ordering::Relaxed) {
+            let removed = std::fs::remove_file(&self.path);
+            tracing::warn!(path = %self.path.display(), ?removed, "the index of blocks is damaged: the next start builds it anew");
+        }
+    }
 }
 
 impl Index {
@@ -99,11 +116,11 @@ impl Index {
         if path.exists() {
             match Self::open_at(path).and_then(|index| index.check().map(|()| index)) {
                 Ok(index) => return Ok(index),
-                Err(locked @ StoreError::Locked { .. }) => return Err(locked),
-                Err(why) => {
+                Err(why @ StoreError::Index { .. }) => {
                     tracing::warn!(path = %path.display(), %why, "the index of blocks is not sound: it is built anew");
-                    std::fs::remove_file(path).map_err(StoreError::io(path))?;
+                    Self::remove_file(path)?;
                 }
+                Err(error) => return Err(error),
             }
         }
         let index = Self::open_at(path)?;
@@ -119,16 +136,33 @@ impl Index {
     }
 
     fn open_at(path: &Path) -> Result<Self, StoreError> {
-        // A damaged file may make the database panic. It locks its file, so two nodes never share it.
-        let open = || Database::builder().set_cache_size(CACHE).create(path);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(StoreError::io(path))?;
+        // Two nodes never share a file.
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
+            Err(TryLockError::Error(error)) => return Err(StoreError::io(path)(error)),
+        }
+        let damaged = Arc::new(AtomicBool::new(false));
+        let file = CheckedFile::new(file, Arc::clone(&damaged));
+        let open = || Database::builder().set_cache_size(CACHE).create_with_backend(file);
         let path = path.to_owned();
+        // A damaged file may make the database panic.
         let database = match catch_unwind(AssertUnwindSafe(open)) {
             Ok(Ok(database)) => database,
-            Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => return Err(StoreError::Locked { path }),
             Ok(Err(error)) => return Err(StoreError::Index { path, what: error.to_string() }),
             Err(_) => return Err(StoreError::Index { path, what: "it panicked".into() }),
         };
-        Ok(Self { path, database, pending: AtomicU64::new(0) })
+        Ok(Self { path, database, pending: AtomicU64::new(0), damaged })
+    }
+
+    /// Removes the file of an index that is closed, if it is there.
+    pub(super) fn remove_file(path: &Path) -> Result<(), StoreError> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io(path)(error)),
+            _ => Ok(()),
+        }
     }
 
     fn check(&self) -> Result<(), StoreError> {
@@ -164,6 +198,8 @@ impl Index {
         self.guard(|| {
             let mut txn = self.database.begin_write()?;
             txn.set_durability(if durable { Durability::Immediate } else { Durability::None })?;
+            // Pages are durable before the header names them: after a power cut none of them is half written.
+            txn.set_two_phase_commit(durable);
             let result = run(&txn)?;
             txn.commit()?;
             Ok(result)

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod index;
+mod checked;
 mod segment;
 mod frame;
 mod record;

@@ -277,6 +277,65 @@ fn no_flipped_bit_gives_another_answer() {
     assert!(sound > 0 && refused > 0);
 }
 
+/// Everything that a store answers about its blocks, or the first error.
+fn answers(store: &BlockStore, blocks: &[Block]) -> Result<Vec<String>, StoreError> {
+    let mut answers = Vec::new();
+    let mut note = |answer: &dyn std::fmt::Debug| answers.push(format!("{answer:?}"));
+    for block in blocks {
+        note(&store.block(block.height())?.as_ref().map(|read| read == block));
+        note(&store.height_of(&block.head.hash)?);
+        for entry in &block.entries {
+            note(&store.place_of(&entry.hash)?);
+        }
+    }
+    for list in [vec![], vec![Key::Address(Address::with_last_byte(1))], vec![Key::Topic(0, B256::with_last_byte(1))]] {
+        note(&store.heights(&[list], 0..=blocks.len() as u64, usize::MAX)?);
+    }
+    note(&store.sizes()?.txs);
+    Ok(answers)
+}
+
+#[test]
+fn a_flipped_bit_of_the_index_changes_no_answer() {
+    let folder = folder();
+    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    let blocks = blocks(200, 10);
+    let store = fill(&one, &blocks);
+    let right = answers(&store, &blocks).expect("sound");
+    drop(store);
+    let bytes = fs::read(one.join("index.redb")).expect("an index");
+    let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
+    let tries = std::env::var("PHALANX_DAMAGES").ok().and_then(|tries| tries.parse().ok()).unwrap_or(120);
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(11);
+    let (mut anew, mut refused) = (0, 0);
+    for attempt in 0..tries {
+        copy(&one, &two, false);
+        let (at, bit) = (used[rng.random_range(0..used.len())], rng.random_range(0..8));
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << bit;
+        fs::write(two.join("index.redb"), flipped).expect("written");
+        let (store, _) = open(&two, Some(199)).expect("the segments are sound");
+        match answers(&store, &blocks) {
+            Ok(found) => {
+                assert!(found == right, "try {attempt}, bit {bit} of byte {at}");
+                anew += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("index.redb"), "try {attempt}: {error}");
+                refused += 1;
+            }
+        }
+        drop(store);
+        let (store, _) = open(&two, Some(199)).expect("built anew");
+        assert!(
+            answers(&store, &blocks).expect("sound") == right,
+            "try {attempt}, bit {bit} of byte {at}, opened again"
+        );
+    }
+    println!("{anew} right, {refused} refused");
+    assert!(refused > 0 && anew > 0);
+}
+
 #[test]
 fn a_damaged_index_is_an_error_or_built_anew() {
     let folder = folder();
