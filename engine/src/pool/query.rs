@@ -22,6 +22,11 @@ impl Pool {
         queue.into_iter().flat_map(move |queue| nonces.clone().filter_map(|nonce| queue.get(nonce)))
     }
 
+    /// Senders that delegate: their code can move nonce and balance in a transaction of any other sender. O(senders).
+    pub fn delegated(&self) -> impl Iterator<Item = Address> {
+        self.senders.iter().filter(|(_, queue)| queue.account().is_delegated).map(|(_, queue)| *queue.address())
+    }
+
     /// Events after a cursor: zero for all that are remembered, then [`PoolEvents::next`] of the last answer. The pool
     /// remembers the last 8,192 events. Takes time linear in the answer.
     pub fn events_after(&self, cursor: u64) -> PoolEvents {

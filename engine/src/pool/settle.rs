@@ -17,8 +17,10 @@ pub struct Tip {
     pub now: u64,
     /// Prices of gas in the next block.
     pub fees: Fees,
-    /// Accounts that may have changed: at least the senders and authorities of the blocks between. A missing account
-    /// is judged by its last known state; that costs at most executions of invalid transactions.
+    /// Accounts whose nonce, balance or code may have changed: those that the access lists of the blocks between change, or at
+    /// least their senders, authorities and receivers and the pool's own [delegated](Pool::delegated) senders. A missing account is
+    /// judged by its last known state: one that delegates and whose code has moved its nonce is locked out, a transaction that was
+    /// paid for meanwhile stays future, and one that can no longer pay is handed out.
     pub changed: Vec<Address>,
 }
 

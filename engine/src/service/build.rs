@@ -348,7 +348,11 @@ impl Driver {
         let known = *pool.fees();
         let fees = Fees { base: base.map_or(known.base, u128::from), blob: blob.unwrap_or(known.blob) };
         let changed = match changed {
-            Changed::Named(changed) => changed,
+            Changed::All(changed) => changed,
+            Changed::Named(mut changed) => {
+                changed.extend(pool.delegated());
+                changed
+            }
             Changed::Unknown => pool.iter().map(|tx| tx.tx().caller).collect(),
         };
         let tip = Tip { now, fees, changed };

@@ -220,7 +220,7 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
     let view = engine.state.store.snapshot(block)?;
     let memory = engine.fork_memory(block).unwrap_or_default() as u64;
     let ancestors = Arc::new(named(&parent.ancestors, height, id));
-    let facts = Some(Arc::new(Facts::of(&txs)));
+    let facts = Some(Arc::new(Facts::of(&txs, info.access_list())));
     let info = Some(Arc::new(info));
     let payload = Some(Arc::clone(candidate.payload()));
     let outcome = Some(outcome);

@@ -1,9 +1,10 @@
 //! An executed block as the books keep it: its state, its result, and the facts that pool and proofs need.
 
 use super::codec::{Fees, Tag};
-use crate::{recovery::RecoveredTx, seal::BlockInfo, state::Ancestors};
+use crate::{model::BlockAccessList, recovery::RecoveredTx, seal::BlockInfo, state::Ancestors};
 use alloy_consensus::Header;
-use alloy_primitives::{Address, B256};
+use alloy_eips::eip7928::AccountChanges;
+use alloy_primitives::{Address, B256, TxKind};
 use phalanx_engine_api::{self as api, Candidate, CommittedTip};
 use phalanx_merkle::Snapshot;
 use phalanx_paralyze::authorities;
@@ -66,26 +67,44 @@ pub(super) struct Facts {
     pub(super) hashes: Vec<B256>,
     /// Senders of the block's transactions.
     pub(super) senders: Vec<Address>,
-    /// Accounts whose nonces the block may have changed.
+    /// Accounts whose nonce, balance or code the block may have changed.
     pub(super) accounts: Vec<Address>,
+    /// True if these are all such accounts: the block's access list names them. Otherwise they are those that transactions name.
+    pub(super) are_all: bool,
 }
 
 impl Facts {
-    pub(super) fn of(txs: &[Arc<RecoveredTx>]) -> Self {
+    pub(super) fn of(txs: &[Arc<RecoveredTx>], list: Option<&BlockAccessList>) -> Self {
         let hashes = txs.iter().map(|tx| *tx.hash()).collect();
         let senders: Vec<_> = txs.iter().map(|tx| tx.tx().caller).collect();
-        let mut accounts = senders.clone();
-        accounts.extend(txs.iter().flat_map(|tx| authorities(tx.tx())));
+        let mut accounts: Vec<Address> = match list {
+            Some(list) => list.accounts().iter().filter(|account| is_changed(account)).map(|a| a.address).collect(),
+            None => {
+                let of = |tx: &Arc<RecoveredTx>| match tx.tx().kind {
+                    TxKind::Call(to) => Some(to),
+                    TxKind::Create => None,
+                };
+                let authorities = txs.iter().flat_map(|tx| authorities(tx.tx()));
+                senders.iter().copied().chain(txs.iter().filter_map(of)).chain(authorities).collect()
+            }
+        };
         accounts.sort_unstable();
         accounts.dedup();
-        Self { hashes, senders, accounts }
+        Self { hashes, senders, accounts, are_all: list.is_some() }
     }
+}
+
+/// True if an account has another nonce, balance or code after a block than before.
+const fn is_changed(account: &AccountChanges) -> bool {
+    !account.balance_changes.is_empty() || !account.nonce_changes.is_empty() || !account.code_changes.is_empty()
 }
 
 /// Accounts that a pool must read anew.
 #[derive(Debug)]
 pub(super) enum Changed {
     /// These, if the pool knows them.
+    All(Vec<Address>),
+    /// These, which transactions name, and those whose code may have moved nonce or balance without a transaction of their own.
     Named(Vec<Address>),
     /// Any account: the blocks between were executed before a restart, or rewound.
     Unknown,
@@ -93,15 +112,17 @@ pub(super) enum Changed {
 
 impl Default for Changed {
     fn default() -> Self {
-        Self::Named(Vec::new())
+        Self::All(Vec::new())
     }
 }
 
 impl Changed {
-    /// Accounts whose nonces the blocks may have changed.
+    /// Accounts that the blocks may have changed.
     pub(super) fn of<'k>(blocks: impl Iterator<Item = &'k Kept>) -> Self {
-        let accounts: Option<Vec<_>> = blocks.map(|kept| Some(&kept.facts.as_ref()?.accounts)).collect();
-        accounts.map_or(Self::Unknown, |accounts| Self::Named(accounts.into_iter().flatten().copied().collect()))
+        let facts: Option<Vec<_>> = blocks.map(|kept| kept.facts.as_deref()).collect();
+        let Some(facts) = facts else { return Self::Unknown };
+        let accounts = facts.iter().flat_map(|facts| facts.accounts.iter().copied()).collect();
+        if facts.iter().all(|facts| facts.are_all) { Self::All(accounts) } else { Self::Named(accounts) }
     }
 }
 

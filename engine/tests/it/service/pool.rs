@@ -1,6 +1,7 @@
 //! The pool of a service: it follows what is committed, rewound and executed before a restart.
 
 use super::*;
+use phalanx::GenesisAccount;
 
 /// Sends transactions to the pool of a service, all of them admitted.
 pub(super) fn send(service: &Service, txs: &[Bytes]) {
@@ -140,4 +141,74 @@ fn the_pool_follows_a_block_that_was_executed_before_a_restart() {
     assert!(ready_of(&service, world.sender(0)).is_empty());
     commit(&service, &block);
     assert_eq!(ready_of(&service, world.sender(0)), [1]);
+}
+
+/// Creates a contract without code: the nonce of the account that runs it goes up.
+const CREATES: [u8; 9] = [0x60, 0, 0x60, 0, 0x60, 0, 0xf0, 0x50, 0];
+
+/// Sends the value of the call to the address behind it.
+const FORWARDS: [u8; 11] = [0x60, 0, 0x80, 0x80, 0x80, 0x34, 0x82, 0x35, 0x5a, 0xf1, 0];
+
+/// A service on a chain where sender 3 delegates to code that creates, and sender 5 has little.
+fn open_with_delegated(world: &World, name: &str, lists: bool) -> Service {
+    let store = StoreConfig::new(Backend::File(world.folder.path().join(name)));
+    let mut engine = builder().with_threads(1).with_store(store).with_access_lists(lists).build().expect("an engine");
+    let creates = contract(0xed, &CREATES);
+    let accounts = (0..16).map(|from| {
+        let rich = GenesisAccount {
+            address: world.sender(from),
+            balance: U256::from(10).pow(U256::from(20)),
+            ..GenesisAccount::default()
+        };
+        match from {
+            3 => GenesisAccount { code: Some([&[0xef, 1, 0], &creates.address[..]].concat().into()), ..rich },
+            5 => GenesisAccount { balance: U256::from(100 * 100_000 + 50), ..rich },
+            _ => rich,
+        }
+    });
+    engine.genesis(accounts.chain([creates.clone(), contract(0xec, &FORWARDS)])).expect("a genesis");
+    Service::open(engine, ServiceConfig::default()).expect("a service")
+}
+
+#[test]
+fn a_nonce_that_others_move_moves_in_the_pool() {
+    for lists in [true, false] {
+        let world = World::new();
+        let service = open_with_delegated(&world, "nonces", lists);
+        let own = |nonce| world.tx(3, nonce, world.sender(9), 1);
+        send(&service, &[own(0)]);
+        let pokes = (0..3).map(|nonce| world.tx(0, nonce, world.sender(3), 0)).collect();
+        let block = candidate(service.status().committed.exec, 1, pokes, TxPolicy::Strict);
+        submit(&service, &block);
+        commit(&service, &block);
+        assert_eq!(service.next_nonce(&world.sender(3)), Ok(3), "with lists: {lists}");
+        assert_eq!(service.waiting(), 0, "what can never run has left, with lists: {lists}");
+        send(&service, &[own(3)]);
+        assert_eq!(ready_of(&service, world.sender(3)), [3]);
+    }
+}
+
+#[test]
+fn a_transaction_that_others_pay_for_becomes_ready() {
+    let world = World::new();
+    let service = open_with_delegated(&world, "balances", true);
+    send(&service, &[0, 1].map(|nonce| world.tx(5, nonce, world.sender(9), 1)));
+    assert_eq!(ready_of(&service, world.sender(5)), [0], "it cannot pay for the second one");
+    let mut tx = TxEnv {
+        tx_type: 2,
+        caller: world.sender(0),
+        gas_limit: 200_000,
+        gas_price: 100,
+        gas_priority_fee: Some(3),
+        kind: TxKind::Call(Address::repeat_byte(0xec)),
+        value: U256::from(10).pow(U256::from(18)),
+        chain_id: Some(CHAIN),
+        ..Default::default()
+    };
+    tx.data = world.sender(5).into_word().0.to_vec().into();
+    let forwards = world.load.accounts().sign(&[tx]).expect("a known sender");
+    let block = candidate(service.status().committed.exec, 1, forwards, TxPolicy::Strict);
+    assert_eq!(submit(&service, &block).txs[..], [TxStatus::Succeeded]);
+    commit(&service, &block);
+    assert_eq!(ready_of(&service, world.sender(5)), [0, 1]);
 }
