@@ -39,7 +39,15 @@ impl Engine {
             }
             None => self.genesis(accounts_of)?,
         };
-        Ok(self.rules.chain.genesis_header(genesis, root))
+        let header = self.rules.chain.genesis_header(genesis, root);
+        self.begun = Some(Box::new(header.clone()));
+        Ok(header)
+    }
+
+    fn genesis_named(&mut self, accounts: Vec<GenesisAccount>, digest: B256) -> Result<B256, Error> {
+        let mut parts = self.genesis_in_parts()?;
+        parts.named = Some(digest);
+        parts.finish(accounts)
     }
 
     /// The chain of the engine's blocks, with the limits of its configuration.

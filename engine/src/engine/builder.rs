@@ -233,6 +233,7 @@ impl EngineBuilder {
             unpruned: 0,
             genesis: self.genesis,
             observer: self.observer,
+            begun: None,
             store_stage,
             cfg,
             workers,

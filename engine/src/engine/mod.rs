@@ -41,6 +41,7 @@ use crate::{
     state::{Ancestors, Persister, State, StateRef},
 };
 use alloy_primitives::B256;
+use alloy_consensus::Header;
 use environment::checked_env;
 use forks::Forks;
 use phalanx_access::{Interner, Salt};
@@ -79,6 +80,8 @@ pub struct Engine {
     /// Digest that the genesis must have.
     genesis: Option<B256>,
     /// Predictor for given orders; it keeps what it learns from block to block.
+    /// Header of the genesis, if it was begun with one.
+    pub(crate) begun: Option<Box<Header>>,
     paralyze: ParaLyze,
     interner: Interner<StateKey>,
     observer: Arc<dyn Observer>,

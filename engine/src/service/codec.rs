@@ -7,6 +7,7 @@
 //! fixed width, and a length precedes bytes.
 
 use crate::model::Error;
+use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{BlockId, CommitMeta, CommittedTip, ExecId, ExecOutcome, TxStatus};
 use std::sync::Arc;
@@ -34,6 +35,20 @@ pub(super) struct Fees {
     pub(super) base_fee: u64,
     pub(super) excess_blob_gas: u64,
     pub(super) blob_gas_used: u64,
+}
+
+impl Fees {
+    /// Fields of a genesis.
+    pub(super) fn of_genesis(header: &Header) -> Self {
+        Self {
+            timestamp: header.timestamp,
+            gas_limit: header.gas_limit,
+            gas_used: header.gas_used,
+            base_fee: header.base_fee_per_gas.unwrap_or_default(),
+            excess_blob_gas: header.excess_blob_gas.unwrap_or_default(),
+            blob_gas_used: header.blob_gas_used.unwrap_or_default(),
+        }
+    }
 }
 
 /// Tag of a block: its identity, its result, and the rows of ancestors.

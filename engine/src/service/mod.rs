@@ -51,7 +51,7 @@ use crate::{
     state::Ancestors,
 };
 use alloy_primitives::{B256, KECCAK256_EMPTY};
-use codec::{Note, Tag};
+use codec::{Fees, Note, Tag};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use driver::{Driver, Order};
 use kept::{Changed, Kept};
@@ -322,7 +322,7 @@ fn check_used(engine: &Engine, height: u64) -> Result<(), Error> {
 }
 
 /// Checks that whole blocks can be executed on the committed one.
-fn check_contracts(engine: &Engine, fees: &codec::Fees, height: u64) -> Result<(), Error> {
+fn check_contracts(engine: &Engine, fees: &Fees, height: u64) -> Result<(), Error> {
     if !engine.rules.follow_chain() {
         return Ok(());
     }
@@ -375,6 +375,9 @@ fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
             value.covered = at;
         }
         let row = Row { committed, value };
+        if let Some(genesis) = engine.begun.as_deref().filter(|_| at == 0) {
+            value.fees = Fees::of_genesis(genesis);
+        }
         match &mut rows {
             Some(rows) => rows.push(row),
             None => rows = Some(Rows::new(row)),

@@ -142,7 +142,7 @@ impl Shared {
     pub(super) fn pool_rules(&self, fees: &Fees, height: u64) -> PoolRules {
         let Fees { timestamp, gas_limit, gas_used, base_fee, excess_blob_gas, blob_gas_used } = *fees;
         let chain = &self.rules.chain;
-        // Of the genesis block nothing is known.
+        // Of a genesis that was begun without a header nothing is known.
         let known = self.rules.follow_chain() && gas_limit > 0;
         let next_base = known.then(|| chain.next_base_fee(gas_used, gas_limit, base_fee)).flatten();
         let mut env = BlockEnv {

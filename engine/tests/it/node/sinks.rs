@@ -4,11 +4,15 @@ use super::{
     service,
     wallet::{Call, address, signed},
 };
+use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, TxKind};
 use parking_lot::Mutex;
 use phalanx::{
     BlockSink, ServiceConfig, SinkBlock, SinkRefused,
-    api::{CommittedTip, EngineEvent, ExecId, ExecutionEngine as _, Failure, RetryCause, Ticket, ViewAt},
+    api::{
+        BlockEnv, Candidate, CommittedTip, EngineEvent, ExecId, ExecutionEngine as _, Failure, Payload, RetryCause,
+        Ticket, TxPolicy, ViewAt,
+    },
 };
 use std::sync::Arc;
 
@@ -137,4 +141,52 @@ fn a_sink_has_every_block_before_it_is_visible() {
     service.rewind(Ticket(8), one.id()).expect("in the history");
     assert_eq!(sink.0.lock().resumed, [0, 1, 1]);
     assert_eq!(service.committed_at(2), None);
+}
+
+/// Headers of committed blocks.
+#[derive(Debug, Default)]
+struct Headers(Mutex<Vec<Header>>);
+
+impl BlockSink for Headers {
+    fn resumed(&self, _: &CommittedTip) {}
+
+    fn put(&self, block: &SinkBlock<'_>) -> Result<(), SinkRefused> {
+        self.0.lock().push(block.header.expect("a whole block").clone());
+        Ok(())
+    }
+}
+
+#[test]
+fn the_first_block_follows_from_the_whole_header_of_the_genesis() {
+    const BLOB: u64 = 1 << 17;
+    // Under Osaka the base fee of the parent decides as well (EIP-7918), so it counts too.
+    for base_fee in [7, 1_000_000_000] {
+        let mut file = super::genesis(&[("shanghai", 0), ("cancun", 0), ("prague", 0), ("osaka", 0)], &[address(0)]);
+        file.excess_blob_gas = Some(400 * BLOB);
+        file.blob_gas_used = Some(3 * BLOB);
+        file.base_fee_per_gas = Some(base_fee.into());
+        let folder = tempfile::tempdir().expect("a folder");
+        // A service that is opened again at the genesis knows it as well.
+        drop(service::open(&file, &folder.path().join("store"), ServiceConfig::default()));
+        let sink = Arc::new(Headers::default());
+        let config = ServiceConfig::default().with_sink(Arc::clone(&sink) as Arc<dyn BlockSink>);
+        let service = service::open(&file, &folder.path().join("store"), config);
+        let chain = phalanx::chain::ChainSpec::from_genesis(&file).expect("a chain");
+        let genesis = chain.genesis_header(&file, B256::ZERO);
+        let child = chain.child_header(&genesis, &super::after(&genesis)).expect("a child");
+        let env = BlockEnv {
+            height: 1,
+            timestamp_ms: 1000 * child.timestamp,
+            gas_limit: child.gas_limit,
+            base_fee: child.base_fee_per_gas.expect("London"),
+            ..service::env(1)
+        };
+        let payload = Payload::with_attributes(vec![], Bytes::new());
+        let block = Candidate::new(super::CHAIN, ExecId::GENESIS, env, TxPolicy::SkipInvalid, payload.into());
+        service::submit(&service, &block);
+        service::commit(&service, &block);
+        let headers = sink.0.lock();
+        assert_eq!(headers[0].excess_blob_gas, child.excess_blob_gas, "base fee {base_fee}");
+        assert!(headers[0].excess_blob_gas > Some(390 * BLOB));
+    }
 }
