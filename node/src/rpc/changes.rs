@@ -5,7 +5,7 @@ use super::{
     args::{self, Args},
     error::RpcError,
     filters::Follows,
-    logs,
+    logs::{self, Part},
     registry::Registry,
 };
 use ::phalanx::pool::PoolEvent;
@@ -69,8 +69,26 @@ fn changes(api: &Api, args: &Args) -> Result<Value, RpcError> {
             // A client that comes back late gets the blocks in parts.
             let end = head.min(next.saturating_add(api.limits.max_range.max(1) - 1));
             let (from, to) = (next.max(from.unwrap_or_default()), end.min(to.unwrap_or(u64::MAX)));
-            let logs: Vec<Log> = if from > to { Vec::new() } else { logs::range(api, &filter, from, to)? };
-            api.filters.advance(&name, Follows::Logs { filter, next: next.max(end + 1) });
+            let go_on = |next: u64| api.filters.advance(&name, Follows::Logs { filter: filter.clone(), next });
+            if from > to {
+                go_on(next.max(end + 1));
+                return Ok(Value::Array(Vec::new()));
+            }
+            // What cannot be given is an error once, and the filter goes on behind it.
+            let first = api.chain.first()?;
+            if from < first {
+                go_on(first);
+                return Err(RpcError::pruned());
+            }
+            let Part { logs, full } = logs::part(api, &filter, from, to)?;
+            match full {
+                None => go_on(end + 1),
+                Some(height) if logs.is_empty() => {
+                    go_on(height + 1);
+                    return Err(logs::too_large(height));
+                }
+                Some(height) => go_on(height),
+            }
             encoded(to_value(logs))
         }
         Follows::Blocks { next } => {

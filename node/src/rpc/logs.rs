@@ -17,10 +17,17 @@ const MAX_ALTERNATIVES: usize = 1_000;
 pub(super) fn register(registry: &mut Registry) {
     registry.heavy("eth_getLogs", 1, |api, args| {
         let filter = read(args)?;
-        if let FilterBlockOption::Range { to_block: Some(BlockNumberOrTag::Number(to)), .. } = filter.block_option
-            && to > api.chain.height()
-        {
-            return Err(RpcError::invalid("block range extends beyond current head block"));
+        // An indexer that is ahead of its node must not take a range for read.
+        if let FilterBlockOption::Range { from_block, to_block } = filter.block_option {
+            let (from, to, head) = (height(api, from_block)?, height(api, to_block)?, api.chain.height());
+            let is_named = [from_block, to_block].map(|tag| matches!(tag, Some(BlockNumberOrTag::Number(_))));
+            if (is_named[0] && from > head) || (is_named[1] && to > head) {
+                return Err(RpcError::invalid("block range extends beyond current head block"));
+            }
+            // The first block of a chain that has just joined is still to come.
+            if from.min(head) > to {
+                return Err(RpcError::invalid("invalid block range params"));
+            }
         }
         query(api, &filter)
     });
@@ -81,8 +88,7 @@ pub(super) fn query(api: &Api, filter: &Filter) -> Result<Vec<Log>, RpcError> {
         FilterBlockOption::AtBlockHash(hash) => {
             let block = api.block(BlockRef::Hash(hash))?.ok_or_else(|| RpcError::server("unknown block"))?;
             let mut found = Found::new(api);
-            found.add(&block, filter)?;
-            return Ok(found.logs);
+            return if found.add(&block, filter) { Ok(found.logs) } else { Err(too_large(block.height())) };
         }
         FilterBlockOption::Range { from_block, to_block } => (from_block, to_block),
     };
@@ -108,12 +114,39 @@ pub(super) fn range(api: &Api, filter: &Filter, from: u64, to: u64) -> Result<Ve
     if to - from >= max {
         return Err(RpcError::server(format!("query exceeds max block range {max}")));
     }
+    match part(api, filter, from, to)? {
+        Part { logs, full: None } => Ok(logs),
+        Part { full: Some(height), .. } if from == to => Err(too_large(height)),
+        Part { .. } => {
+            let max = api.limits.max_logs;
+            Err(RpcError::server(format!("query exceeds max results {max}, retry with a smaller range")))
+        }
+    }
+}
+
+/// Logs of a range up to a block that the answer has no room for.
+pub(super) struct Part {
+    pub(super) logs: Vec<Log>,
+    /// First block whose logs are left out; those of all blocks below are here.
+    pub(super) full: Option<u64>,
+}
+
+/// Logs of the blocks from a height on, as many whole blocks as fit into an answer. One block is too much only if its logs exceed
+/// the size of an answer. The heights are those of blocks that are there.
+pub(super) fn part(api: &Api, filter: &Filter, from: u64, to: u64) -> Result<Part, RpcError> {
     let mut found = Found::new(api);
     for height in api.chain.store.heights(&keys(filter), from..=to, usize::MAX)? {
         let block = api.chain.block(height)?.ok_or_else(RpcError::pruned)?;
-        found.add(&block, filter)?;
+        if !found.add(&block, filter) {
+            return Ok(Part { logs: found.logs, full: Some(height) });
+        }
     }
-    Ok(found.logs)
+    Ok(Part { logs: found.logs, full: None })
+}
+
+/// Error for a block whose logs alone exceed an answer.
+pub(super) fn too_large(height: u64) -> RpcError {
+    RpcError::server(format!("the logs of block {height} exceed the size of an answer: name addresses or topics"))
 }
 
 /// Logs of an answer, within the limits of number and size.
@@ -133,15 +166,18 @@ impl Found {
         Self { logs: Vec::new(), bytes: 0, max_logs, max_bytes }
     }
 
-    fn add(&mut self, block: &Block, filter: &Filter) -> Result<(), RpcError> {
+    /// Adds all logs of a block, or none and returns false. The first block with logs may have more than the limit of their number:
+    /// no client can ask for less than a block.
+    fn add(&mut self, block: &Block, filter: &Filter) -> bool {
+        let before = self.logs.len();
         for log in matching(block, filter) {
             self.bytes += LOG_BYTES + 2 * log.data().data.len();
-            if self.logs.len() == self.max_logs || self.bytes > self.max_bytes {
-                let max = self.max_logs;
-                return Err(RpcError::server(format!("query exceeds max results {max}, retry with a smaller range")));
-            }
             self.logs.push(log);
+            if self.bytes > self.max_bytes || (before > 0 && self.logs.len() > self.max_logs) {
+                self.logs.truncate(before);
+                return false;
+            }
         }
-        Ok(())
+        true
     }
 }
