@@ -100,13 +100,16 @@ pub struct Refused(());
 pub struct PrecompileSet {
     ethereum: EthPrecompiles,
     own: Arc<[Arc<dyn Precompile>]>,
+    /// Addresses at which code runs instead. They stay warm.
+    replaced: Arc<[Address]>,
     /// Addresses of all precompiles; empty if there are only Ethereum's.
     warm: AddressSet,
 }
 
 impl PrecompileSet {
-    pub(crate) fn new(spec: SpecId, own: &Arc<[Arc<dyn Precompile>]>) -> Self {
-        let mut set = Self { ethereum: EthPrecompiles::new(spec), own: Arc::clone(own), warm: AddressSet::default() };
+    pub(crate) fn new(spec: SpecId, own: &Arc<[Arc<dyn Precompile>]>, replaced: &Arc<[Address]>) -> Self {
+        let (own, replaced) = (Arc::clone(own), Arc::clone(replaced));
+        let mut set = Self { ethereum: EthPrecompiles::new(spec), own, replaced, warm: AddressSet::default() };
         set.warm_up();
         set
     }
@@ -131,6 +134,9 @@ impl<C: ContextTr<Cfg: Cfg<Spec = SpecId>>> PrecompileProvider<C> for Precompile
     }
 
     fn run(&mut self, context: &mut C, inputs: &CallInputs) -> Result<Option<InterpreterResult>, String> {
+        if self.replaced.contains(&inputs.bytecode_address) {
+            return Ok(None);
+        }
         if self.own.is_empty() {
             return self.ethereum.run(context, inputs);
         }

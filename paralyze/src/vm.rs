@@ -32,13 +32,15 @@ pub struct VmConfig {
     /// Spec, chain id, limits.
     pub cfg: CfgEnv,
     precompiles: Arc<[Arc<dyn Precompile>]>,
+    /// Addresses at which an account's code runs and no precompile.
+    replaced: Arc<[Address]>,
     /// `None` if they are mainnet's.
     rules: Option<Arc<ChainRules>>,
 }
 
 impl From<CfgEnv> for VmConfig {
     fn from(cfg: CfgEnv) -> Self {
-        Self { cfg, precompiles: Arc::default(), rules: None }
+        Self { cfg, precompiles: Arc::default(), replaced: Arc::default(), rules: None }
     }
 }
 
@@ -59,6 +61,13 @@ impl VmConfig {
         self
     }
 
+    /// Runs the code of the accounts at these addresses in place of precompiles, for calls on a state that a client has changed.
+    #[must_use]
+    pub fn without_precompiles(mut self, addresses: impl IntoIterator<Item = Address>) -> Self {
+        self.replaced = addresses.into_iter().collect();
+        self
+    }
+
     /// Sets the chain's own rules.
     #[must_use]
     pub fn with_rules(mut self, rules: ChainRules) -> Self {
@@ -69,7 +78,7 @@ impl VmConfig {
     /// Returns the same precompiles and chain rules under another configuration.
     #[must_use]
     pub fn with_cfg(&self, cfg: CfgEnv) -> Self {
-        Self { cfg, precompiles: Arc::clone(&self.precompiles), rules: self.rules.clone() }
+        Self { cfg, ..self.clone() }
     }
 
     /// Returns the chain's own rules; `None` if they are mainnet's.
@@ -93,7 +102,7 @@ impl VmConfig {
     pub fn build<D: revm::Database>(&self, db: D) -> Vm<D> {
         let context = Context::mainnet().with_db(db).with_cfg(self.cfg.clone());
         let instructions = EthInstructions::new_mainnet_with_spec(self.cfg.spec);
-        Evm::new(context, instructions, PrecompileSet::new(self.cfg.spec, &self.precompiles))
+        Evm::new(context, instructions, PrecompileSet::new(self.cfg.spec, &self.precompiles, &self.replaced))
     }
 
     /// Builds an EVM as [`Self::build`] does. It looks for a known slot in `db` before it hashes a possible key of a mapping.

@@ -42,6 +42,8 @@ pub(super) fn simulator(
 ) -> Result<(Simulator<CallState>, BlockEnv), RpcError> {
     let (header, snapshot) = api.setting(block)?;
     let (rules, mut environment): (VmConfig, BlockEnv) = api.chain.rules(&header);
+    // An account of the client is no precompile, as in geth.
+    let rules = rules.without_precompiles(state.into_iter().flatten().map(|(address, _)| *address));
     let mut database = CacheDB::new(snapshot);
     if let Some(overrides) = env {
         override_block(&mut environment, &mut database, overrides)?;
