@@ -75,7 +75,8 @@ pub(super) fn receipt(
         blob_gas_price,
         from: entry.sender,
         to: envelope.to(),
-        contract_address: entry.created(),
+        // A creation that fails has an address as well, where no contract is.
+        contract_address: envelope.is_create().then(|| entry.sender.create(envelope.nonce())),
     })
 }
 

@@ -98,9 +98,9 @@ fn expected_receipt(block: &Answered, index: usize, results: &[ExecutionResult],
             })
         })
         .collect();
-    let created = match (tx.kind(), result.is_success()) {
-        (TxKind::Create, true) => json!(from.create(tx.nonce())),
-        _ => Value::Null,
+    let created = match tx.kind() {
+        TxKind::Create => json!(from.create(tx.nonce())),
+        TxKind::Call(_) => Value::Null,
     };
     let mut receipt = json!({
         "type": quantity(U256::from(tx.tx_type() as u8)), "status": if result.is_success() { "0x1" } else { "0x0" },
