@@ -74,9 +74,24 @@ impl Args {
     }
 }
 
-/// Reads a value by its own rules.
+/// Reads a value by its own rules. Numbers and bytes in it are hexadecimal digits alone: some readers take more forms of them.
 pub(super) fn json<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+    all_hex(value)?;
     serde_json::from_value(value.clone()).map_err(|error| error.to_string())
+}
+
+/// Checks every text in a value that begins like a hexadecimal number.
+fn all_hex(value: &Value) -> Result<(), String> {
+    let is_hex = |text: &str| match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => Err("invalid hex string".to_owned()),
+        _ => Ok(()),
+    };
+    match value {
+        Value::String(text) => is_hex(text),
+        Value::Array(items) => items.iter().try_for_each(all_hex),
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| is_hex(name).and_then(|()| all_hex(value))),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
 }
 
 fn text(value: &Value) -> Result<&str, String> {
@@ -120,6 +135,10 @@ pub(super) fn bytes(value: &Value) -> Result<Bytes, String> {
     if digits.len() % 2 != 0 {
         return Err("hex string of odd length".into());
     }
+    // The reader takes a prefix of its own.
+    if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err("invalid hex string".into());
+    }
     digits.parse().map_err(|_| "invalid hex string".into())
 }
 
@@ -143,6 +162,9 @@ pub(super) fn slot(value: &Value) -> Result<U256, String> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     if digits.len() > 64 {
         return Err("storage key too long (want at most 32 bytes)".into());
+    }
+    if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err("invalid hex in storage key".into());
     }
     U256::from_str_radix(digits, 16).map_err(|_| "invalid hex in storage key".into())
 }
@@ -225,6 +247,24 @@ mod tests {
             assert_eq!(quantity(&json!(wrong)), Err(why.to_owned()), "{wrong}");
         }
         assert!(quantity(&json!(1)).is_err() && quantity(&json!({})).is_err());
+    }
+
+    #[test]
+    fn hexadecimal_values_have_digits_alone() {
+        let zero = "0".repeat(62);
+        for wrong in ["0x0x".to_owned() + &zero, format!("0x_{zero}0"), format!("0x+{zero}0"), format!(" 0x{zero}0")] {
+            assert!(bytes(&json!(wrong)).is_err() && hash(&json!(wrong)).is_err(), "{wrong}");
+            assert!(address(&json!(wrong[..42])).is_err(), "{wrong}");
+        }
+        for wrong in ["0x1_0", "0x+1", " 0x1", "0x", "0x0x1", ""] {
+            let refused = slot(&json!(wrong)).is_err();
+            assert!(refused || ["0x", ""].contains(&wrong), "{wrong}");
+        }
+        assert_eq!(slot(&json!("0x010")), Ok(U256::from(16)), "leading zeros are usual");
+        let with = |value: &str| json!({ "0x01": { "balance": value, "items": [{ "a": value }] } });
+        assert!(json::<Value>(&with("0x10")).is_ok() && json::<Value>(&with("text")).is_ok());
+        assert!(json::<Value>(&with("0x1_0")).is_err());
+        assert!(json::<Value>(&json!({ "0x0x01": 1 })).is_err());
     }
 
     #[test]
