@@ -191,12 +191,22 @@ pub(super) fn unsent(error: &SendError) -> RpcError {
     }
 }
 
+/// Text of a broken rule that needs no state: geth's, which libraries match, and the numbers.
 fn broken(rule: &TxRuleError) -> String {
-    let text = rule.to_string();
-    match rule {
-        TxRuleError::ChainId { .. } => format!("invalid sender: invalid chain id for signer: {text}"),
-        _ => text,
-    }
+    let geths = match rule {
+        TxRuleError::Type { .. } => "transaction type not supported",
+        TxRuleError::HighS => "invalid sender: invalid transaction v, r, s values",
+        TxRuleError::ChainId { .. } => "invalid sender: invalid chain id for signer",
+        TxRuleError::BlobCount { blobs: 0 } => "blobless blob transaction",
+        TxRuleError::BlobCount { .. } => "too many blobs in transaction",
+        TxRuleError::NoAuthorizations => "set code tx must have at least one authorization tuple",
+        TxRuleError::GasLimit { .. } => "transaction gas limit too high",
+        TxRuleError::Initcode { .. } => "max initcode size exceeded",
+        TxRuleError::TipAboveFee { .. } => "max priority fee per gas higher than max fee per gas",
+        TxRuleError::Unprotected => "only replay-protected (EIP-155) transactions allowed over RPC",
+        _ => return rule.to_string(),
+    };
+    format!("{geths}: {rule}")
 }
 
 /// Error of a transaction that the pool refuses.
@@ -210,6 +220,8 @@ pub(super) fn refused(refusal: &Refusal) -> RpcError {
             format!("insufficient funds for gas * price + value: balance {balance}, tx cost {cost}, overshot {short}")
         }
         Refusal::CostOverflow => format!("insufficient funds for gas * price + value: tx cost above {}", U256::MAX),
+        Refusal::TooLong { .. } => format!("oversized data: {refusal}"),
+        Refusal::AuthorityPending { .. } => format!("authority already reserved: {refusal}"),
         Refusal::TooMuchGas { .. } => format!("exceeds block gas limit: {refusal}"),
         Refusal::TooLittleGas { gas_limit, least } => {
             format!("intrinsic gas too low: gas {gas_limit}, minimum needed {least}")
@@ -226,4 +238,30 @@ pub(super) fn refused(refusal: &Refusal) -> RpcError {
         Refusal::Full => format!("txpool is full: {refusal}"),
         other => other.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx::{alloy::consensus::TxType, revm::primitives::hardfork::SpecId};
+
+    #[test]
+    fn libraries_find_the_texts_of_geth_wherever_a_transaction_is_refused() {
+        // Texts that viem and ethers match without regard to case.
+        for (rule, text) in [
+            (TxRuleError::TipAboveFee { tip: 2, fee: 1 }, "max priority fee per gas higher than max fee per gas"),
+            (TxRuleError::GasLimit { gas_limit: 9, max: 8 }, "transaction gas limit too high"),
+            (TxRuleError::Initcode { len: 9, max: 8 }, "max initcode size exceeded"),
+            (TxRuleError::ChainId { expected: Some(1), got: 2 }, "invalid chain id for signer"),
+            (TxRuleError::Type { tx_type: TxType::Eip7702, spec: SpecId::LONDON }, "transaction type not supported"),
+            (TxRuleError::HighS, "invalid sender"),
+        ] {
+            let numbers = rule.to_string();
+            let said = unsent(&SendError::Recover(RecoverError::Rule(rule))).to_string();
+            assert!(said.contains(text), "{said}");
+            assert!(said.ends_with(&numbers), "{said}");
+        }
+        let long = refused(&Refusal::TooLong { len: 200_000, max: 131_072 }).to_string();
+        assert_eq!(long, "oversized data: 200000 bytes are more than 131072");
+    }
 }
