@@ -6,6 +6,7 @@ use super::{
     calls::{self, CallState},
     convert,
     error::{RpcError, simulated},
+    mended::Mended,
     registry::Registry,
     replay::Replay,
 };
@@ -151,21 +152,22 @@ fn trace(
     budget: &mut Budget,
     place: Option<TransactionContext>,
 ) -> Result<GethTrace, RpcError> {
-    let tracer = budget.tracer(options)?;
-    let (called, mut tracer) = simulator.inspect(tx, tracer).map_err(|error| simulated(tx.caller, &error))?;
+    let tracer = Mended::new(budget.tracer(options)?, options.tracer.is_none());
+    let (called, mended) = simulator.inspect(tx, tracer).map_err(|error| simulated(tx.caller, &error))?;
+    let (mut tracer, refunds) = mended.end();
     budget.spend(&mut tracer);
     let (mut inspector, _) = tracer;
     let result = ResultAndState { result: called.result, state: called.state };
     let mut state = simulator.state();
     let trace = inspector.get_result(place, tx, env, &result, &mut state);
-    trace.map(slim).map_err(|error| RpcError::internal(error.to_string()))
+    trace.map(|trace| slim(trace, &refunds)).map_err(|error| RpcError::internal(error.to_string()))
 }
 
-/// Leaves out what is zero or empty in struct logs, as geth does.
-fn slim(mut trace: GethTrace) -> GethTrace {
+/// Sets the transaction's refund counter in struct logs, and leaves out what is zero or empty, as geth does.
+fn slim(mut trace: GethTrace, refunds: &[u64]) -> GethTrace {
     if let GethTrace::Default(frame) = &mut trace {
-        for log in &mut frame.struct_logs {
-            log.refund_counter = log.refund_counter.filter(|refund| *refund > 0);
+        for (log, refund) in frame.struct_logs.iter_mut().zip(refunds) {
+            log.refund_counter = Some(*refund).filter(|refund| *refund > 0);
             log.return_data = log.return_data.take().filter(|data| !data.is_empty());
             log.memory = log.memory.take().filter(|memory| !memory.is_empty());
         }

@@ -18,6 +18,7 @@ mod pool;
 mod debug;
 mod phalanx;
 mod replay;
+mod mended;
 mod filters;
 mod registry;
 mod api;
