@@ -46,6 +46,6 @@ pub use ommers::OmmerError;
 pub use outcome::{BlockOutcome, OutcomeDifference, OutcomeError, transactions_root};
 pub use requests::{DepositError, requests_hash};
 pub use schedule::{ChainSpecError, Merge};
-pub use spec::{ChainSpec, DaoFork, Parameters};
+pub use spec::{ChainSpec, DaoFork, ForkPoints, Parameters};
 pub use steps::PreStep;
 pub use tx::TxRuleError;

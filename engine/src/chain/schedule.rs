@@ -198,6 +198,60 @@ impl Schedule {
         })
     }
 
+    /// Writes all that decides the rules, each part behind its length.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let Self { blocks, bombs, merge, times, blobs } = self;
+        let put = |out: &mut Vec<u8>, number: u64| out.extend_from_slice(&number.to_be_bytes());
+        for forks in [blocks, times] {
+            put(out, forks.len() as u64);
+            for (at, spec) in forks {
+                let name: &str = (*spec).into();
+                put(out, *at);
+                put(out, name.len() as u64);
+                out.extend_from_slice(name.as_bytes());
+            }
+        }
+        put(out, bombs.len() as u64);
+        bombs.iter().for_each(|(at, delay)| [at, delay].into_iter().for_each(|number| put(out, *number)));
+        match merge {
+            Merge::Never => out.push(0),
+            Merge::Genesis => out.push(1),
+            // The block is known once it is history; it decides nothing.
+            Merge::At { total_difficulty, block: _ } => {
+                out.push(2);
+                out.extend_from_slice(&total_difficulty.to_be_bytes::<32>());
+            }
+        }
+        put(out, blobs.len() as u64);
+        for (_, at, params) in blobs {
+            let BlobParams {
+                target_blob_count,
+                max_blob_count,
+                update_fraction,
+                min_blob_fee,
+                max_blobs_per_tx,
+                blob_base_cost,
+            } = *params;
+            [*at, target_blob_count, max_blob_count, max_blobs_per_tx, blob_base_cost]
+                .into_iter()
+                .for_each(|n| put(out, n));
+            [update_fraction, min_blob_fee].iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
+        }
+    }
+
+    /// Blocks and times at which an upgrade comes into force, each once, ascending.
+    pub(super) fn points(&self) -> (Vec<u64>, Vec<u64>) {
+        let mut blocks: Vec<u64> =
+            self.blocks.iter().map(|(at, _)| *at).chain(self.bombs.iter().map(|(at, _)| *at)).collect();
+        let mut times: Vec<u64> =
+            self.times.iter().map(|(at, _)| *at).chain(self.blobs.iter().map(|(_, at, _)| *at)).collect();
+        for points in [&mut blocks, &mut times] {
+            points.sort_unstable();
+            points.dedup();
+        }
+        (blocks, times)
+    }
+
     /// Spec in force at a block on the given side of the merge.
     pub(super) fn spec(&self, number: u64, timestamp: u64, merged: bool) -> SpecId {
         let (forks, at, base) =

@@ -5,7 +5,7 @@ use crate::chain::{blobs, fees, genesis, mainnet, named};
 use alloy_consensus::Header;
 use alloy_eips::{eip1559::BaseFeeParams, eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams};
 use alloy_genesis::Genesis;
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256, keccak256};
 use core::num::NonZeroU64;
 use revm::{
     context::{BlockEnv, CfgEnv},
@@ -21,6 +21,15 @@ pub struct DaoFork {
     /// True if the chain follows the fork: it drains the accounts and requires the extra data. Else it refuses that
     /// data.
     pub support: bool,
+}
+
+/// Points at which the rules of a chain change, each once, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ForkPoints {
+    /// Heights of upgrades by block.
+    pub blocks: Vec<u64>,
+    /// Seconds since 1970 of upgrades by time.
+    pub times: Vec<u64>,
 }
 
 /// Numbers that chains choose and no fork of Ethereum has changed so far. [`Default`] is Ethereum's.
@@ -228,6 +237,33 @@ impl ChainSpec {
     /// Blob parameters in force at a time: `None` before Cancun.
     pub fn blob_params(&self, timestamp: u64) -> Option<BlobParams> {
         self.schedule.blobs(timestamp)
+    }
+
+    /// Digest of the chain id, every fork and its parameters.
+    pub(crate) fn digest(&self) -> B256 {
+        let Self { chain_id, schedule, dao, deposit_contract, .. } = self;
+        let mut bytes = chain_id.to_be_bytes().to_vec();
+        bytes.extend_from_slice(deposit_contract.as_slice());
+        match dao {
+            Some(DaoFork { block, support }) => {
+                bytes.push(1 + u8::from(*support));
+                bytes.extend_from_slice(&block.to_be_bytes());
+            }
+            None => bytes.push(0),
+        }
+        schedule.write(&mut bytes);
+        keccak256(bytes)
+    }
+
+    /// Blocks and times at which rules change.
+    pub fn fork_points(&self) -> ForkPoints {
+        let (mut blocks, times) = self.schedule.points();
+        if let Some(DaoFork { block, .. }) = self.dao
+            && let Err(place) = blocks.binary_search(&block)
+        {
+            blocks.insert(place, block);
+        }
+        ForkPoints { blocks, times }
     }
 
     /// Base fee of the child of a block with the given fields, in wei per gas (EIP-1559). `None` if the number does not fit a

@@ -10,5 +10,5 @@ mod failure;
 pub(crate) use anchor::AnchorFiles;
 pub(crate) use failure::StateUnread;
 pub(crate) use metadata::Metadata;
-pub(crate) use open::{Opened, engine_store};
+pub(crate) use open::{Opened, engine_store, make_folder};
 pub(crate) use view::Chain;

@@ -1,6 +1,10 @@
 //! Opening of a chain: engine, block store and service, checked against each other.
 
-use super::{AnchorFiles, sink::Sink, view::Chain};
+use super::{
+    AnchorFiles,
+    sink::Sink,
+    view::{Chain, disk_room},
+};
 use crate::{
     config::{Durability, NodeConfig, StorePlace},
     error::NodeError,
@@ -15,10 +19,7 @@ use phalanx::{
     merkle::{self, Backend, StoreConfig},
     pool::PoolConfig,
 };
-use std::sync::Arc;
-
-/// Free bytes of a disk that cannot be asked.
-const UNKNOWN_ROOM: u64 = u64::MAX;
+use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc};
 
 /// A chain that was opened.
 #[derive(Debug)]
@@ -79,7 +80,10 @@ impl Chain {
             });
         }
         let anchor = anchor.map(|block| block.height());
-        Ok(Opened { chain: Self::new(service, store, spec, rules, head, anchor), cuts })
+        Ok(Opened {
+            chain: Self::new(service, store, (spec, genesis), rules, (head, anchor), config.store.folder()),
+            cuts,
+        })
     }
 }
 
@@ -89,6 +93,12 @@ fn joined(config: &NodeConfig, identity: Identity) -> Result<Option<Block>, Node
     let checked = metadata.check((identity.chain, identity.genesis), root);
     let (_, anchored) = checked.ok_or_else(|| NodeError::Setting("the anchor is of another chain".into()))?;
     Ok(Some(metadata.block(&anchored, root)))
+}
+
+/// Makes the node's folder, if it is not there, for its owner alone.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), NodeError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| NodeError::Setting(format!("{}: {error}", folder.display())))
 }
 
 /// Store of the state that the settings name.
@@ -106,8 +116,7 @@ pub(crate) fn engine_store(config: &NodeConfig) -> StoreConfig {
 }
 
 fn engine(config: &NodeConfig, spec: &ChainSpec, observer: Arc<dyn Observer>) -> Result<Engine, NodeError> {
-    std::fs::create_dir_all(config.store.folder())
-        .map_err(|error| NodeError::Setting(format!("{}: {error}", config.store.folder().display())))?;
+    make_folder(config.store.folder())?;
     let store = engine_store(config);
     let mut builder =
         Engine::builder().with_chain(spec.clone()).with_store(store).with_access_lists(true).with_observer(observer);
@@ -124,8 +133,7 @@ fn service(config: &NodeConfig, engine: Engine, store: Arc<BlockStore>) -> Resul
         ..PoolConfig::default()
     };
     let folder = config.store.folder().to_owned();
-    let room =
-        move || rustix::fs::statvfs(&folder).map_or(UNKNOWN_ROOM, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    let room = move || disk_room(&folder);
     // A proposal of another validator may hold what cannot run: it is ordered first.
     let policy = if config.comet.is_some() { TxPolicy::SkipInvalid } else { TxPolicy::Strict };
     let mut settings = ServiceConfig::default()

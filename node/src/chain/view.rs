@@ -12,7 +12,11 @@ use phalanx::{
     pool::PooledTx,
     revm::context::BlockEnv,
 };
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tokio::sync::broadcast;
 
 /// Number of newest blocks that stay in memory, decoded.
@@ -27,11 +31,21 @@ const BEHIND: usize = 256;
 /// Number of admitted transactions that a subscriber may be behind, before it is closed.
 const TXS_BEHIND: usize = 4096;
 
+/// Free bytes of a disk that cannot be asked.
+const UNKNOWN_ROOM: u64 = u64::MAX;
+
+/// Free bytes of the disk of a folder.
+pub(super) fn disk_room(folder: &Path) -> u64 {
+    rustix::fs::statvfs(folder).map_or(UNKNOWN_ROOM, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
 /// A chain: its rules, its blocks, its states.
 pub(crate) struct Chain {
     pub(crate) service: Service,
     pub(crate) store: Arc<BlockStore>,
     pub(crate) spec: ChainSpec,
+    /// Header of the genesis.
+    pub(crate) genesis: Header,
     /// Rules with the chain's own precompiles, for any height.
     rules: VmConfig,
     /// The newest visible block.
@@ -42,6 +56,8 @@ pub(crate) struct Chain {
     admitted: broadcast::Sender<Arc<PooledTx>>,
     /// Height of the snapshot that the chain was joined with: its block has no body here.
     anchor: Option<u64>,
+    /// Folder of state and blocks.
+    folder: PathBuf,
 }
 
 impl core::fmt::Debug for Chain {
@@ -54,14 +70,20 @@ impl Chain {
     pub(super) fn new(
         service: Service,
         store: Arc<BlockStore>,
-        spec: ChainSpec,
+        (spec, genesis): (ChainSpec, Header),
         rules: VmConfig,
-        head: Head,
-        anchor: Option<u64>,
+        (head, anchor): (Head, Option<u64>),
+        folder: &Path,
     ) -> Self {
         let (head, recent) = (RwLock::new(Arc::new(head)), Mutex::new(VecDeque::new()));
         let (blocks, admitted) = (broadcast::Sender::new(BEHIND), broadcast::Sender::new(TXS_BEHIND));
-        Self { service, store, spec, rules, head, recent, blocks, admitted, anchor }
+        let folder = folder.to_owned();
+        Self { service, store, spec, genesis, rules, head, recent, blocks, admitted, anchor, folder }
+    }
+
+    /// Free bytes of the disk of the node's folder.
+    pub(crate) fn disk_room(&self) -> u64 {
+        disk_room(&self.folder)
     }
 
     /// The newest visible block.

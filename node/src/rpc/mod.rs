@@ -12,6 +12,7 @@ mod blocks;
 mod accounts;
 mod calls;
 mod fees;
+mod forks;
 mod changes;
 mod logs;
 mod pool;

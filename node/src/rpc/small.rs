@@ -1,6 +1,6 @@
 //! `net_*`, `web3_*`, and the constants of `eth_*`.
 
-use super::{api::Api, args, registry::Registry};
+use super::{api::Api, args, forks, registry::Registry};
 use alloy_primitives::{Address, U64, keccak256};
 
 pub(super) fn register(registry: &mut Registry) {
@@ -16,5 +16,6 @@ pub(super) fn register(registry: &mut Registry) {
     registry.light("eth_coinbase", 0, |api: &Api, _| Ok(api.chain.head().header.beneficiary));
     registry.light("eth_mining", 0, |_, _| Ok(false));
     registry.light("eth_hashrate", 0, |_, _| Ok(U64::ZERO));
+    forks::register(registry);
     registry.light("eth_protocolVersion", 0, |_, _| Ok(U64::from(68)));
 }
