@@ -72,7 +72,7 @@ mod model;
 pub use alloy_eips::eip7928;
 pub use bal::access_list_hints;
 pub use builder::{Budget, BuildJob, Builder, Built, Dropped, Progress, Reason, Target, Template};
-pub use engine::{Engine, EngineBuilder, ForeignBlock, GenesisInParts, SnapshotAt};
+pub use engine::{Engine, EngineBuilder, ForeignBlock, GenesisInParts, SnapshotAt, chain_digest};
 pub use exec::run::RunStats;
 #[cfg(feature = "seeded-faults")]
 pub use model::Fault;

@@ -101,8 +101,8 @@ impl Follower {
     /// Takes the blocks that there are, and returns their number.
     fn turn(&mut self, is_compared: &mut bool) -> Result<u64, Missed> {
         let head = self.chain.head();
-        // The newest own block comes first: it must be the upstream node's as well.
-        let from = if *is_compared || head.header.number == 0 { head.header.number + 1 } else { head.header.number };
+        // The newest own block comes first, be it the genesis: it must be the upstream node's as well.
+        let from = if *is_compared { head.header.number + 1 } else { head.header.number };
         let answer = self.ask(from)?;
         let RawBlocks(blocks) = answer.read().map_err(|error| self.unanswered(from, &error))?;
         self.count = (self.count * 2).min(MOST_BLOCKS);
@@ -113,7 +113,11 @@ impl Follower {
             };
             let same = parse(same)?;
             if same.hash != head.hash || same.state_root != head.header.state_root {
-                let what = format!("block {from} is {} there and {} here: another chain", same.hash, head.hash);
+                let [theirs, ours] = [(same.hash, same.state_root), (head.hash, head.header.state_root)]
+                    .map(|(hash, root)| format!("{hash} with the state root {root}"));
+                let what = format!(
+                    "block {from} is {theirs} there and {ours} here: another chain, by its genesis or its blocks"
+                );
                 return Err(Missed::Final(self.differs(what)));
             }
         }

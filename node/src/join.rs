@@ -1,7 +1,7 @@
 //! A node without a chain: it takes a snapshot that CometBFT offers, and opens the chain behind it.
 
 use crate::{
-    chain::{AnchorFiles, Metadata, engine_store},
+    chain::{AnchorFiles, Metadata, engine_store, make_folder},
     config::NodeConfig,
     error::NodeError,
     store::put_aside,
@@ -10,9 +10,9 @@ use crate::{
 };
 use crossbeam_channel::Sender;
 use phalanx::{
-    Anchored, GenesisAccount,
+    Anchored,
     alloy::primitives::{B256, Bytes},
-    genesis_digest,
+    chain_digest,
     merkle::{self, Restore, StoreConfig},
 };
 use phalanx_abci::{Applied, Joiner, Offer, Offered};
@@ -71,9 +71,9 @@ impl Join {
     /// Creates the node as the last process has left it.
     pub(crate) fn new(config: &NodeConfig, open: Open, ended: Sender<NodeError>) -> Result<Self, NodeError> {
         let folder = config.store.folder();
-        fs::create_dir_all(folder).map_err(|error| NodeError::Setting(format!("{}: {error}", folder.display())))?;
-        let accounts: Vec<GenesisAccount> = GenesisAccount::of(&config.genesis).collect();
-        let chain = (config.genesis.config.chain_id, genesis_digest(&accounts));
+        make_folder(folder)?;
+        let digest = chain_digest(&config.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
+        let chain = (config.genesis.config.chain_id, digest);
         let files = AnchorFiles::new(folder);
         let store = engine_store(config).with_contents(phalanx::contents());
         let state = folder.join("state");

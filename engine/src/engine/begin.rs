@@ -2,12 +2,30 @@
 
 use super::Engine;
 use crate::{
+    chain::{ChainSpec, ChainSpecError},
     model::Error,
     state::{GenesisAccount, genesis_digest},
 };
 use alloy_consensus::Header;
 use alloy_genesis::Genesis;
-use alloy_primitives::B256;
+use alloy_primitives::{B256, Keccak256};
+
+/// Digest of everything in geth's or reth's `genesis.json` that decides what a chain is: chain id, every fork with its parameters, header
+/// and accounts. Stores and nodes are compared by it, so a chain's forks are fixed when it begins.
+///
+/// # Errors
+/// [`ChainSpecError`] if the engine cannot follow the chain.
+pub fn chain_digest(genesis: &Genesis) -> Result<B256, ChainSpecError> {
+    let chain = ChainSpec::from_genesis(genesis)?;
+    let accounts: Vec<GenesisAccount> = GenesisAccount::of(genesis).collect();
+    let mut hasher = Keccak256::new();
+    hasher.update(b"phalanx genesis 2");
+    hasher.update(chain.digest());
+    // The state's root is that of the accounts, which are here themselves.
+    hasher.update(chain.genesis_header(genesis, B256::ZERO).hash_slow());
+    hasher.update(genesis_digest(&accounts));
+    Ok(hasher.finalize())
+}
 
 impl Engine {
     /// Commits the genesis of geth's or reth's `genesis.json` if the store is empty; else checks that the store was begun
@@ -22,7 +40,8 @@ impl Engine {
         let (chain, accounts) = (self.rules.chain.chain_id(), || GenesisAccount::of(genesis));
         let name = |chain: u64, digest: B256| format!("chain {chain} with genesis {digest}");
         let accounts_of: Vec<GenesisAccount> = accounts().collect();
-        let wanted = (genesis.config.chain_id, genesis_digest(&accounts_of));
+        let digest = chain_digest(genesis).map_err(|error| Error::Configuration { what: error.to_string() })?;
+        let wanted = (genesis.config.chain_id, digest);
         let held = match self.state.height() {
             Some(_) => self.state.identity()?.unwrap_or((chain, B256::ZERO)),
             None => (chain, wanted.1),
@@ -35,9 +54,9 @@ impl Engine {
                 let params = *self.state.store.params();
                 let store = phalanx_merkle::StoreConfig::new(phalanx_merkle::Backend::Mem).with_params(params);
                 let builder = Self::builder().with_chain(self.rules.chain.clone()).with_store(store);
-                builder.build()?.genesis(accounts_of)?
+                builder.build()?.genesis_named(accounts_of, digest)?
             }
-            None => self.genesis(accounts_of)?,
+            None => self.genesis_named(accounts_of, digest)?,
         };
         let header = self.rules.chain.genesis_header(genesis, root);
         self.begun = Some(Box::new(header.clone()));

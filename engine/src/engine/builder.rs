@@ -103,7 +103,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the digest of the genesis that a store must have been begun with: [`crate::genesis_digest`]. Default: a
+    /// Sets the digest of the genesis that a store must have been begun with: [`crate::chain_digest`], or
+    /// [`crate::genesis_digest`] if it was begun with accounts alone. Default: a
     /// store of any genesis with the same chain id is opened.
     #[must_use]
     pub const fn with_genesis(mut self, digest: B256) -> Self {
@@ -232,8 +233,8 @@ impl EngineBuilder {
             pruning: self.pruning,
             unpruned: 0,
             genesis: self.genesis,
-            observer: self.observer,
             begun: None,
+            observer: self.observer,
             store_stage,
             cfg,
             workers,

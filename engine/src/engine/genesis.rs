@@ -3,23 +3,25 @@
 use super::Engine;
 use crate::{
     model::Error,
-    state::{Changes, GenesisAccount, State, genesis_digest},
+    state::{AccountDigests, Changes, GenesisAccount, State},
 };
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{B256, keccak256};
 
 /// A genesis that is committed in parts, because it is larger than memory. Each part is a height of the store, from 0 on.
 ///
 /// Parts in the order of the keys' hashes take the least time and space: entries then have no predecessor in an earlier part that
 /// is written again. A genesis that is not [finished](Self::finish) is no chain: an engine refuses to open the store.
 ///
-/// For measurements and chains of plain blocks: the root, the heights and, where an account is in several parts, the digest
-/// differ from those of the same accounts at once, so [`Engine::begin`] and services do not take such a store for theirs.
+/// For measurements and chains of plain blocks: the root, the heights and the digest differ from those of the same accounts at once,
+/// so [`Engine::begin`] and services do not take such a store for theirs.
 #[derive(Debug)]
 #[must_use = "a genesis that is not finished is no chain"]
 pub struct GenesisInParts<'e> {
     engine: &'e mut Engine,
-    /// Sum of the accounts' digests.
-    digest: U256,
+    /// Digest of the parts so far, one after the other.
+    digest: Option<B256>,
+    /// Digest of the whole chain, in place of that of the accounts.
+    pub(super) named: Option<B256>,
     /// True if accounts without code and nonce hold storage.
     bare_storage: bool,
 }
@@ -43,7 +45,7 @@ impl Engine {
         if self.state.height().is_some() {
             return Err(Error::Genesis { what: "the store holds a chain already; open another one" });
         }
-        Ok(GenesisInParts { engine: self, digest: U256::ZERO, bare_storage: false })
+        Ok(GenesisInParts { engine: self, digest: None, named: None, bare_storage: false })
     }
 }
 
@@ -65,7 +67,8 @@ impl GenesisInParts<'_> {
     /// [`EngineBuilder::with_genesis`](super::EngineBuilder::with_genesis).
     pub fn finish(mut self, accounts: impl IntoIterator<Item = GenesisAccount>) -> Result<B256, Error> {
         let mut changes = self.changes(accounts)?;
-        let (chain, digest) = (self.engine.rules.chain.chain_id(), B256::from(self.digest));
+        let chain = self.engine.rules.chain.chain_id();
+        let digest = self.named.or(self.digest).unwrap_or_default();
         if let Some(expected) = self.engine.genesis.filter(|expected| *expected != digest) {
             let name = |genesis: B256| format!("chain {chain} with genesis {genesis}");
             return Err(Error::OtherChain { found: name(digest), expected: name(expected) });
@@ -78,11 +81,13 @@ impl GenesisInParts<'_> {
     }
 
     fn changes(&mut self, accounts: impl IntoIterator<Item = GenesisAccount>) -> Result<Changes, Error> {
-        let mut changes = Changes::default();
+        let (mut changes, mut digests) = (Changes::default(), AccountDigests::default());
         for account in accounts {
-            self.digest = self.digest.wrapping_add(genesis_digest([&account]).into());
+            digests.add(&account);
             self.engine.state.put_genesis(&mut changes, &account)?;
         }
+        let part = digests.finish();
+        self.digest = Some(self.digest.map_or(part, |before| keccak256([before.0, part.0].as_flattened())));
         self.bare_storage |= changes.accounts.bare_storage;
         Ok(changes)
     }

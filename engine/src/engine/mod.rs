@@ -24,6 +24,7 @@ mod forks;
 #[cfg(test)]
 mod tests;
 
+pub use begin::chain_digest;
 pub use builder::EngineBuilder;
 pub use execute_on::ForeignBlock;
 pub use fork::SnapshotAt;
@@ -40,8 +41,8 @@ use crate::{
     seal::{Committed, Executed, Merkleized},
     state::{Ancestors, Persister, State, StateRef},
 };
-use alloy_primitives::B256;
 use alloy_consensus::Header;
+use alloy_primitives::B256;
 use environment::checked_env;
 use forks::Forks;
 use phalanx_access::{Interner, Salt};
@@ -79,9 +80,9 @@ pub struct Engine {
     unpruned: u64,
     /// Digest that the genesis must have.
     genesis: Option<B256>,
-    /// Predictor for given orders; it keeps what it learns from block to block.
     /// Header of the genesis, if it was begun with one.
     pub(crate) begun: Option<Box<Header>>,
+    /// Predictor for given orders; it keeps what it learns from block to block.
     paralyze: ParaLyze,
     interner: Interner<StateKey>,
     observer: Arc<dyn Observer>,

@@ -25,7 +25,7 @@ impl Anchor {
     /// [`StateSnapshot::prove_anchored`](crate::StateSnapshot::prove_anchored) under a trusted root. Returns what the state
     /// binds of its result, or `None` if the state is not that of this block, or of another chain.
     ///
-    /// `chain` is the chain id, and the digest of the genesis: [`crate::genesis_digest`].
+    /// `chain` is the chain id, and the digest of the genesis: [`crate::chain_digest`].
     pub fn check(&self, chain: (u64, B256), params: &Params, root: B256, proof: &[u8]) -> Option<Anchored> {
         let anchored = verify_anchored(params, root, self.env.height, proof)?;
         let name = ExecId::derive(chain.0, self.parent, &self.env, self.policy, self.payload);

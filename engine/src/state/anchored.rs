@@ -10,7 +10,7 @@ use phalanx_merkle::{Params, verify_keys};
 /// Facts that the state after a service's block binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchored {
-    /// Chain id, and the digest of the genesis: [`crate::genesis_digest`].
+    /// Chain id, and the digest of the genesis: [`crate::chain_digest`].
     pub chain: (u64, B256),
     /// Name of the block: its execution.
     pub name: B256,

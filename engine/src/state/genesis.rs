@@ -3,7 +3,7 @@
 use super::CodeRule;
 use crate::model::Error;
 use alloy_genesis::Genesis;
-use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, Keccak256, U256, keccak256};
 use revm::{bytecode::eip7702::EIP7702_MAGIC_BYTES, state::Bytecode};
 
 /// An account of the genesis.
@@ -34,28 +34,49 @@ impl GenesisAccount {
     }
 }
 
-/// Digest of a genesis: the sum of a hash of each account, whatever their order. It tells chains apart whose operators
-/// mean no harm; nothing else is promised.
+/// Digest of the accounts of a genesis, whatever their order: the hash of a hash of each, by address. Nothing else of a genesis is
+/// in it; [`crate::chain_digest`] covers all.
 #[must_use]
 pub fn genesis_digest<'a>(accounts: impl IntoIterator<Item = &'a GenesisAccount>) -> B256 {
-    let mut bytes = Vec::new();
-    let sum = accounts.into_iter().fold(U256::ZERO, |sum, account| {
+    let mut digests = AccountDigests::default();
+    accounts.into_iter().for_each(|account| digests.add(account));
+    digests.finish()
+}
+
+/// Digests of accounts.
+#[derive(Debug, Default)]
+pub(crate) struct AccountDigests {
+    each: Vec<(Address, B256)>,
+    /// Reused for each account.
+    bytes: Vec<u8>,
+}
+
+impl AccountDigests {
+    pub(crate) fn add(&mut self, account: &GenesisAccount) {
         let GenesisAccount { address, balance, nonce, code, storage } = account;
-        bytes.clear();
-        bytes.extend_from_slice(address.as_slice());
-        bytes.extend_from_slice(&balance.to_be_bytes::<32>());
-        bytes.extend_from_slice(&nonce.to_be_bytes());
-        let code = code.as_ref().filter(|code| !code.is_empty());
-        bytes.extend_from_slice(code.map_or(KECCAK256_EMPTY, keccak256).as_slice());
-        let slots = storage.iter().filter(|(_, value)| !value.is_zero());
-        let hashes = slots.map(|(slot, value)| {
-            let pair = [slot.to_be_bytes::<32>(), value.to_be_bytes::<32>()];
-            U256::from_be_bytes(keccak256(pair.as_flattened()).0)
-        });
-        bytes.extend_from_slice(&hashes.fold(U256::ZERO, U256::wrapping_add).to_be_bytes::<32>());
-        sum.wrapping_add(U256::from_be_bytes(keccak256(&bytes).0))
-    });
-    sum.into()
+        let code = code.as_ref().filter(|code| !code.is_empty()).map_or(KECCAK256_EMPTY, keccak256);
+        let mut slots: Vec<_> = storage.iter().filter(|(_, value)| !value.is_zero()).collect();
+        slots.sort_unstable();
+        // Every part has a fixed length, but for the slots at the end.
+        self.bytes.clear();
+        self.bytes.extend_from_slice(address.as_slice());
+        self.bytes.extend_from_slice(&balance.to_be_bytes::<32>());
+        self.bytes.extend_from_slice(&nonce.to_be_bytes());
+        self.bytes.extend_from_slice(code.as_slice());
+        for (slot, value) in slots {
+            self.bytes.extend_from_slice(&slot.to_be_bytes::<32>());
+            self.bytes.extend_from_slice(&value.to_be_bytes::<32>());
+        }
+        self.each.push((*address, keccak256(&self.bytes)));
+    }
+
+    /// Digest of all. O(n log n).
+    pub(crate) fn finish(mut self) -> B256 {
+        self.each.sort_unstable();
+        let mut hasher = Keccak256::new();
+        self.each.iter().for_each(|(_, digest)| hasher.update(digest));
+        hasher.finalize()
+    }
 }
 
 /// Hash and analysed form of genesis code. Code that begins like a delegation and is none is refused where delegations

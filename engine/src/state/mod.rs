@@ -35,6 +35,7 @@ pub use contents::contents;
 pub use diff::{ChangedAccount, StateDiff};
 pub use entry::StoredEntry;
 pub(crate) use foreign::Foreign;
+pub(crate) use genesis::AccountDigests;
 pub use genesis::{GenesisAccount, genesis_digest};
 pub(crate) use hashes::Hashes;
 pub(crate) use origin::Origin;

@@ -147,7 +147,7 @@ impl StateSnapshot {
         Ok(Some(self.codes.rule().code(Bytes::copy_from_slice(&code))))
     }
 
-    /// Chain id of the state, and digest of its genesis: [`crate::genesis_digest`].
+    /// Chain id of the state, and digest of its genesis: [`crate::chain_digest`].
     ///
     /// # Errors
     /// [`SnapshotError`].

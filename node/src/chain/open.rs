@@ -11,11 +11,11 @@ use crate::{
     store::{Block, BlockStore, Cut, Head, Identity, Options, StoreError},
 };
 use phalanx::{
-    Engine, GenesisAccount, Observer, Service, ServiceConfig,
+    Engine, Observer, Service, ServiceConfig,
     alloy::{consensus::Header, primitives::Bytes},
     api::{ExecId, ExecutionEngine as _, TxPolicy},
     chain::ChainSpec,
-    genesis_digest,
+    chain_digest,
     merkle::{self, Backend, StoreConfig},
     pool::PoolConfig,
 };
@@ -39,8 +39,8 @@ impl Chain {
         let mut engine = engine(config, &spec, observer)?;
         let genesis = engine.begin(&config.genesis)?;
         let committed = engine.state().height().unwrap_or_default();
-        let accounts: Vec<GenesisAccount> = GenesisAccount::of(&config.genesis).collect();
-        let identity = Identity { chain: spec.chain_id(), genesis: genesis_digest(&accounts) };
+        let genesis_digest = chain_digest(&config.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
+        let identity = Identity { chain: spec.chain_id(), genesis: genesis_digest };
         let options = Options {
             segment_bytes: config.segment_bytes.max(1),
             durable: config.durability == Durability::Block,

@@ -23,7 +23,7 @@ pub(super) const HEADER: u64 = 52;
 pub struct Identity {
     /// Chain id.
     pub chain: u64,
-    /// Digest of the genesis: [`phalanx::genesis_digest`].
+    /// Digest of the genesis: [`phalanx::chain_digest`].
     pub genesis: B256,
 }
 

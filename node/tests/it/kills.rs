@@ -1,7 +1,7 @@
 //! `kill -9` while blocks are made: every visible block has its body and its receipts, and the chain goes on.
 
 use crate::kit::{CHAIN, Call, Client, address, config, genesis, signed};
-use phalanx::{GenesisAccount, genesis_digest};
+use phalanx::chain_digest;
 use phalanx_node::{
     Node, Production,
     store::{BlockStore, Identity, Options},
@@ -100,8 +100,7 @@ fn kills_lose_no_visible_block_and_no_receipt() {
         let nonce = client.quantity("eth_getTransactionCount", json!([address(0)]));
         assert_eq!(sent, nonce, "PHALANX_SEED={seed}, kill {kill}: a receipt for every executed transaction");
         node.stop();
-        let accounts: Vec<GenesisAccount> = GenesisAccount::of(&genesis()).collect();
-        let identity = Identity { chain: CHAIN, genesis: genesis_digest(&accounts) };
+        let identity = Identity { chain: CHAIN, genesis: chain_digest(&genesis()).expect("a chain") };
         let (store, cuts) =
             BlockStore::open(&folder.path().join("blocks"), identity, Options::default(), Some(height)).expect("sound");
         assert!(cuts.is_empty(), "the node has cut off what was not committed");

@@ -169,6 +169,52 @@ fn genesis_json_begins_a_chain_once() {
     assert!(matches!(engine.begin(&other), Err(Error::OtherChain { .. })));
 }
 
+#[test]
+fn every_field_of_a_genesis_is_part_of_the_chain() {
+    let times = [("shanghai", 0), ("cancun", 0), ("prague", 0)];
+    let file = genesis(&times, &[USER]);
+    let open = || {
+        let store = StoreConfig::new(Backend::Mem);
+        let chain = ChainSpec::from_genesis(&file).expect("a chain");
+        Engine::builder().with_store(store).with_chain(chain).build().expect("an engine")
+    };
+    let mut engine = open();
+    let begun = engine.begin(&file).expect("a genesis");
+    type Change = fn(&mut alloy_genesis::Genesis);
+    let changes: [(&str, Change); 14] = [
+        ("gasLimit", |file| file.gas_limit += 1),
+        ("baseFeePerGas", |file| file.base_fee_per_gas = Some(1_000_000_001)),
+        ("timestamp", |file| file.timestamp += 1),
+        ("extraData", |file| file.extra_data = Bytes::from_static(&[1])),
+        ("coinbase", |file| file.coinbase = COINBASE),
+        ("mixHash", |file| file.mix_hash = B256::repeat_byte(1)),
+        ("nonce", |file| file.nonce = 1),
+        ("excessBlobGas", |file| file.excess_blob_gas = Some(131_072)),
+        ("osakaTime", |file| file.config.osaka_time = Some(1 << 40)),
+        ("pragueTime", |file| file.config.prague_time = Some(1)),
+        ("depositContractAddress", |file| file.config.deposit_contract_address = Some(COINBASE)),
+        ("blobSchedule", |file| {
+            let params =
+                alloy_eips::eip7840::BlobParams { target_blob_count: 1, ..alloy_eips::eip7840::BlobParams::cancun() };
+            file.config.blob_schedule.insert("cancun".into(), params);
+        }),
+        ("a balance", |file| file.alloc.get_mut(&USER).expect("funded").balance += U256::ONE),
+        ("an account", |file| _ = file.alloc.insert(COINBASE, Default::default())),
+    ];
+    for (what, change) in changes {
+        let mut other = file.clone();
+        change(&mut other);
+        assert_ne!(phalanx::chain_digest(&other), phalanx::chain_digest(&file), "{what}");
+        let refused = engine.begin(&other);
+        assert!(matches!(refused, Err(Error::OtherChain { .. })), "{what}: {refused:?}");
+        // Another chain has another root, so that nodes of the two differ at their first block.
+        let chain = ChainSpec::from_genesis(&other).expect("a chain");
+        let mut theirs = Engine::builder().with_chain(chain).build().expect("an engine");
+        let root = theirs.begin(&other).expect("a genesis").state_root;
+        assert_ne!(root, begun.state_root, "{what}");
+    }
+}
+
 /// `sstore(number - n, blockhash(number - n))` for n from 1 to 3, and for 0.
 fn remembers() -> Vec<u8> {
     (0..4u8).flat_map(|back| [0x60, back, 0x43, 0x03, 0x80, 0x40, 0x90, 0x55]).collect()
