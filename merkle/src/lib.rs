@@ -61,7 +61,7 @@ pub use phalanx_merkle_proof::{
 };
 pub use recovery::{Ignored, Opened};
 pub use store::{
-    Background, EXPORT_HEAD_LEN, Exporter, Fork, Prefetcher, Prepared, Reader, Restore, Snapshot, Store,
+    Background, EXPORT_HEAD_LEN, Exporter, Fork, Prefetcher, Prepared, ProvenTwigs, Reader, Restore, Snapshot, Store,
     discard_import, export_params, interrupted_import,
 };
 #[doc(hidden)]

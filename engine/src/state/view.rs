@@ -6,7 +6,7 @@ use super::{
 };
 use crate::model::Error;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
-use phalanx_merkle::{Exporter, Reader, Snapshot};
+use phalanx_merkle::{Exporter, ProvenTwigs, Reader, Snapshot};
 use revm::{
     DatabaseRef,
     database_interface::DBErrorMarker,
@@ -173,6 +173,28 @@ impl StateSnapshot {
         let incarnation = self.stored(&reader, address)?.map_or(0, |account| account.incarnation);
         let names = [address.to_vec(), slot_key(address, slot, incarnation).as_slice().to_vec()];
         self.prove(&reader, &names, incarnation.to_be_bytes().to_vec())
+    }
+
+    /// Proves many words of storage like [`Self::prove_slot`], each with its value and a proof of its own. The account, and twigs of
+    /// the store that slots share, are read once.
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn prove_slots(&self, address: &Address, slots: &[U256]) -> Result<Vec<(U256, Bytes)>, SnapshotError> {
+        let mut twigs = ProvenTwigs::default();
+        let incarnation = self.stored(&self.read()?, address)?.map_or(0, |account| account.incarnation);
+        let prove = |slot: &U256| {
+            // No lock of the store is held from one slot to the next.
+            let (reader, key) = (self.read()?, slot_key(address, slot, incarnation));
+            let bytes = reader.get(key.as_slice());
+            self.readable(&reader, bytes.is_some())?;
+            let value = bytes.map_or(Some(U256::ZERO), decode_slot);
+            let value = value.ok_or_else(|| StateError(format!("slot {slot} of {address}")))?;
+            let names = [address.as_slice(), key.as_slice()];
+            let proof = reader.prove_keys_with(&names, &mut twigs).map_err(|error| self.failure(error))?;
+            Ok((value, [&incarnation.to_be_bytes(), &proof[..]].concat().into()))
+        };
+        slots.iter().map(prove).collect()
     }
 
     /// Exporter of the state's snapshot for other nodes, which makes chunks while later blocks run.

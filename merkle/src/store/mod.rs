@@ -27,6 +27,7 @@ pub use handle::Store;
 pub use partial::{discard_import, interrupted_import};
 pub use prefetcher::Prefetcher;
 pub use prepared::Prepared;
+pub use prove::ProvenTwigs;
 pub use reader::Reader;
 pub use restore::Restore;
 pub use snapshot::Snapshot;

@@ -11,7 +11,10 @@ use std::{
 use parking_lot::{RwLock, RwLockReadGuard};
 use phalanx_merkle_proof::{Hash, Params, Shape};
 
-use super::held::{At, Held};
+use super::{
+    held::{At, Held},
+    prove::ProvenTwigs,
+};
 use crate::{
     commit::{Core, Overlay},
     state::{Arena, Later, Paged, State},
@@ -365,7 +368,15 @@ impl Reader<'_> {
     /// # Errors
     /// Errors of [`Self::prove`].
     pub fn prove_keys<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<u8>, Error> {
-        self.lent()?.prove_keys(keys)
+        self.prove_keys_with(keys, &mut ProvenTwigs::default())
+    }
+
+    /// Proves as [`Self::prove_keys`] does, with the twigs of earlier proofs: for many proofs of one store.
+    ///
+    /// # Errors
+    /// Errors of [`Self::prove`].
+    pub fn prove_keys_with<K: AsRef<[u8]>>(&self, keys: &[K], twigs: &mut ProvenTwigs) -> Result<Vec<u8>, Error> {
+        self.lent()?.prove_keys(keys, twigs)
     }
 
     /// Proves all keys whose hashes lie from `from` up to `to`, for
@@ -384,7 +395,7 @@ impl Reader<'_> {
     ///
     /// Takes an entry and at most 350 bytes per key, and 256 bytes per touched twig. Twigs that are not in memory are
     /// read from the log, half a millisecond each. At an earlier block, every new or deleted key takes time in
-    /// proportion to the state.
+    /// proportion to the keys that were deleted since.
     ///
     /// # Errors
     /// [`Error::StaleLocator`], [`Error::TooLong`], and errors of [`Self::prove`].

@@ -7,12 +7,12 @@ use super::{
     registry::Registry,
 };
 use crate::raw::{MOST_BLOCKS, RawBlock};
-use alloy_primitives::{Address, B256, Bytes, U64, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use serde::Serialize;
 use serde_json::json;
 
-/// Maximum number of slots in one request for proofs.
-const MAX_SLOTS: usize = 1_024;
+/// Maximum number of slots in one request for proofs. A proof may take half a millisecond, for a part of the store that is rebuilt.
+const MAX_SLOTS: usize = 256;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.heavy("phalanx_getProof", 3, proof);
@@ -83,16 +83,15 @@ fn proof(api: &Api, args: &Args) -> Result<Proofs, RpcError> {
     let state = api.chain.state(height)?;
     let head = api.chain.head_at(height)?.ok_or_else(RpcError::pruned)?;
     let unread = |error: ::phalanx::SnapshotError| RpcError::from(crate::chain::StateUnread::from(error));
-    let of_slot = |slot: ::phalanx::revm::primitives::U256| {
-        let value = state.storage(&address, &slot).map_err(unread)?.into();
-        Ok(SlotProof { key: slot.into(), value, proof: state.prove_slot(&address, &slot).map_err(unread)? })
-    };
+    let proven = state.prove_slots(&address, &slots).map_err(unread)?;
+    let of_slot =
+        |(slot, (value, proof)): (U256, (U256, Bytes))| SlotProof { key: slot.into(), value: value.into(), proof };
     Ok(Proofs {
         block_number: U64::from(height),
         block_hash: head.hash,
         state_root: state.root(),
         address,
         account_proof: state.prove_account(&address).map_err(unread)?,
-        storage_proof: slots.into_iter().map(of_slot).collect::<Result<_, RpcError>>()?,
+        storage_proof: slots.into_iter().zip(proven).map(of_slot).collect(),
     })
 }

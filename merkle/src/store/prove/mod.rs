@@ -4,3 +4,6 @@ mod witness;
 mod proofs;
 mod wanted;
 mod prover;
+mod twigs;
+
+pub use twigs::ProvenTwigs;

@@ -1,10 +1,10 @@
 //! Proves values, absence and ranges of keys at a reader's state.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
 
 use phalanx_merkle_proof::{Hash, Shape, TWIG_LEAVES, prove};
 
-use super::{prover::Prover, wanted::Wanted};
+use super::{prover::Prover, twigs::ProvenTwigs, wanted::Wanted};
 use crate::{
     commit::ChainBlock,
     log::{extent_head, read_extent},
@@ -45,11 +45,11 @@ impl Held<'_> {
     ///
     /// # Errors
     /// Errors of [`Reader`](crate::Reader).
-    pub(crate) fn prove_keys<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<u8>, Error> {
+    pub(crate) fn prove_keys<K: AsRef<[u8]>>(&self, keys: &[K], twigs: &mut ProvenTwigs) -> Result<Vec<u8>, Error> {
         self.core.shared.check()?;
         keys.iter().try_for_each(|key| self.check_key(key.as_ref()))?;
         let wanted = |key: &[u8]| self.wanted(key).or_else(|| self.wanted_before(&self.hash_of(key)));
-        self.prove_wanted(keys.iter().filter_map(|key| wanted(key.as_ref())).collect())
+        self.prove_wanted_with(keys.iter().filter_map(|key| wanted(key.as_ref())).collect(), twigs)
     }
 
     /// Proves all keys of a range of hashes.
@@ -86,33 +86,63 @@ impl Held<'_> {
         self.core.params.hash.key(key)
     }
 
-    fn prove_wanted(&self, mut wanted: Vec<Wanted>) -> Result<Vec<u8>, Error> {
+    fn prove_wanted(&self, wanted: Vec<Wanted>) -> Result<Vec<u8>, Error> {
+        self.prove_wanted_with(wanted, &mut ProvenTwigs::default())
+    }
+
+    fn prove_wanted_with(&self, mut wanted: Vec<Wanted>, twigs: &mut ProvenTwigs) -> Result<Vec<u8>, Error> {
         // An entry may seem absent because a read failed.
         self.core.shared.check()?;
         wanted.sort_by_key(|entry| entry.sn);
         wanted.dedup_by_key(|entry| entry.sn);
         let tree = &self.core.tree;
         match self.at {
-            At::Tip => self.prove_on(TreeView::from(tree), wanted),
+            At::Tip => self.prove_on(TreeView::from(tree), wanted, twigs),
             At::Past(depth) => {
                 let back: Vec<&TreePatch> = self.core.history.iter().rev().take(depth).map(|undo| &undo.tree).collect();
-                self.prove_on(TreeView::new(tree, &back[..]), wanted)
+                self.prove_on(TreeView::new(tree, &back[..]), wanted, twigs)
             }
-            At::Fork(overlay) => self.prove_on(TreeView::new(tree, overlay), wanted),
+            At::Fork(overlay) => self.prove_on(TreeView::new(tree, overlay), wanted, twigs),
         }
     }
 
-    fn prove_on<'t, P: Patches<'t>>(&self, tree: TreeView<'t, P>, wanted: Vec<Wanted>) -> Result<Vec<u8>, Error> {
-        let mut read = HashMap::new();
-        for twig in wanted.iter().map(|entry| twig_of(entry.sn)) {
-            if tree.twig_tree(twig).is_none() && !read.contains_key(&twig) {
-                read.insert(twig, self.read_twig(tree.left(twig), twig)?);
-            }
-        }
+    fn prove_on<'t, P: Patches<'t>>(
+        &self,
+        tree: TreeView<'t, P>,
+        wanted: Vec<Wanted>,
+        twigs: &mut ProvenTwigs,
+    ) -> Result<Vec<u8>, Error> {
+        let read = self.read_twigs(&tree, wanted.iter().map(|entry| twig_of(entry.sn)), twigs)?;
         let shape: Shape = tree.shape();
         let sns: Vec<u64> = wanted.iter().map(|entry| entry.sn).collect();
         let entries = wanted.into_iter().map(|entry| (entry.sn, entry.bytes)).collect();
         Ok(prove(&shape, &sns, &mut Prover { hash: self.core.params.hash, tree, read, entries }))
+    }
+
+    /// Rebuilds those of these twigs that are not in memory, and not known from earlier proofs.
+    pub(super) fn read_twigs<'t, P: Patches<'t>>(
+        &self,
+        tree: &TreeView<'t, P>,
+        numbers: impl Iterator<Item = u64>,
+        known: &mut ProvenTwigs,
+    ) -> Result<HashMap<u64, Arc<TwigTree>>, Error> {
+        let mut read = HashMap::new();
+        for twig in numbers {
+            if tree.twig_tree(twig).is_some() || read.contains_key(&twig) {
+                continue;
+            }
+            let root = tree.left(twig);
+            let found = match known.get(twig, root) {
+                Some(found) => Arc::clone(found),
+                None => {
+                    let found = Arc::new(self.read_twig(root, twig)?);
+                    known.put(twig, Arc::clone(&found));
+                    found
+                }
+            };
+            read.insert(twig, found);
+        }
+        Ok(read)
     }
 
     /// Compares a full twig with the log.

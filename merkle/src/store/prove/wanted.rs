@@ -63,8 +63,7 @@ impl Held<'_> {
         match (&self.core.state, self.at) {
             (State::Resident(state), At::Tip) => state.predecessor(hash).map(|id| Wanted::of(state, id)),
             (State::Resident(state), At::Past(depth)) => {
-                let ring = self.key_order_past(state, depth);
-                ring.range(..*hash).next_back().and_then(|(_, name)| self.entry_named(state, depth, name))
+                self.name_before(state, depth, hash).and_then(|name| self.entry_named(state, depth, &name))
             }
             (_, At::Fork(overlay)) => self.wanted_before_over(overlay, hash),
             (State::Paged(paged), at) => {
@@ -120,7 +119,32 @@ impl Held<'_> {
         }
     }
 
-    /// Key order of an earlier block. O(keys): proofs of absence in old states are rare.
+    /// Last member of an earlier block's key order before a hash. O(keys deleted since), besides a step back in key order for every
+    /// key between the two that was created since.
+    fn name_before(&self, state: &Resident, depth: usize, hash: &Hash) -> Option<Name> {
+        let is_there = |key: &[u8]| self.core.find_past(state, key, depth).is_some();
+        let mut at = *hash;
+        let still = loop {
+            let Some(id) = state.predecessor(&at) else { break None };
+            at = state.hash(id);
+            let key = state.entry(id).0;
+            if state.is_sentinel(id) {
+                break Some((at, Name::Sentinel(id)));
+            }
+            if is_there(key) {
+                break Some((at, Name::Key(key.into())));
+            }
+        };
+        let gone = self.core.history.iter().rev().take(depth).flat_map(|undo| undo.deleted());
+        let gone = gone.filter(|gone| gone.links.hash < *hash && is_there(&gone.key));
+        let gone = gone.max_by_key(|gone| gone.links.hash).map(|gone| (gone.links.hash, Name::Key(gone.key.clone())));
+        match (still, gone) {
+            (Some((at, still)), Some((then, gone))) => Some(if then > at { gone } else { still }),
+            (still, gone) => still.or(gone).map(|(_, name)| name),
+        }
+    }
+
+    /// Key order of an earlier block. O(keys): proofs of ranges in old states are rare.
     fn key_order_past(&self, state: &Resident, depth: usize) -> BTreeMap<Hash, Name> {
         let name = |id: u32| {
             let key = state.entry(id).0;

@@ -1,10 +1,10 @@
 //! Witnesses: the part of a state that verifying a block needs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use phalanx_merkle_proof::{Change, Entry, Hash, Outline};
 
-use super::{prover::Prover, wanted::Wanted};
+use super::{prover::Prover, twigs::ProvenTwigs, wanted::Wanted};
 use crate::{
     store::held::{At, Held},
     tree::{Patches, TreePatch, TreeView, twig_of},
@@ -73,12 +73,7 @@ impl Held<'_> {
         let changes: Vec<Change<'_>> = last.into_values().collect();
         let outline = Outline::new(params, &shape, &entries, &changes, |twig| *tree.bitmap(twig));
         let outline = outline.map_err(|_| inconsistent())?;
-        let mut read = HashMap::new();
-        for twig in outline.positions().map(twig_of) {
-            if tree.twig_tree(twig).is_none() && !read.contains_key(&twig) {
-                read.insert(twig, self.read_twig(tree.left(twig), twig)?);
-            }
-        }
+        let read = self.read_twigs(&tree, outline.positions().map(twig_of), &mut ProvenTwigs::default())?;
         let entries = met.into_iter().collect();
         Ok(outline.prove(&mut Prover { hash: params.hash, tree, read, entries }))
     }
