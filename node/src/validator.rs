@@ -5,7 +5,7 @@ use crossbeam_channel::Sender;
 use phalanx::{
     RecoverError, SendError,
     alloy::primitives::{Address, B256, Bytes},
-    api::{BlockEnv, Build as _, BuildRequest, BuiltCandidate, ExecutionEngine, Failure},
+    api::{BlockEnv, Build as _, BuildRequest, BuiltCandidate, Candidate, ExecutionEngine, Failure},
     chain::{Attributes, TxRuleError},
     pool::{Admission, Refusal},
 };
@@ -124,6 +124,11 @@ impl Host for Validator {
         let child = self.chain.child(&head, &attributes)?;
         let (gas_limit, base_fee) = (child.gas_limit, child.base_fee_per_gas.unwrap_or_default());
         Ok(BlockEnv { height, timestamp_ms, prevrandao, beneficiary, gas_limit, base_fee })
+    }
+
+    fn check(&self, candidate: &Candidate) -> Result<(), (usize, String)> {
+        let checked = self.chain.service.check_payload(candidate.env(), candidate.payload().txs());
+        checked.map_err(|(place, why)| (place, why.to_string()))
     }
 
     fn build(&self, request: BuildRequest) -> Result<BuiltCandidate, Failure> {

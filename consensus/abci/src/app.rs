@@ -323,7 +323,11 @@ impl<H: Host> Inner<H> {
         let hash = header::hash(CALL, &process.hash)?;
         let candidate = Header::check(CALL, next, process.time, &process.proposer_address)
             .and_then(|header| self.candidate(next.1, &header, process.txs))
-            .and_then(|candidate| plausible(&candidate).map(|()| candidate));
+            .and_then(|candidate| plausible(&candidate).map(|()| candidate))
+            .and_then(|candidate| match self.host.check(&candidate) {
+                Ok(()) => Ok(candidate),
+                Err((place, why)) => Err(CallError::NoTx { place, why }),
+            });
         let status = match candidate {
             Ok(candidate) => {
                 let outs = driver.core.process(hash, candidate)?;

@@ -62,6 +62,14 @@ pub enum CallError {
         /// Maximum number of transactions.
         most: u64,
     },
+    /// Proposal with bytes that are no transaction of the chain.
+    #[error("transaction {place} is none: {why}")]
+    NoTx {
+        /// Place in the block, from 0.
+        place: usize,
+        /// Reason.
+        why: String,
+    },
     /// Proposal with a transaction of no bytes.
     #[error("transaction {place} is empty")]
     EmptyTx {

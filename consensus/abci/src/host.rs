@@ -2,7 +2,7 @@
 
 use crate::{error::Halt, header::Header};
 use alloy_primitives::{Bytes, keccak256};
-use phalanx_engine_api::{BlockEnv, BuildRequest, BuiltCandidate, ExecutionEngine, Failure};
+use phalanx_engine_api::{BlockEnv, BuildRequest, BuiltCandidate, Candidate, ExecutionEngine, Failure};
 use prost::bytes;
 
 /// Answer to a query.
@@ -63,6 +63,15 @@ pub trait Host: Send + Sync + 'static {
     ///
     /// # Errors
     /// The engine cannot build: [`Failure`] says why.
+    /// Checks that the bytes of a proposal are transactions of its chain, each with a signer. The answer is a function of the
+    /// candidate alone, so that every node finds the same. What does not decode pays no gas, and would stay on every disk.
+    ///
+    /// # Errors
+    /// Place of the first bytes that are none, and the reason.
+    fn check(&self, _candidate: &Candidate) -> Result<(), (usize, String)> {
+        Ok(())
+    }
+
     fn build(&self, request: BuildRequest) -> Result<BuiltCandidate, Failure>;
 
     /// Offers a transaction to the pool. One that is there already is admitted.

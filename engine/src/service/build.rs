@@ -103,6 +103,22 @@ impl Service {
         Ok(refused.into_iter().map(|refused| refused.map_or_else(|| Ok(next()), Err)).collect())
     }
 
+    /// Checks that all bytes are transactions of the chain under the hard fork of this environment, with signers: for proposals of
+    /// others. State is not looked at. What is found is kept for the execution, within [`ServiceConfig::recovered_bytes`].
+    ///
+    /// Runs on all threads, in time linear in the bytes.
+    ///
+    /// # Errors
+    /// Place of the first that is none, and the reason.
+    ///
+    /// [`ServiceConfig::recovered_bytes`]: super::ServiceConfig::recovered_bytes
+    pub fn check_payload(&self, env: &api::BlockEnv, txs: &[Bytes]) -> Result<(), (usize, RecoverError)> {
+        let Shared { recovery, rules, workers, .. } = &*self.shared;
+        let recovery = recovery.clone().with_spec(rules.plain(&environment(env)).spec);
+        let decoded = recovery.recover_batch(workers, Form::Block, txs);
+        decoded.into_iter().enumerate().try_for_each(|(place, tx)| tx.map(drop).map_err(|why| (place, why)))
+    }
+
     /// Nonce of a sender's next transaction: after those in the pool that can run, and after those in the committed
     /// state.
     ///

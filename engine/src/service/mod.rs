@@ -232,6 +232,7 @@ impl Service {
             restored,
             pool: Mutex::new(pool),
             recovery,
+            workers: Arc::clone(&engine.workers),
             forced_check: config.forced_check.map(ForcedCheck),
             spec: Mutex::new(engine.cfg.spec),
             rules: engine.rules.clone(),
@@ -374,10 +375,10 @@ fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
         if value.outcome.is_none() {
             value.covered = at;
         }
-        let row = Row { committed, value };
         if let Some(genesis) = engine.begun.as_deref().filter(|_| at == 0) {
             value.fees = Fees::of_genesis(genesis);
         }
+        let row = Row { committed, value };
         match &mut rows {
             Some(rows) => rows.push(row),
             None => rows = Some(Rows::new(row)),

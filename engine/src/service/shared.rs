@@ -11,6 +11,7 @@ use alloy_primitives::Bytes;
 use parking_lot::Mutex;
 use phalanx_engine_api::{self as api, BuildRequest, Failure, FatalCause, InvalidCause, TxPolicy, Waker, desk::Desk};
 use phalanx_paralyze::ForcedTx;
+use phalanx_parascheduler::Workers;
 use revm::{
     context::BlockEnv,
     context_interface::block::BlobExcessGasAndPrice,
@@ -42,6 +43,7 @@ pub(super) struct Shared {
     /// Locked before the desk, or without it.
     pub(super) pool: Mutex<Pool>,
     pub(super) recovery: Recovery,
+    pub(super) workers: Arc<Workers>,
     /// Check of forced transactions, without which none is executed.
     pub(super) forced_check: Option<ForcedCheck>,
     /// Hard fork of the committed block, which transactions are judged by.

@@ -69,7 +69,7 @@ impl Source {
         let junk =
             vec![alloy_primitives::Bytes::from_static(b"\x02junk"), signed(2, &Call::to(0, 0, address(9), 7), vec![])];
         for _ in 0..3 {
-            comet.height(&mut link, &[Proposal::Other(junk.clone())]).expect("sound");
+            comet.height(&mut link, &[Proposal::Unseen(junk.clone())]).expect("sound");
         }
         Self { node, comet, _folder: folder }
     }

@@ -153,8 +153,8 @@ fn decided_blocks_have_the_roots_of_a_sequential_engine_and_the_accounts_of_stoc
         }
         comet.height(&mut link, &[Proposal::Own]).expect("sound");
         assert_eq!(comet.blocks().last().expect("a block").txs.len(), 3, "what JSON-RPC admits is proposed");
-        // Foreign proposals: junk, a gap of nonces, a repeat, and a contract that logs.
-        let mixed = vec![Bytes::from_static(b"\x02junk"), pay(2, 2 * start), pay(2, 2 * start + 5), pay(2, 2 * start)];
+        // Foreign proposals: a gap of nonces, a repeat, and a contract that logs.
+        let mixed = vec![pay(2, 2 * start), pay(2, 2 * start + 5), pay(2, 2 * start)];
         comet.height(&mut link, &[Proposal::Other(mixed), Proposal::Other(vec![pay(2, 2 * start)])]).expect("sound");
         comet
             .height(&mut link, &[Proposal::Unseen(vec![pay(2, 2 * start + 1), deploy(4, start, &COUNTER)])])

@@ -317,6 +317,11 @@ impl Host for TestHost {
         Ok(BlockEnv { height, timestamp_ms, prevrandao, beneficiary, gas_limit: 30_000_000, base_fee: 7 })
     }
 
+    fn check(&self, candidate: &Candidate) -> Result<(), (usize, String)> {
+        let junk = candidate.payload().txs().iter().position(|tx| &tx[..] == JUNK);
+        junk.map_or(Ok(()), |place| Err((place, "junk".into())))
+    }
+
     fn build(&self, request: BuildRequest) -> Result<BuiltCandidate, Failure> {
         let mut left = request.budget.bytes;
         let take = |tx: &&Bytes| {

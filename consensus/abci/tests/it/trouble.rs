@@ -1,6 +1,7 @@
 //! Troubles of the engine and the host: those that pass cost time, the others halt, and a stop leaves the disk sound.
 
-use crate::kit::{Disk, NAME, START_MS, TestHost, begun, commit, open, tx};
+use crate::kit::{Disk, JUNK, NAME, START_MS, TestHost, begun, commit, open, tx};
+use alloy_primitives::Bytes;
 use phalanx_abci::{
     App, CallError, Halt,
     conformance::{Block, Comet, asked},
@@ -20,6 +21,24 @@ fn troubles_that_pass_cost_time() {
     app.call(block.finalize()).expect("the second try");
     host.model().fail(JobKind::Commit, Failure::Retry(RetryCause::Sink));
     app.call(commit()).expect("the second try");
+    assert_eq!((disk.roots().len(), host.halts()), (2, vec![]));
+}
+
+#[test]
+fn a_proposal_with_junk_is_rejected_and_a_decided_block_with_it_is_executed() {
+    use proto::{response::Value as Answer, response_process_proposal::ProposalStatus};
+    let (app, host, disk) = begun();
+    let status = |block: &Block| match app.call(block.process()).expect("an answer").value {
+        Some(Answer::ProcessProposal(answer)) => answer.status,
+        other => panic!("{other:?}"),
+    };
+    let junk = Block::new(1, 0, START_MS, vec![tx(1), Bytes::from_static(JUNK), tx(2)]);
+    assert_eq!(status(&junk), ProposalStatus::Reject as i32);
+    assert_eq!(host.model().executions(), 0, "nothing of it runs");
+    assert_eq!(status(&Block::new(1, 1, START_MS, vec![tx(1), tx(2)])), ProposalStatus::Accept as i32);
+    // More than two thirds of the power have decided it, or it is from before the check.
+    app.call(junk.finalize()).expect("a decided block is executed in any case");
+    app.call(commit()).expect("sound");
     assert_eq!((disk.roots().len(), host.halts()), (2, vec![]));
 }
 
