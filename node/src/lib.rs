@@ -54,6 +54,8 @@ mod http;
 mod raw;
 mod chain;
 mod metrics;
+mod counters;
+mod process;
 mod genesis;
 mod config;
 mod error;

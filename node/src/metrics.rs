@@ -1,6 +1,6 @@
 //! Counters of a node, in the text format of Prometheus, and the observer of the engine's stages.
 
-use crate::store::Sizes;
+use crate::{counters::Counters, process::Process, store::Sizes};
 use parking_lot::Mutex;
 use phalanx::{Observer, Stage};
 use prometheus_client::{
@@ -15,7 +15,10 @@ use prometheus_client::{
 };
 use std::{
     fmt,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::{Duration, Instant},
 };
 
@@ -23,6 +26,12 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Method {
     method: &'static str,
+}
+
+/// Label of a call of CometBFT.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfCall {
+    call: &'static str,
 }
 
 /// Label of a stage of the engine.
@@ -37,13 +46,27 @@ type Seconds = Counter<f64, AtomicU64>;
 /// Counters of a node.
 pub(crate) struct Metrics {
     registry: Mutex<Registry>,
+    process: Mutex<Registry>,
     height: Gauge,
     txs: Counter,
     pub(crate) block_seconds: Histogram,
     pub(crate) missed_blocks: Counter,
+    /// True while the last try to make a block has failed.
+    pub(crate) stalled: AtomicBool,
     stages: Family<OfStage, Seconds>,
     requests: Family<Method, Counter>,
     errors: Family<Method, Counter>,
+    abci_calls: Family<OfCall, Counter>,
+    abci_failed: Family<OfCall, Counter>,
+    abci_seconds: Family<OfCall, Histogram>,
+    pub(crate) rejected_proposals: Counter,
+    disk_free: Gauge,
+    cpu_seconds: Gauge<f64, AtomicU64>,
+    resident_bytes: Gauge,
+    open_fds: Gauge,
+    threads: Gauge,
+    /// Counts of libraries.
+    counters: &'static Counters,
     request_seconds: Family<Method, Histogram>,
     pool_txs: Gauge,
     stored_bytes: Gauge,
@@ -68,13 +91,25 @@ impl Metrics {
         let mut registry = Registry::with_prefix("phalanx");
         let metrics = Self {
             registry: Mutex::default(),
+            process: Mutex::default(),
             height: Gauge::default(),
             txs: Counter::default(),
             block_seconds: durations(),
             missed_blocks: Counter::default(),
+            stalled: AtomicBool::default(),
             stages: Family::default(),
             requests: Family::default(),
             errors: Family::default(),
+            abci_calls: Family::default(),
+            abci_failed: Family::default(),
+            abci_seconds: Family::new_with_constructor(durations),
+            rejected_proposals: Counter::default(),
+            disk_free: Gauge::default(),
+            cpu_seconds: Gauge::default(),
+            resident_bytes: Gauge::default(),
+            open_fds: Gauge::default(),
+            threads: Gauge::default(),
+            counters: Counters::install(),
             request_seconds: Family::new_with_constructor(durations),
             pool_txs: Gauge::default(),
             stored_bytes: Gauge::default(),
@@ -103,8 +138,28 @@ impl Metrics {
         registry.register_with_unit(
             "rpc_request",
             "Time of JSON-RPC requests, waiting included",
-            unit,
+            unit.clone(),
             metrics.request_seconds.clone(),
+        );
+        registry.register("abci_calls", "Answered calls of CometBFT", metrics.abci_calls.clone());
+        registry.register("abci_failed_calls", "Calls of CometBFT that were refused", metrics.abci_failed.clone());
+        registry.register_with_unit(
+            "abci_call",
+            "Time of calls of CometBFT, waiting included",
+            unit,
+            metrics.abci_seconds.clone(),
+        );
+        registry.register(
+            "abci_rejected_proposals",
+            "Proposals of other validators that break a rule",
+            metrics.rejected_proposals.clone(),
+        );
+        let bytes = Unit::Bytes;
+        registry.register_with_unit(
+            "disk_free",
+            "Room on the disk of the node's folder",
+            bytes,
+            metrics.disk_free.clone(),
         );
         registry.register("pool_transactions", "Transactions in the pool", metrics.pool_txs.clone());
         registry.register_with_unit(
@@ -120,6 +175,13 @@ impl Metrics {
             "Size of the stored blocks per transaction",
             metrics.bytes_per_tx.clone(),
         );
+        // Names without a prefix are those that every exporter gives these.
+        let mut process = Registry::default();
+        process.register("process_cpu_seconds", "Processor time of all threads", metrics.cpu_seconds.clone());
+        process.register("process_resident_memory_bytes", "Resident memory", metrics.resident_bytes.clone());
+        process.register("process_open_fds", "Open files and sockets", metrics.open_fds.clone());
+        process.register("process_threads", "Threads", metrics.threads.clone());
+        *metrics.process.lock() = process;
         *metrics.registry.lock() = registry;
         metrics
     }
@@ -145,18 +207,47 @@ impl Metrics {
         self.request_seconds.get_or_create(&label).observe(took.as_secs_f64());
     }
 
-    /// The page for Prometheus, with sizes as they are now.
-    pub(crate) fn page(&self, waiting: usize, sizes: &Sizes) -> String {
+    /// Counts a call of CometBFT.
+    pub(crate) fn call(&self, call: &'static str, failed: bool, took: Duration) {
+        let label = OfCall { call };
+        let family = if failed { &self.abci_failed } else { &self.abci_calls };
+        family.get_or_create(&label).inc();
+        self.abci_seconds.get_or_create(&label).observe(took.as_secs_f64());
+    }
+
+    /// The page for Prometheus, with sizes and the `free` bytes of the disk as they are now.
+    pub(crate) fn page(&self, waiting: usize, sizes: &Sizes, free: u64) -> String {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.pool_txs.set(number(waiting as u64));
         self.stored_bytes.set(number(sizes.segments));
         self.index_bytes.set(number(sizes.index));
         self.stored_txs.set(number(sizes.txs));
         self.bytes_per_tx.set(sizes.per_tx());
+        self.disk_free.set(number(free));
         let mut page = String::new();
-        // Writing to a string does not fail.
-        let _ = encode(&mut page, &self.registry.lock());
+        if let Some(process) = Process::now() {
+            self.cpu_seconds.set(process.cpu_seconds);
+            self.resident_bytes.set(number(process.resident_bytes));
+            self.open_fds.set(number(process.open_fds));
+            self.threads.set(number(process.threads));
+            append(&mut page, &self.process.lock());
+        }
+        append(&mut page, &self.registry.lock());
+        self.counters.write(&mut page);
+        page.push_str(END);
         page
+    }
+}
+
+/// Last line of a page.
+const END: &str = "# EOF\n";
+
+/// Appends the families of a registry.
+fn append(page: &mut String, registry: &Registry) {
+    // Writing to a string does not fail.
+    let _ = encode(page, registry);
+    if page.ends_with(END) {
+        page.truncate(page.len() - END.len());
     }
 }
 

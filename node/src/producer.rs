@@ -17,7 +17,7 @@ use phalanx::{
     chain::Attributes,
 };
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -94,7 +94,9 @@ impl Producer {
                 return Ok(());
             }
             while !self.stopped() {
-                match self.produce() {
+                let produced = self.produce();
+                self.metrics.stalled.store(produced.is_err(), Ordering::Relaxed);
+                match produced {
                     Ok(txs) if txs > 0 && self.production == Production::Instant && self.is_waiting() => {}
                     Ok(_) => break,
                     Err(missed) => {

@@ -9,7 +9,7 @@ use phalanx::{
     chain::{Attributes, TxRuleError},
     pool::{Admission, Refusal},
 };
-use phalanx_abci::{Halt, Header, Host, Offer, Read, Refused};
+use phalanx_abci::{CallError, Halt, Header, Host, Offer, Read, Refused};
 use std::{
     path::PathBuf,
     sync::{
@@ -198,6 +198,14 @@ impl Host for Validator {
             (path, _) => return Err(format!("path {path:?}: there are /account and /storage")),
         };
         Ok(Read { height, value, proof: proof.transpose().map_err(unread)? })
+    }
+
+    fn called(&self, call: &'static str, refused: bool, took: Duration) {
+        self.metrics.call(call, refused, took);
+    }
+
+    fn rejected(&self, _: &CallError) {
+        self.metrics.rejected_proposals.inc();
     }
 
     fn halted(&self, why: &Halt) {

@@ -25,6 +25,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Instant,
 };
 
 /// Vote for a block in CometBFT's commits; others are absent, or for no block.
@@ -96,8 +97,10 @@ impl<H: Host> App<H> {
         if let Some(why) = inner.halted.lock().clone() {
             return Err(CallError::Halted(why));
         }
-        let answer = inner.guarded(|| inner.answer(asked))?;
-        Ok(Response { value: Some(answer) })
+        let (name, begun) = (name(&asked), Instant::now());
+        let answer = inner.guarded(|| inner.answer(asked));
+        inner.host.called(name, answer.is_err(), begun.elapsed());
+        Ok(Response { value: Some(answer?) })
     }
 
     /// Answers a call of the mempool. It waits for nothing.
@@ -337,6 +340,7 @@ impl<H: Host> Inner<H> {
             Err(error) => {
                 // Every validator rejects it: the check is a function of the proposal and the committed block.
                 tracing::warn!(%error, height = next.0, "a proposal is rejected");
+                self.host.rejected(&error);
                 ProposalStatus::Reject
             }
         };
@@ -415,13 +419,35 @@ impl<H: Host> Inner<H> {
     }
 }
 
+/// Name of a call, as CometBFT has it.
+const fn name(asked: &Asked) -> &'static str {
+    match asked {
+        Asked::Echo(_) => "Echo",
+        Asked::Flush(_) => "Flush",
+        Asked::Info(_) => "Info",
+        Asked::InitChain(_) => "InitChain",
+        Asked::Query(_) => "Query",
+        Asked::CheckTx(_) => "CheckTx",
+        Asked::Commit(_) => "Commit",
+        Asked::ListSnapshots(_) => "ListSnapshots",
+        Asked::OfferSnapshot(_) => "OfferSnapshot",
+        Asked::LoadSnapshotChunk(_) => "LoadSnapshotChunk",
+        Asked::ApplySnapshotChunk(_) => "ApplySnapshotChunk",
+        Asked::PrepareProposal(_) => "PrepareProposal",
+        Asked::ProcessProposal(_) => "ProcessProposal",
+        Asked::ExtendVote(_) => "ExtendVote",
+        Asked::VerifyVoteExtension(_) => "VerifyVoteExtension",
+        Asked::FinalizeBlock(_) => "FinalizeBlock",
+    }
+}
+
 /// Maximum number of transactions that a block has gas for.
 const fn most_txs(gas_limit: u64) -> u64 {
     gas_limit / TX_GAS
 }
 
 /// Checks that a proposal could be of an honest proposer, by its transactions' number and lengths: a function of the
-/// proposal and the committed block. A decided block is executed in any case.
+/// proposal and the committed block, before anything is decoded. A decided block is executed in any case.
 fn plausible(candidate: &Candidate) -> Result<(), CallError> {
     let (txs, most) = (candidate.payload().txs(), most_txs(candidate.env().gas_limit));
     if txs.len() as u64 > most {

@@ -1,9 +1,13 @@
 //! The node around the application: its engine, pool and stores.
 
-use crate::{error::Halt, header::Header};
+use crate::{
+    error::{CallError, Halt},
+    header::Header,
+};
 use alloy_primitives::{Bytes, keccak256};
 use phalanx_engine_api::{BlockEnv, BuildRequest, BuiltCandidate, Candidate, ExecutionEngine, Failure};
 use prost::bytes;
+use std::time::Duration;
 
 /// Answer to a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,10 +63,6 @@ pub trait Host: Send + Sync + 'static {
     /// If the chain has no block with this header.
     fn env(&self, header: &Header) -> Result<BlockEnv, String>;
 
-    /// Builds a block from the pool, within a bounded time.
-    ///
-    /// # Errors
-    /// The engine cannot build: [`Failure`] says why.
     /// Checks that the bytes of a proposal are transactions of its chain, each with a signer. The answer is a function of the
     /// candidate alone, so that every node finds the same. What does not decode pays no gas, and would stay on every disk.
     ///
@@ -72,6 +72,10 @@ pub trait Host: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Builds a block from the pool, within a bounded time.
+    ///
+    /// # Errors
+    /// The engine cannot build: [`Failure`] says why.
     fn build(&self, request: BuildRequest) -> Result<BuiltCandidate, Failure>;
 
     /// Offers a transaction to the pool. One that is there already is admitted.
@@ -114,6 +118,12 @@ pub trait Host: Send + Sync + 'static {
     /// # Errors
     /// The refusal in words.
     fn read(&self, path: &str, data: &Bytes, height: u64, prove: bool) -> Result<Read, String>;
+
+    /// A call of CometBFT was answered, or refused, after this time. For counters; it must not wait.
+    fn called(&self, _call: &'static str, _refused: bool, _took: Duration) {}
+
+    /// A proposal was rejected. For counters; it must not wait.
+    fn rejected(&self, _why: &CallError) {}
 
     /// The application has halted: the node keeps a report and ends. Calls about blocks wait until this returns, so it must make
     /// none.

@@ -4,6 +4,7 @@ use crate::{chain::Chain, metrics::Metrics};
 use http_body_util::Full;
 use hyper::{Request, Response, StatusCode, body::Bytes, header, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
 use std::{
     convert::Infallible,
     sync::{
@@ -23,6 +24,9 @@ const MAX_CONNECTIONS: usize = 16;
 /// Time that a client may take for its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Free bytes below which no block is written: those that the engine keeps free beside a block.
+const LEAST_ROOM: u64 = 64 << 20;
+
 /// Content of the pages.
 #[derive(Debug)]
 pub(crate) struct Pages {
@@ -33,17 +37,33 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
+    /// Reason for which the node makes no progress, or will soon make none.
+    fn fault(&self) -> Option<String> {
+        if !self.healthy.load(Ordering::Relaxed) {
+            return Some("there are no more blocks: see the log".into());
+        }
+        let free = self.chain.disk_room();
+        if free < LEAST_ROOM {
+            return Some(format!("the disk has {free} free bytes, and blocks need {LEAST_ROOM}"));
+        }
+        let stalled = self.metrics.stalled.load(Ordering::Relaxed);
+        stalled.then(|| "the last try to make a block has failed: see the log".into())
+    }
+
     fn answer(&self, path: &str) -> (StatusCode, &'static str, String) {
         match path {
             "/health" => {
-                let healthy = self.healthy.load(Ordering::Relaxed);
-                let status = if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-                let page = format!("{{\"healthy\":{healthy},\"height\":{}}}\n", self.chain.height());
-                (status, "application/json", page)
+                let why = self.fault();
+                let status = if why.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+                let mut page = json!({ "healthy": why.is_none(), "height": self.chain.height() });
+                if let Some(why) = why {
+                    page["why"] = why.into();
+                }
+                (status, "application/json", format!("{page}\n"))
             }
             "/metrics" => match self.chain.store.sizes() {
                 Ok(sizes) => {
-                    let page = self.metrics.page(self.chain.service.waiting(), &sizes);
+                    let page = self.metrics.page(self.chain.service.waiting(), &sizes, self.chain.disk_room());
                     (StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", page)
                 }
                 Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, "text/plain", format!("{error}\n")),
