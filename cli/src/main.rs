@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     };
     let words = core::mem::take(&mut expanded.words);
     #[cfg(feature = "node")]
-    let words = match cmd::node::expand(words, |name| std::env::var(name).ok()) {
+    let words = match cmd::node::expand(words, std::env::vars_os()) {
         Ok(words) => words,
         Err(error) => {
             eprintln!("phalanx: {error}");

@@ -77,12 +77,18 @@ impl Default for CometConfig {
     }
 }
 
+/// Namespaces of JSON-RPC.
+pub const NAMESPACES: [&str; 6] = ["eth", "net", "web3", "txpool", "debug", "phalanx"];
+
+/// Maximum of [`RpcConfig::max_calls`]: each call holds a thread.
+const MOST_CALLS: usize = 1_024;
+
 /// Settings of the JSON-RPC server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcConfig {
     /// Address of HTTP and WebSocket, one port for both. Port 0 takes a free one.
     pub address: SocketAddr,
-    /// Namespaces that are served: `eth`, `net`, `web3`, `txpool`, `debug`, `phalanx`.
+    /// Namespaces that are served, of [`NAMESPACES`].
     pub namespaces: Vec<String>,
     /// Origins of web pages that may call; `*` for all.
     pub cors: Vec<String>,
@@ -106,7 +112,7 @@ pub struct RpcConfig {
     pub max_filters: usize,
     /// Time after which a filter that is not asked for is removed.
     pub filter_timeout: Duration,
-    /// Maximum number of calls, traces and log queries that run at once. Others wait.
+    /// Maximum number of calls, traces and log queries that run at once, from 1 to 1024. Others wait.
     pub max_calls: usize,
     /// Maximum number of bytes that a trace records.
     pub max_trace: usize,
@@ -210,6 +216,15 @@ impl NodeConfig {
         if self.follow.is_some() && (is_own || self.comet.is_some()) {
             let why = "a node that follows another makes no blocks, and CometBFT orders none for it";
             return Err(NodeError::Setting(why.into()));
+        }
+        let unknown = self.rpc.namespaces.iter().find(|name| !NAMESPACES.contains(&&name[..]));
+        if let Some(name) = unknown {
+            let why = format!("JSON-RPC has no namespace {name:?}: there are {}", NAMESPACES.join(", "));
+            return Err(NodeError::Setting(why));
+        }
+        if !(1..=MOST_CALLS).contains(&self.rpc.max_calls) {
+            let why = format!("{} calls at once: from 1 to {MOST_CALLS} are possible", self.rpc.max_calls);
+            return Err(NodeError::Setting(why));
         }
         Ok(())
     }

@@ -61,7 +61,7 @@ mod config;
 mod error;
 pub mod store;
 
-pub use config::{CometConfig, DEV_CHAIN, Durability, NodeConfig, Production, RpcConfig, StorePlace};
+pub use config::{CometConfig, DEV_CHAIN, Durability, NAMESPACES, NodeConfig, Production, RpcConfig, StorePlace};
 pub use error::NodeError;
 pub use genesis::{DevAccount, dev_accounts, dev_genesis};
 pub use node::Node;

@@ -8,7 +8,7 @@ use phalanx_node::{
     CometConfig, DEV_CHAIN, DevAccount, Durability, NodeConfig, Production, RpcConfig, StorePlace, dev_accounts,
     dev_genesis,
 };
-use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fs, net::SocketAddr, num::ParseIntError, path::PathBuf, str::FromStr, time::Duration};
 
 /// Maximum number of accounts of a chain for development.
 const MAX_ACCOUNTS: usize = 10;
@@ -73,10 +73,10 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "N", default_value_t = 128, help_heading = heading::STORE)]
     history: usize,
     /// Number of blocks whose bodies and receipts are kept [default: all]
-    #[arg(long, value_name = "N", help_heading = heading::STORE)]
+    #[arg(long, value_name = "N", value_parser = one_or_more::<u64>, help_heading = heading::STORE)]
     keep_blocks: Option<u64>,
     /// Worker threads [default: one per core]
-    #[arg(long, value_name = "N", help_heading = heading::BLOCKS)]
+    #[arg(long, value_name = "N", value_parser = one_or_more::<usize>, help_heading = heading::BLOCKS)]
     threads: Option<usize>,
     /// When blocks are made: instant, a period as 500ms or 2s, or off [default: instant with --dev alone, else off]
     #[arg(long, value_name = "WHEN", value_parser = production, help_heading = heading::BLOCKS)]
@@ -104,7 +104,7 @@ pub(crate) struct NodeArgs {
           value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true, help_heading = heading::BLOCKS)]
     state_sync: bool,
     /// Gas limit of made blocks, reached by steps of less than 1/1024 per block [default: the genesis's]
-    #[arg(long, value_name = "GAS", help_heading = heading::BLOCKS)]
+    #[arg(long, value_name = "GAS", value_parser = one_or_more::<u64>, help_heading = heading::BLOCKS)]
     gas_limit: Option<u64>,
     /// Account that gets the fees of made blocks
     #[arg(long, value_name = "ADDRESS", default_value = "0x0000000000000000000000000000000000000000", help_heading = heading::BLOCKS)]
@@ -116,28 +116,28 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8545", help_heading = heading::SERVICE)]
     rpc: SocketAddr,
     /// Namespaces of JSON-RPC [default: eth,net,web3,txpool,phalanx, and debug with --dev]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = heading::SERVICE)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = namespace, help_heading = heading::SERVICE)]
     rpc_api: Option<Vec<String>>,
     /// Origins of web pages that may call, * for all [default: none; * with --dev]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = heading::SERVICE)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = origin, help_heading = heading::SERVICE)]
     rpc_cors: Option<Vec<String>>,
     /// Maximum gas of a call, an estimate or a trace
-    #[arg(long, value_name = "GAS", default_value_t = RpcConfig::default().gas_cap, help_heading = heading::SERVICE)]
+    #[arg(long, value_name = "GAS", default_value_t = RpcConfig::default().gas_cap, value_parser = one_or_more::<u64>, help_heading = heading::SERVICE)]
     rpc_gas_cap: u64,
     /// Maximum number of blocks of a log query
-    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_range, help_heading = heading::SERVICE)]
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_range, value_parser = one_or_more::<u64>, help_heading = heading::SERVICE)]
     rpc_max_range: u64,
     /// Maximum number of logs of an answer
-    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_logs, help_heading = heading::SERVICE)]
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_logs, value_parser = one_or_more::<usize>, help_heading = heading::SERVICE)]
     rpc_max_logs: usize,
     /// Maximum number of requests in a batch
-    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_batch, help_heading = heading::SERVICE)]
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_batch, value_parser = one_or_more::<u32>, help_heading = heading::SERVICE)]
     rpc_max_batch: u32,
     /// Maximum number of connections
-    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_connections, help_heading = heading::SERVICE)]
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_connections, value_parser = one_or_more::<u32>, help_heading = heading::SERVICE)]
     rpc_max_connections: u32,
     /// Maximum number of calls, traces and log queries at once
-    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_calls, help_heading = heading::SERVICE)]
+    #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_calls, value_parser = one_or_more::<usize>, help_heading = heading::SERVICE)]
     rpc_max_calls: usize,
     /// Address of /metrics and /health
     #[arg(long, value_name = "ADDRESS", help_heading = heading::SERVICE)]
@@ -171,6 +171,33 @@ fn upstream(text: &str) -> Result<String, String> {
     };
     let found = rest.filter(is_sound).map(str::to_owned);
     found.ok_or_else(|| "http://HOST:PORT is expected; a proxy in front has TLS".into())
+}
+
+/// A namespace of JSON-RPC.
+fn namespace(text: &str) -> Result<String, String> {
+    let known = phalanx_node::NAMESPACES;
+    known.contains(&text).then(|| text.to_owned()).ok_or_else(|| format!("the namespaces are {}", known.join(", ")))
+}
+
+/// Origin of web pages, as browsers name it: scheme, host and port, and nothing behind them.
+fn origin(text: &str) -> Result<String, String> {
+    let is_sound = |(scheme, rest): (&str, &str)| {
+        let is_scheme =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.');
+        let is_host = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b'@' | b'?' | b'#' | b'*' | b'"');
+        let begins = scheme.starts_with(|first: char| first.is_ascii_lowercase());
+        begins && scheme.bytes().all(is_scheme) && !rest.is_empty() && rest.bytes().all(is_host)
+    };
+    if text == "*" || text.split_once("://").is_some_and(is_sound) {
+        return Ok(text.to_owned());
+    }
+    Err("* or an origin as https://HOST or http://HOST:PORT is expected, without a path".into())
+}
+
+/// A number above zero.
+fn one_or_more<N: FromStr<Err = ParseIntError> + Default + PartialEq>(text: &str) -> Result<N, String> {
+    let number = text.parse::<N>().map_err(|error| error.to_string())?;
+    if number == N::default() { Err("a number from 1 is expected".into()) } else { Ok(number) }
 }
 
 /// When blocks are made, in words.
@@ -297,6 +324,28 @@ mod tests {
             "http://a/b:1",
         ] {
             assert!(upstream(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn namespaces_origins_and_limits_that_mean_nothing_are_refused() {
+        for known in ["eth", "net", "web3", "txpool", "debug", "phalanx"] {
+            assert_eq!(namespace(known), Ok(known.into()));
+        }
+        for wrong in ["", "wallet", "ETH", "eth_", "*"] {
+            assert!(namespace(wrong).is_err_and(|why| why.contains("txpool")), "{wrong}");
+        }
+        for sound in ["*", "https://a.example", "http://localhost:3000", "http://[::1]:8", "chrome-extension://abc"] {
+            assert_eq!(origin(sound), Ok(sound.into()));
+        }
+        for wrong in
+            ["", "not an origin", "a.example", "https://", "https://a/", "https://a/b", "https://*.a", "//a", "null"]
+        {
+            assert!(origin(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(one_or_more::<usize>("7"), Ok(7));
+        for wrong in ["0", "", "-1", "x", "4294967296"] {
+            assert!(one_or_more::<u32>(wrong).is_err(), "{wrong}");
         }
     }
 

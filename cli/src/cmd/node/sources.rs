@@ -6,21 +6,32 @@ use clap::Args as _;
 use phalanx_lab::error::Usage;
 use std::{ffi::OsString, fs};
 
-/// Adds the flags that the environment and `--config` name to the command line of `node`.
+/// Beginning of the names of variables that are flags.
+const PREFIX: &str = "PHALANX_NODE_";
+
+/// Adds the flags that the environment and `--config` name to the command line of `node`. A variable of that kind which names no flag
+/// is an error: it is a slip, and the node would run without what it says.
 pub(crate) fn expand(
     mut words: Vec<OsString>,
-    environment: impl Fn(&str) -> Option<String>,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Vec<OsString>, Usage> {
     if words.get(1).is_none_or(|word| word != "node") {
         return Ok(words);
     }
     let command = NodeArgs::augment_args(clap::Command::new("node"));
     let flags: Vec<String> = command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
-    for flag in &flags {
-        let name = format!("PHALANX_NODE_{}", flag.replace('-', "_").to_uppercase());
-        if let Some(value) = environment(&name).filter(|_| !said(flag, &words)) {
-            words.push(format!("--{flag}={value}").into());
-        }
+    let mut named = Vec::new();
+    for (name, value) in environment {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+        let is_it = |flag: &&String| name[PREFIX.len()..] == flag.replace('-', "_").to_uppercase();
+        let flag = flags.iter().find(is_it).ok_or_else(|| Usage(format!("{name} is no flag of node: unset it")))?;
+        let value = value.into_string().map_err(|_| Usage(format!("the value of {name} is no text")))?;
+        named.push((flag, value));
+    }
+    // In the order of the flags, whatever that of the environment.
+    named.sort_by_key(|(flag, _)| flags.iter().position(|known| known == *flag));
+    for (flag, value) in named.into_iter().filter(|(flag, _)| !said(flag, &words)).collect::<Vec<_>>() {
+        words.push(format!("--{flag}={value}").into());
     }
     let Some(path) = config(&words) else { return Ok(words) };
     let wrong = |why: String| Usage(format!("--config {path}: {why}"));
@@ -61,8 +72,8 @@ mod tests {
 
     fn expanded(line: &str, environment: &[(&str, &str)]) -> Result<String, Usage> {
         let words = line.split_whitespace().map(OsString::from).collect();
-        let value = |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-        let words = expand(words, value)?;
+        let environment = environment.iter().map(|(name, value)| (name.into(), value.into()));
+        let words = expand(words, environment)?;
         Ok(words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
     }
 
@@ -80,5 +91,10 @@ mod tests {
         let error = expanded(&line, &[]).unwrap_err();
         assert!(error.0.ends_with("colour is no flag of node"), "{error}");
         assert!(expanded("phalanx node --config=/nowhere.toml", &[]).is_err());
+        for slip in ["PHALANX_NODE_HISTROY", "PHALANX_NODE_", "PHALANX_NODE_history", "PHALANX_NODE_DATA_DIR"] {
+            let error = expanded("phalanx node --dev", &[(slip, "1")]).unwrap_err();
+            assert!(error.0.starts_with(&format!("{slip} is no flag of node")), "{error}");
+            assert!(expanded("phalanx demo", &[(slip, "1")]).is_ok(), "another command");
+        }
     }
 }
