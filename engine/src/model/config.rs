@@ -12,7 +12,11 @@ pub enum Order {
     Given,
 }
 
-/// Executor of blocks. The outcome does not depend on it.
+/// Executor of blocks. The outcome of a given order does not depend on it: that of [`Order::Given`], and of every whole block.
+///
+/// With [`Order::Free`], and in builders, the executor takes part in the choice of the order: [`Self::Sequential`] frames nothing and
+/// lets nothing escape, so that its blocks may hold other transactions. Whatever it chooses, any executor has the same outcome for the
+/// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Executor {
     /// Workers on the exact per-slot DAG of the predicted access sets.
