@@ -7,6 +7,7 @@ mod tracing;
 mod following;
 mod hostile;
 mod deploy;
+mod details;
 mod kills;
 mod ordered;
 mod joining;

@@ -6,7 +6,7 @@ mod wallet;
 
 pub(crate) use client::{Client, Socket};
 pub(crate) use reference::Reference;
-pub(crate) use wallet::{CHAIN, Call, address, authorize, deploy, signed};
+pub(crate) use wallet::{CHAIN, Call, address, authorize, deploy, hungry, signed};
 
 use alloy_primitives::Address;
 use phalanx::alloy::genesis::{Genesis, GenesisAccount};

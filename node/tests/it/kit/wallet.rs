@@ -150,3 +150,19 @@ pub(crate) fn signed(tx_type: u8, call: &Call, authorized: Vec<SignedAuthorizati
     };
     envelope.encoded_2718().into()
 }
+
+/// A transfer of nothing that may use this much gas.
+pub(crate) fn hungry(from: u64, nonce: u64, gas_limit: u64) -> Bytes {
+    let tx = TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit,
+        max_fee_per_gas: FEE,
+        max_priority_fee_per_gas: 1_000,
+        to: TxKind::Call(address(from)),
+        value: U256::ZERO,
+        access_list: AccessList::default(),
+        input: Bytes::new(),
+    };
+    TxEnvelope::Eip1559(sign(from, tx)).encoded_2718().into()
+}
