@@ -121,6 +121,11 @@ mod tests {
         assert!(lines(&rows(&[bench.clone()])).unwrap().ends_with("; workers busy 93 %, 91 %; pinned to cores 0, 4\n"));
         bench.runs[1].steady = judged(Some(false), -0.2);
         assert!(lines(&rows(&[bench.clone()])).unwrap().contains("NOT STEADY: the rate drifts by -20 %"));
+        bench.runs[1].steady = judged(None, 0.78);
+        let undecided = lines(&rows(&[bench.clone()])).unwrap();
+        assert!(undecided.contains("too few blocks, or") && !undecided.contains("78"), "{undecided}");
+        bench.runs[1].steady = None;
+        assert!(lines(&rows(&[bench.clone()])).unwrap().contains("too few blocks, or"), "one was not judged");
         bench.runs.truncate(1);
         bench.runs[0].steady = judged(None, 0.0);
         assert!(lines(&rows(&[bench])).unwrap().contains("too few blocks, or"));

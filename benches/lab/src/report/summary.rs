@@ -18,6 +18,19 @@ const STOLEN: f64 = 0.01;
 
 /// Executor that the others are compared with.
 pub(crate) const SEQUENTIAL: &str = "sequential";
+/// Executor of a builder, the subject of a result with built blocks.
+pub(crate) const BUILD: &str = "build";
+/// Executor of the planner, which has blocks of its own beside a builder's.
+const PLANNER: &str = "dag";
+
+/// List of blocks within a result. Only runs of one list end in one state, and only their rates make a ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocks {
+    /// The list of the sequential executor.
+    Compared,
+    /// The planner's list, beside a builder's.
+    Planned,
+}
 
 /// Verdict on the steadiness of a row. A number is the largest change of the rate over the second half, as a share.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,6 +56,8 @@ pub(crate) struct Row<'a> {
     pub(crate) threads: usize,
     /// Cores of the machine.
     pub(crate) cores: usize,
+    /// Blocks that all repetitions had.
+    pub(crate) blocks: Blocks,
     /// True if the result was interrupted: repetitions may have ended at different blocks.
     pub(crate) interrupted: bool,
     /// Repetitions, at least one.
@@ -64,6 +79,10 @@ pub(crate) fn rows(results: &[BenchResult]) -> Vec<Row<'_>> {
                     executor: &run.executor,
                     threads: run.threads,
                     cores: bench.host.cores,
+                    blocks: match run.executor.as_str() {
+                        PLANNER if bench.building.is_some() => Blocks::Planned,
+                        _ => Blocks::Compared,
+                    },
                     interrupted: bench.tags.iter().any(|tag| tag == INTERRUPTED),
                     runs: vec![run],
                 }),
@@ -133,7 +152,7 @@ impl Row<'_> {
         self.runs.iter().map(counts).sum::<u64>() == 0
     }
 
-    /// Verdict on the steadiness of the repetitions. An interrupted run has no trend to judge.
+    /// Verdict on the steadiness of the repetitions: steady if every one is. An interrupted run has no trend to judge.
     pub(crate) fn pace(&self) -> Pace {
         let judged: Vec<&Steady> = self.runs.iter().filter_map(|run| run.steady.as_ref()).collect();
         let worst = judged.iter().map(|steady| steady.drift).max_by(|a, b| a.abs().total_cmp(&b.abs()));
@@ -141,7 +160,8 @@ impl Row<'_> {
             Some(_) if self.interrupted || self.is_empty() => Pace::Unjudged,
             None => Pace::Unjudged,
             Some(drift) if judged.iter().any(|steady| steady.steady == Some(false)) => Pace::Drifts(drift),
-            Some(_) if judged.iter().all(|steady| steady.steady.is_none()) => Pace::Undecided,
+            Some(_) if judged.len() < self.runs.len() => Pace::Undecided,
+            Some(_) if judged.iter().any(|steady| steady.steady.is_none()) => Pace::Undecided,
             Some(drift) => Pace::Steady(drift),
         }
     }
@@ -157,9 +177,10 @@ impl Row<'_> {
         (worst.other_cores > OTHERS * self.cores as f64 || worst.stolen > STOLEN).then_some(worst)
     }
 
-    /// Throughput as a multiple of the sequential executor's in the same result; none without one.
+    /// Throughput as a multiple of the sequential executor's on the same blocks; none without one.
     pub(crate) fn speed_up(&self, rows: &[Self]) -> Option<f64> {
-        let sequential = rows.iter().find(|row| row.result == self.result && row.executor == SEQUENTIAL)?;
+        let list = (self.result, self.blocks);
+        let sequential = rows.iter().find(|row| (row.result, row.blocks) == list && row.executor == SEQUENTIAL)?;
         let base = sequential.tps().filter(|base| *base > 0.0)?;
         Some(self.tps()? / base)
     }

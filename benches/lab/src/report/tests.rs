@@ -165,6 +165,44 @@ fn doubtful_figures_are_no_headline() {
     assert!(split.contains("claim caution") && split.contains("different states"), "{split}");
 }
 
+#[test]
+fn a_builders_page_quotes_the_builder_and_compares_runs_of_the_same_blocks() {
+    let runs = [
+        ("dag", 2, 900.0),
+        ("build", 2, 627.0),
+        ("build-list", 2, 700.0),
+        ("given-none", 2, 8_000.0),
+        ("sequential", 1, 200.0),
+    ];
+    let mut result = fixture::bench("native", &runs);
+    result.building = Some(crate::result::Building::default());
+    result.runs[0].integrity.state_root = "0x0a".into();
+    let claim_of = |result: &BenchResult| {
+        let page = html::page(core::slice::from_ref(result));
+        assert_sound(core::slice::from_ref(result));
+        page[page.find("class=\"claims").unwrap()..page.find("<section").unwrap()].to_owned()
+    };
+    let claim = claim_of(&result);
+    assert!(claim.contains("claim good") && !claim.contains("different states"), "{claim}");
+    assert!(claim.contains("native: <b>627</b> transactions per second built into blocks on 2 threads"), "{claim}");
+    let validated = "The same blocks are validated at 8,000 transactions per second on 2 threads (given-none), \
+                     40.0× the sequential executor on the same blocks.";
+    assert!(claim.contains(validated) && claim.matches('×').count() == 1, "{claim}");
+    // The planner has blocks of its own: there is no ratio to the others.
+    let rows = summary::rows(core::slice::from_ref(&result));
+    assert_eq!([rows[0].speed_up(&rows), rows[3].speed_up(&rows)], [None, Some(40.0)]);
+    for (of, root) in [(3, "0x0b"), (1, "0x0c")] {
+        let mut split = result.clone();
+        split.runs[of].integrity.state_root = root.into();
+        assert!(claim_of(&split).contains("different states"), "{of}");
+    }
+    let mut again = result.clone();
+    again.runs.push(again.runs[0].clone());
+    assert!(!claim_of(&again).contains("different states"));
+    again.runs[5].integrity.state_root = "0x0d".into();
+    assert!(claim_of(&again).contains("different states"), "two runs of the planner");
+}
+
 /// Sets the verdict on a run.
 fn paced(run: &mut crate::result::Run, steady: Option<bool>, drift: f64) {
     run.steady = Some(crate::result::Steady { steady, blocks: 20, drift, z: 4.0, tps: 1.0 });

@@ -1,18 +1,18 @@
 //! Claims: a result in a sentence, or the reason why it claims nothing.
 
-use super::{
-    context,
-    tag::{distinct, tag},
-};
+use super::{context, tag::tag};
 use crate::{
     report::{
         settled,
-        summary::{Pace, Row, SEQUENTIAL},
+        summary::{BUILD, Pace, Row, SEQUENTIAL},
         table::{DIFFERS, bottleneck},
         text::{self, escape},
     },
     result::{BenchResult, INTERRUPTED, NOT_STEADY, Verdict},
 };
+
+/// Begin of the names of a builder's validators.
+const GIVEN: &str = "given-";
 
 /// Boxes, one per result: a claim, or a red box with the difference.
 pub(super) fn claims(results: &[BenchResult], names: &[String], rows: &[Row<'_>]) -> String {
@@ -39,21 +39,23 @@ fn refusal(name: &str, rows: &[&Row<'_>]) -> String {
     card("wrong", &format!("{name}: {}", DIFFERS.trim_matches(['—', ' ', '(', ')'])), &lines)
 }
 
-/// Box with the best parallel run in a sentence, and every reason to doubt it.
+/// Box with the builder or the best parallel run in a sentence, and every reason to doubt it.
 fn claim(result: &BenchResult, name: &str, rows: &[&Row<'_>]) -> String {
-    let by_tps = |a: &&&Row<'_>, b: &&&Row<'_>| a.tps().unwrap_or(0.0).total_cmp(&b.tps().unwrap_or(0.0));
-    let parallel = rows.iter().filter(|row| row.executor != SEQUENTIAL).max_by(by_tps);
+    let is_parallel = |row: &&&Row<'_>| row.executor != SEQUENTIAL;
+    let builder = rows.iter().find(|row| row.executor == BUILD);
+    let parallel = builder.or_else(|| rows.iter().filter(is_parallel).max_by(by_tps));
     let Some((best, tps)) =
         parallel.or_else(|| rows.iter().max_by(by_tps)).and_then(|row| row.tps().map(|tps| (*row, tps)))
     else {
-        return card("caution", &format!("{name}: nothing was measured."), &doubts(result, None));
+        return card("caution", &format!("{name}: nothing was measured."), &doubts(result, None, rows));
     };
     if best.is_empty() {
         return card("caution", &format!("{name}: interrupted before the first block."), &[]);
     }
-    let doubts = doubts(result, Some(best));
+    let doubts = doubts(result, Some(best), rows);
     let sentence = format!(
-        "transactions per second on {}, {} µs·core each, {}",
+        "transactions per second {}on {}, {} µs·core each, {}",
+        if builder.is_some() { "built into blocks " } else { "" },
         text::threads(best.threads),
         text::figure(best.us_core()),
         equality(best.oracle()),
@@ -67,7 +69,31 @@ fn claim(result: &BenchResult, name: &str, rows: &[&Row<'_>]) -> String {
         format!("{}: <b>{}</b> {}", escape(name), escape(&text::count(tps)), escape(&sentence))
     };
     lines.push(beside(result, best, rows));
+    lines.extend(builder.and_then(|builder| validated(builder, rows)));
     raw_card(if doubts.is_empty() { "good" } else { "caution" }, &headline, &lines)
+}
+
+fn by_tps(a: &&&Row<'_>, b: &&&Row<'_>) -> core::cmp::Ordering {
+    a.tps().unwrap_or(0.0).total_cmp(&b.tps().unwrap_or(0.0))
+}
+
+/// Line on the fastest validator of the blocks of `builder`.
+fn validated(builder: &Row<'_>, rows: &[&Row<'_>]) -> Option<String> {
+    let of_the_blocks = |row: &&&Row<'_>| row.blocks == builder.blocks && row.executor.starts_with(GIVEN);
+    let best = rows.iter().filter(of_the_blocks).max_by(by_tps)?;
+    let ratio = speed_up(best, rows).map_or_else(String::new, |ratio| format!(", {ratio}"));
+    let (tps, threads) = (text::count(best.tps()?), text::threads(best.threads));
+    Some(format!(
+        "The same blocks are validated at {tps} transactions per second on {threads} ({}){ratio}.",
+        best.executor
+    ))
+}
+
+/// `row` beside the sequential executor, in words.
+fn speed_up(row: &Row<'_>, rows: &[&Row<'_>]) -> Option<String> {
+    let all: Vec<Row<'_>> = rows.iter().map(|row| (*row).clone()).collect();
+    let ratio = row.speed_up(&all).filter(|_| row.executor != SEQUENTIAL)?;
+    Some(format!("{}× the sequential executor on the same blocks", text::figure(ratio)))
 }
 
 /// Box with a claim, the reasons to doubt it, and last what speaks for it.
@@ -86,7 +112,7 @@ fn equality(oracle: &str) -> &'static str {
 }
 
 /// Reasons not to quote the figure as it stands.
-fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
+fn doubts(result: &BenchResult, best: Option<&Row<'_>>, rows: &[&Row<'_>]) -> Vec<String> {
     let mut doubts = Vec::new();
     if result.scope.access_source == "oracle" {
         doubts.push("The generator handed in the access sets; a real chain has to predict them.".into());
@@ -118,7 +144,7 @@ fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
         format!("The machine was unfit before it: {check} {found}.")
     }));
     let judged = result.runs.iter().any(|run| run.steady.is_some());
-    if !result.is_interrupted() && distinct(result.runs.iter().map(|run| &run.integrity.state_root)).len() > 1 {
+    if !result.is_interrupted() && diverged(rows) {
         doubts.push("Runs of the same blocks ended in different states.".into());
     }
     for tag in &result.tags {
@@ -135,6 +161,11 @@ fn doubts(result: &BenchResult, best: Option<&Row<'_>>) -> Vec<String> {
     doubts
 }
 
+/// True if two runs of one list of blocks ended in different states.
+fn diverged(rows: &[&Row<'_>]) -> bool {
+    rows.iter().any(|row| row.diverged() || rows.iter().any(|of| of.blocks == row.blocks && of.roots() != row.roots()))
+}
+
 /// Remark on a run beside the best: it does not touch the headline, but the ratio to it.
 fn remark(row: &Row<'_>) -> Option<String> {
     if let Pace::Drifts(drift) = row.pace() {
@@ -147,11 +178,9 @@ fn remark(row: &Row<'_>) -> Option<String> {
 /// Figures that belong beside a throughput: the settings that change it most, the sequential executor's figure, spread,
 /// latency, and the busiest stage.
 fn beside(result: &BenchResult, best: &Row<'_>, rows: &[&Row<'_>]) -> String {
-    let all: Vec<Row<'_>> = rows.iter().map(|row| (*row).clone()).collect();
     let mut parts = Vec::new();
-    if let Some(ratio) = best.speed_up(&all).filter(|_| best.executor != SEQUENTIAL) {
-        parts.push(format!("{}× the sequential executor on the same blocks", text::figure(ratio)));
-    }
+    // A builder also recovers and chooses, which no validator does.
+    parts.extend(speed_up(best, rows).filter(|_| best.executor != BUILD));
     parts.push(format!("executor {}", best.executor));
     if !result.scope.signatures {
         parts.push("signatures not inside".to_owned());
