@@ -120,4 +120,4 @@ pub use job::{Job, Lookahead, Report, Verdict};
 pub use stm::{
     Commit, Execution, Interrupt, Program, StmConfig, StmError, StmMemory, StmReport, StmStats, View, Write, Writes,
 };
-pub use workers::{WeakWorkers, Workers};
+pub use workers::{WeakWorkers, Workers, max_threads};

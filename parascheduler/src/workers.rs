@@ -80,12 +80,28 @@ struct RunState {
     reports: Vec<Report>,
 }
 
+/// Number of worker threads that any machine may start, so that a small one can try out a large one's.
+const THREADS_ANYWHERE: usize = 256;
+/// Number of worker threads per core. Threads that find no core spin while others work: beyond this nothing but they run.
+const THREADS_PER_CORE: usize = 16;
+
+/// Maximum number of worker threads on this machine: 16 per core, and 256 on small machines.
+pub fn max_threads() -> usize {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    cores.saturating_mul(THREADS_PER_CORE).max(THREADS_ANYWHERE)
+}
+
 impl Workers {
     /// Starts `threads` threads, at least one.
     ///
     /// # Errors
-    /// If the system cannot start the threads.
+    /// [`io::ErrorKind::InvalidInput`] for more than [`max_threads`]. If the system cannot start the threads.
     pub fn new(threads: usize) -> io::Result<Self> {
+        let most = max_threads();
+        if threads > most {
+            let why = format!("at most {most} are possible on this machine, {THREADS_PER_CORE} per core");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let mut joined = JoinOnDrop::default();
         let pool = ThreadPoolBuilder::new()
             // With zero rayon would read the environment.
@@ -233,5 +249,20 @@ impl RunState {
         self.stealers.clear();
         self.stealers.extend(self.deques.iter().map(Deque::stealer));
         self.reports.resize_with(workers, Report::default);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_threads_than_a_machine_runs_are_refused_before_one_starts() {
+        assert!(max_threads() >= THREADS_ANYWHERE);
+        for threads in [max_threads() + 1, usize::MAX] {
+            let error = Workers::new(threads).expect_err("too many");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            assert!(error.to_string().contains(&max_threads().to_string()), "{error}");
+        }
     }
 }

@@ -81,6 +81,33 @@ fn scheduling_refuses_the_same() {
 
 #[cfg(not(feature = "rocksdb"))]
 #[test]
+fn threads_far_beyond_the_cores_are_refused_wherever_they_are_taken() {
+    let most = phalanx::parascheduler::max_threads();
+    assert!(most >= 256, "small machines may try out a large one's");
+    let mut lines = vec![
+        "demo",
+        "bench run --accounts 100 --txs 10",
+        "bench build --accounts 100 --txs 10",
+        "bench schedule --accounts 100 --txs 10",
+        "bench store --keys 100 --updates 10",
+        "bench sweep --axis seed=1 --accounts 100 --txs 10",
+        "explain --accounts 100 --txs 10",
+        "replay .",
+        "test state .",
+    ];
+    if cfg!(feature = "node") {
+        lines.extend(["node --dev", "localnet", "bench node"]);
+    }
+    for line in lines {
+        for threads in [most + 1, 100_000] {
+            run(&format!("{line} --threads {threads}")).refused(2, "threads");
+        }
+    }
+    let given = format!("bench build --accounts 100 --txs 10 --given-threads {}", most + 1);
+    run(&given).refused(2, "--given-threads must be between 1 and");
+}
+
+#[test]
 fn missing_rocksdb_is_named_as_a_feature() {
     let dir = tempfile::tempdir().expect("a folder");
     for line in ["bench run --accounts 100 --txs 10 --store", "state info --db"] {

@@ -80,7 +80,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the number of worker threads, at least one. Default: one.
+    /// Sets the number of worker threads, at least one and at most [`phalanx_parascheduler::max_threads`]. Default: one.
     #[must_use]
     pub const fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads;

@@ -17,6 +17,7 @@ use phalanx::{
     BlockLimits, Executor, Order, Traces,
     merkle::{Durability, HashFn, Memory, Params, Reading, StoreConfig},
     paralyze::Layers,
+    parascheduler::max_threads,
     revm::primitives::hardfork::SpecId,
 };
 use phalanx_workloads::TransferLoad;
@@ -32,18 +33,16 @@ pub const FAFO_TABLE_1: [&str; 2] = ["fafo-table1-native", "fafo-table1-erc20"];
 /// Rules that FAFO's code lacks and that this engine cannot switch off: they apply under every profile.
 pub const KEPT_RULES: [&str; 5] = ["nonces", "fees", "gas-limit", "receipts", "access-sets-found-here"];
 
-/// Maximum number of threads; more is a typing error.
-const MAX_THREADS: usize = 1024;
-
 /// Number of threads to use: `asked`, or one per core.
 ///
 /// # Errors
 /// If `asked` is out of range.
 pub fn threads(asked: Option<usize>) -> Result<usize, Usage> {
+    let (cores, most) = (host::cores(), max_threads());
     match asked {
-        None => Ok(host::cores()),
-        Some(n @ 1..=MAX_THREADS) => Ok(n),
-        Some(n) => Err(Usage(format!("--threads must be between 1 and {MAX_THREADS}, not {n}"))),
+        None => Ok(cores),
+        Some(n) if (1..=most).contains(&n) => Ok(n),
+        Some(n) => Err(Usage(format!("--threads must be between 1 and {most} on {cores} cores, not {n}"))),
     }
 }
 

@@ -17,7 +17,11 @@ use comet::Program;
 use faults::Faults;
 use layout::{Layout, Plan};
 use partitions::Partitions;
-use phalanx_lab::{config::heading, error::Usage, machine::temporary::Temporary};
+use phalanx_lab::{
+    config::{heading, threads as checked},
+    error::Usage,
+    machine::temporary::Temporary,
+};
 use phalanx_node::DEV_CHAIN;
 use std::{path::PathBuf, time::Duration};
 
@@ -71,6 +75,7 @@ pub(crate) struct LocalnetArgs {
 
 impl LocalnetArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
+        checked(Some(self.threads.into()))?;
         let program = Program::find(&self.cometbft)?;
         let (folder, temporary) = match &self.folder {
             Some(folder) => (folder.clone(), None),

@@ -3,7 +3,11 @@
 use anyhow::Context as _;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use phalanx::alloy::{genesis::Genesis, primitives::Address};
-use phalanx_lab::{config::heading, error::Usage, machine::temporary::Temporary};
+use phalanx_lab::{
+    config::{heading, threads},
+    error::Usage,
+    machine::temporary::Temporary,
+};
 use phalanx_node::{
     CometConfig, DEV_CHAIN, DevAccount, Durability, NodeConfig, Production, RpcConfig, StorePlace, dev_accounts,
     dev_genesis,
@@ -243,7 +247,7 @@ impl NodeArgs {
         config.comet = self.consensus.map(comet);
         config.history = self.history;
         config.keep_blocks = self.keep_blocks;
-        config.threads = self.threads;
+        config.threads = self.threads.map(|of| threads(Some(of))).transpose()?;
         config.gas_limit = self.gas_limit;
         config.beneficiary = self.beneficiary;
         config.min_tip = self.min_tip;

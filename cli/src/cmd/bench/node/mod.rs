@@ -15,7 +15,7 @@ use crate::{
 };
 use clap::Args;
 use load::Load;
-use phalanx_lab::error::Usage;
+use phalanx_lab::{config::threads as checked, error::Usage};
 use phalanx_node::Production;
 use run::Plan;
 use std::path::PathBuf;
@@ -68,9 +68,7 @@ impl NodeBench {
         if blocks == Production::Off {
             return Err(Usage("--blocks off makes no blocks: name a period, or instant".into()).into());
         }
-        if threads == Some(0) {
-            return Err(Usage("--threads is at least 1".into()).into());
-        }
+        checked(threads)?;
         let most = u64::from(phalanx_node::RpcConfig::default().max_batch);
         if batch > most {
             return Err(Usage(format!("--batch is at most {most}, as a node takes by default")).into());
