@@ -6,11 +6,9 @@
 
 use crate::store::Head;
 use phalanx::{
-    alloy::{
-        consensus::Header,
-        primitives::{B256, keccak256},
-    },
+    alloy::primitives::{B256, keccak256},
     api::{Candidate, ExecId, TxPolicy},
+    chain::ChainSpec,
 };
 
 /// Maximum time of a block ahead of this node's clock, in milliseconds.
@@ -36,19 +34,17 @@ pub(crate) fn randao(parent: B256, height: u64) -> B256 {
     keccak256([parent.as_slice(), &height.to_be_bytes()].concat())
 }
 
-/// Checks a block by its parent, and by the header that its parent's child has by default. [`check_clock`] is the rest.
+/// Checks a block by its parent: the rules of the engine's service, with a sentence for the one that is broken, and those of these
+/// nodes. [`check_clock`] is the rest.
 ///
 /// # Errors
 /// The rule that the block breaks, for every node and at any time.
-pub(crate) fn check(candidate: &Candidate, (parent, child): (&Head, &Header)) -> Result<(), String> {
+pub(crate) fn check(spec: &ChainSpec, candidate: &Candidate, parent: &Head) -> Result<(), String> {
     let (env, payload) = (candidate.env(), candidate.payload());
-    let fee = child.base_fee_per_gas.unwrap_or_default();
-    if env.base_fee != fee {
-        return Err(format!("its base fee is {}, and {fee} follows from its parent", env.base_fee));
-    }
-    let (limit, usual) = (env.gas_limit, child.gas_limit);
-    // CometBFT's blocks have the genesis's; a producer may be told another one.
-    if limit != usual && (candidate.policy() == TxPolicy::SkipInvalid || gas_limit(usual, limit) != limit) {
+    spec.validate_env(env, &parent.header).map_err(|error| error.to_string())?;
+    let (limit, usual) = (env.gas_limit, parent.header.gas_limit);
+    // CometBFT's blocks have the genesis's; a producer moves its own.
+    if limit != usual && candidate.policy() == TxPolicy::SkipInvalid {
         return Err(format!("its gas limit is {limit}, and its parent's is {usual}"));
     }
     let (count, most) = (payload.txs().len() as u64, limit / TX_GAS);
@@ -100,7 +96,10 @@ const fn next_ms(parent: &Head) -> u64 {
 mod tests {
     use super::*;
     use phalanx::{
-        alloy::primitives::{Address, Bytes},
+        alloy::{
+            consensus::Header,
+            primitives::{Address, Bytes},
+        },
         api::{BlockEnv, Payload},
     };
 
@@ -111,7 +110,14 @@ mod tests {
     fn parent() -> Head {
         Head {
             hash: B256::repeat_byte(5),
-            header: Header { number: 6, timestamp: 40, gas_limit: 50_000, ..Header::default() },
+            // The base fee of its child is 7.
+            header: Header {
+                number: 6,
+                timestamp: 40,
+                gas_limit: 50_000,
+                base_fee_per_gas: Some(8),
+                ..Header::default()
+            },
             timestamp_ms: 40_500,
             attributes: Bytes::new(),
             access_list: Bytes::new(),
@@ -143,8 +149,8 @@ mod tests {
     }
 
     fn judge(policy: TxPolicy, change: Change, txs: usize, attributes: &'static [u8]) -> Result<(), String> {
-        let child = Header { gas_limit: 50_000, base_fee_per_gas: Some(7), ..Header::default() };
-        check(&candidate(policy, change, txs, attributes), (&parent(), &child))
+        let spec = ChainSpec::named("Prague").expect("a fork");
+        check(&spec, &candidate(policy, change, txs, attributes), &parent())
     }
 
     #[test]
@@ -197,7 +203,7 @@ mod tests {
             ("gas limit", |env| env.gas_limit = 49_952),
             ("its time", |env| env.timestamp_ms = 40_499),
             ("prevRandao", |env| env.prevrandao = B256::repeat_byte(1)),
-            ("its time", |env| env.timestamp_ms = 0),
+            ("the timestamp", |env| env.timestamp_ms = 0),
         ];
         for (policy, (what, change)) in both.into_iter().flat_map(|policy| broken.map(|broken| (policy, broken))) {
             let why = judge(policy, change, 0, b"").expect_err(what);

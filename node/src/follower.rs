@@ -15,10 +15,7 @@ use crate::{
     upstream::{Answer, Upstream, UpstreamError},
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
-use phalanx::{
-    api::{ExecOutcome, Priority},
-    chain::Attributes,
-};
+use phalanx::api::{ExecOutcome, Priority};
 use serde_json::{json, value::RawValue};
 use std::{
     sync::Arc,
@@ -173,10 +170,9 @@ impl Follower {
         let candidate = block
             .candidate(id)
             .ok_or_else(|| differs(format!("no block of chain {id} with this content has the hash {}", block.hash)))?;
-        let child = self.chain.child(&head, &Attributes::default()).map_err(differs)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let now = u64::try_from(now).unwrap_or(u64::MAX);
-        environment::check(&candidate, (&head, &child)).map_err(differs)?;
+        environment::check(&self.chain.spec, &candidate, &head).map_err(differs)?;
         environment::check_clock(&candidate, &head, now).map_err(Missed::Passing)?;
         self.steps.clear()?;
         let name = candidate.id();

@@ -13,7 +13,7 @@ use crate::{
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use phalanx::{
     alloy::primitives::{Address, Bytes},
-    api::{BlockBudget, BlockEnv, Build as _, BuildRequest, BuiltCandidate, ExecId, ExecutionEngine as _, Priority},
+    api::{BlockBudget, Build as _, BuildRequest, BuiltCandidate, ExecId, ExecutionEngine as _, Priority},
     chain::Attributes,
 };
 use std::{
@@ -165,21 +165,13 @@ impl Producer {
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let attributes = Attributes {
-            timestamp: now,
+            timestamp: now.max(head.header.timestamp + 1),
             beneficiary: self.beneficiary,
             prevrandao: environment::randao(head.hash, height),
             gas_limit: self.gas_limit.map(|wanted| environment::gas_limit(head.header.gas_limit, wanted)),
             ..Attributes::default()
         };
-        let header = self.chain.child(&head, &attributes).map_err(Missed::Passing)?;
-        let env = BlockEnv {
-            height,
-            timestamp_ms: header.timestamp * 1000,
-            prevrandao: header.mix_hash,
-            beneficiary: header.beneficiary,
-            gas_limit: header.gas_limit,
-            base_fee: header.base_fee_per_gas.unwrap_or_default(),
-        };
+        let env = self.chain.service.next_env(parent, &attributes)?;
         let request =
             BuildRequest { parent, env, budget: BlockBudget::UNLIMITED, forced: Vec::new(), attributes: Bytes::new() };
         let job = self.chain.service.build(request)?;

@@ -197,6 +197,11 @@ impl ChainSpec {
         Ok(())
     }
 
+    /// Checks gas limit and base fee of a header against its parent's.
+    pub(crate) fn validate_gas(&self, header: &Header, parent: &Header) -> Result<(), HeaderError> {
+        self.gas(header, parent, self.spec(header))
+    }
+
     fn gas(&self, header: &Header, parent: &Header, spec: SpecId) -> Result<(), HeaderError> {
         let rules = &self.parameters;
         let london = spec.is_enabled_in(SpecId::LONDON);

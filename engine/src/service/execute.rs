@@ -3,6 +3,7 @@
 use super::{
     attributes::BlockAttributes,
     codec::{Fees, Tag},
+    environment::check as check_environment,
     failure::failure,
     kept::{Facts, Kept},
 };
@@ -102,6 +103,7 @@ impl Frame {
                 Err(InvalidCause::Environment)
             };
         }
+        check_environment(rules, env, &parent.fees)?;
         let from = |since: SpecId| spec.is_enabled_in(since);
         let params = rules.chain.blob_params(timestamp).filter(|_| from(SpecId::CANCUN));
         let excess = match &params {

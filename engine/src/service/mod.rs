@@ -30,6 +30,7 @@ mod restored;
 mod kept;
 mod codec;
 mod attributes;
+mod environment;
 mod anchor;
 mod failure;
 

@@ -145,7 +145,7 @@ impl Shared {
         let Fees { timestamp, gas_limit, gas_used, base_fee, excess_blob_gas, blob_gas_used } = *fees;
         let chain = &self.rules.chain;
         // Of a genesis that was begun without a header nothing is known.
-        let known = self.rules.follow_chain() && gas_limit > 0;
+        let known = self.rules.follow_chain() && fees.are_known();
         let next_base = known.then(|| chain.next_base_fee(gas_used, gas_limit, base_fee)).flatten();
         let mut env = BlockEnv {
             number: U256::from(height + 1),

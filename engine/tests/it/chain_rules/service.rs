@@ -6,7 +6,7 @@ use crate::{
     kit::ETHER,
     node::{
         CHAIN, genesis as genesis_json,
-        service::{commit, env, submit},
+        service::{commit, env, steady, submit},
         system_contracts,
         wallet::{Call, address, signed},
     },
@@ -57,7 +57,7 @@ fn open_with(path: &Path, whole: bool, rules: ChainRules, config: ServiceConfig)
     let builder = Engine::builder().with_store(store).with_threads(2).with_rules(rules);
     let builder = if whole {
         let file = genesis_json(&[("shanghai", 0), ("cancun", 0), ("prague", 0), ("osaka", 0)], &[]);
-        builder.with_chain(ChainSpec::from_genesis(&file).expect("a chain"))
+        builder.with_chain(steady(&file))
     } else {
         builder.with_cfg(cfg())
     };

@@ -1,16 +1,16 @@
 //! A service with whole blocks: hard forks by time, blobs, withdrawals, a driver that panics, and what a commit writes.
 
 use super::{CHAIN, genesis, wallet};
-use alloy_eips::eip4895::Withdrawal;
+use alloy_eips::{eip1559::BaseFeeParams, eip4895::Withdrawal};
 use alloy_genesis::Genesis;
 use phalanx::{
     BlockAttributes, Engine, EngineBuilder, Error, SendError, Service, ServiceConfig,
     api::{
         BlockBudget, BlockEnv, BlockId, Build as _, BuildRequest, Candidate, CommitMeta, EngineEvent, ExecId,
-        ExecOutcome, ExecutionEngine as _, Failure, FatalCause, Payload, Priority, ReadState as _, Ticket, TxPolicy,
-        TxStatus, ViewAt, Waker,
+        ExecOutcome, ExecutionEngine as _, Failure, FatalCause, InvalidCause, Payload, Priority, ReadState as _,
+        Ticket, TxPolicy, TxStatus, ViewAt, Waker,
     },
-    chain::ChainSpec,
+    chain::{Attributes, ChainSpec, Parameters},
     merkle::{Backend, Durability, StoreConfig},
     paralyze::{Precompile, PrecompileCall, PrecompileState, Refused},
     pool::{Admission, PoolEvent},
@@ -41,9 +41,25 @@ pub(crate) fn engine(file: &Genesis, path: &Path, history: usize) -> Result<Engi
 }
 
 fn begin(builder: EngineBuilder, file: &Genesis) -> Result<Engine, Error> {
-    let mut engine = builder.with_chain(ChainSpec::from_genesis(file).expect("a chain")).build()?;
+    let mut engine = builder.with_chain(steady(file)).build()?;
     engine.begin(file)?;
     Ok(engine)
+}
+
+/// A chain whose base fee does not fall, so that blocks of [`env`] are valid whatever was in their parents.
+pub(crate) fn steady(file: &Genesis) -> ChainSpec {
+    let base_fee = BaseFeeParams { max_change_denominator: u128::MAX, ..BaseFeeParams::ethereum() };
+    let parameters = Parameters { base_fee, ..Parameters::default() };
+    ChainSpec::from_genesis(file).expect("a chain").with_parameters(parameters)
+}
+
+/// A service on a chain with Ethereum's base fee, which has the header of its genesis.
+fn open_ethereum(file: &Genesis, path: &Path) -> Service {
+    let store = StoreConfig::new(Backend::File(path.into())).with_durability(Durability::Block);
+    let chain = ChainSpec::from_genesis(file).expect("a chain");
+    let mut engine = Engine::builder().with_store(store).with_threads(2).with_chain(chain).build().expect("an engine");
+    engine.begin(file).expect("a genesis");
+    Service::open(engine, ServiceConfig::default()).expect("a service")
 }
 
 pub(crate) fn open(file: &Genesis, path: &Path, config: ServiceConfig) -> Service {
@@ -152,10 +168,10 @@ fn hard_forks_come_with_their_time_and_not_with_a_restart() {
 #[test]
 fn the_pool_judges_by_the_fees_of_the_next_block() {
     const LIMIT: u64 = 30_000_000;
-    let file = forking();
+    let file = Genesis { gas_limit: LIMIT, base_fee_per_gas: Some(1_142_857_142), ..forking() };
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
-    let mut service = open(&file, &path, ServiceConfig::default());
+    let mut service = open_ethereum(&file, &path);
     let base = |service: &Service| service.with_pool(|pool| pool.fees().base);
     let request = |parent, height, base_fee| {
         let env = BlockEnv { base_fee, gas_limit: LIMIT, ..env(height) };
@@ -163,6 +179,7 @@ fn the_pool_judges_by_the_fees_of_the_next_block() {
     };
     let mut parent = ExecId::GENESIS;
     let mut fee = 1_000_000_000;
+    assert_eq!(base(&service), fee.into(), "behind the genesis");
     for height in 1..=3 {
         for nonce in 2 * (height - 1)..2 * height {
             let sent = service.send(&signed(2, &Call::to(0, nonce, address(1), 7), vec![]));
@@ -180,16 +197,76 @@ fn the_pool_judges_by_the_fees_of_the_next_block() {
             alloy_eips::calc_next_block_base_fee(used, LIMIT, fee, alloy_eips::eip1559::BaseFeeParams::ethereum());
         assert!(next < fee, "the block is below its target");
         assert_eq!(base(&service), next.into(), "after block {height}");
-        // A build at another price, which is not decided, changes nothing.
-        let job = service.build(request(parent, height + 1, 3 * next)).expect("accepted");
-        service.settle();
-        job.finish().expect("a block");
-        assert_eq!(base(&service), next.into(), "after a build that is not decided");
+        // A build at another price, and one that is not decided, change nothing.
+        for (price, is_sound) in [(3 * next, false), (next, true)] {
+            let job = service.build(request(parent, height + 1, price)).expect("accepted");
+            service.settle();
+            assert_eq!(job.finish().is_ok(), is_sound);
+            assert_eq!(base(&service), next.into(), "after a build that is not decided");
+        }
         drop(service);
-        service = open(&file, &path, ServiceConfig::default());
+        service = open_ethereum(&file, &path);
         assert_eq!(base(&service), next.into(), "after a restart");
         fee = next;
     }
+}
+
+#[test]
+fn no_proposer_chooses_base_fee_gas_limit_or_time() {
+    let file = Genesis { gas_limit: 30_000_000, base_fee_per_gas: Some(1_142_857_142), ..forking() };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store");
+    let mut service = open_ethereum(&file, &path);
+    let refused = Failure::Invalid(InvalidCause::Environment);
+    let mut parent = ExecId::GENESIS;
+    let mut fees = Vec::new();
+    for height in 1..=3 {
+        let timestamp = 16 + 12 * height;
+        let chosen = Attributes {
+            timestamp,
+            beneficiary: address(3),
+            prevrandao: B256::repeat_byte(7),
+            ..Attributes::default()
+        };
+        let sound = service.next_env(parent, &chosen).expect("an environment");
+        assert_eq!((sound.height, sound.gas_limit, sound.timestamp_ms), (height, 30_000_000, 1000 * timestamp));
+        assert_eq!((sound.beneficiary, sound.prevrandao), (address(3), B256::repeat_byte(7)));
+        let broken: [fn(&mut BlockEnv); 7] = [
+            |env| env.base_fee = 0,
+            |env| env.base_fee += 1,
+            |env| env.base_fee = u64::MAX,
+            |env| env.gas_limit = u64::MAX,
+            |env| env.gas_limit += env.gas_limit / 1024,
+            |env| env.gas_limit = 1,
+            |env| env.timestamp_ms -= 12_001,
+        ];
+        for (number, change) in broken.into_iter().enumerate() {
+            let mut env = sound;
+            change(&mut env);
+            let block = Candidate::new(CHAIN, parent, env, TxPolicy::Strict, Payload::new(vec![]).into());
+            service.submit(Ticket(9), block, Priority::Decided).expect("accepted");
+            let events = events(&service);
+            let is_refused = |event: &EngineEvent| matches!(event, EngineEvent::Failed { why, .. } if *why == refused);
+            assert!(events.iter().any(is_refused), "change {number} at height {height}: {events:?}");
+            let request =
+                BuildRequest { parent, env, budget: BlockBudget::UNLIMITED, forced: vec![], attributes: Bytes::new() };
+            let job = service.build(request).expect("a job");
+            service.settle();
+            assert_eq!(job.finish().err(), Some(refused.clone()), "change {number} at height {height}");
+        }
+        let early = Attributes { timestamp: timestamp - 13, ..Attributes::default() };
+        assert_eq!(service.next_env(parent, &early), Err(refused.clone()));
+        let block = Candidate::new(CHAIN, parent, sound, TxPolicy::Strict, Payload::new(vec![]).into());
+        submit(&service, &block);
+        commit(&service, &block);
+        fees.push(sound.base_fee);
+        parent = block.id();
+        drop(service);
+        service = open_ethereum(&file, &path);
+    }
+    assert_eq!(fees, [1_000_000_000, 875_000_000, 765_625_000], "an eighth less each time: the blocks are empty");
+    let unknown = service.next_env(ExecId(B256::repeat_byte(9)), &Attributes::default());
+    assert!(matches!(unknown, Err(Failure::Retry(_))), "{unknown:?}");
 }
 
 #[test]

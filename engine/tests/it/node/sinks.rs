@@ -77,7 +77,7 @@ fn a_sink_has_every_block_before_it_is_visible() {
     let path = folder.path().join("store");
     let open = |sink: &Arc<Sink>| {
         let engine = {
-            let chain = phalanx::chain::ChainSpec::from_genesis(&file).expect("a chain");
+            let chain = service::steady(&file);
             let store = phalanx::merkle::StoreConfig::new(phalanx::merkle::Backend::File(path.clone()));
             let builder = phalanx::Engine::builder().with_store(store).with_chain(chain).with_access_lists(true);
             let mut engine = builder.build().expect("an engine");
