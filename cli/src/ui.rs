@@ -3,7 +3,11 @@
 #[cfg(feature = "node")]
 use crate::children;
 use crate::exit;
-use phalanx_lab::{machine::temporary, ui::Ui};
+use phalanx_lab::{
+    error::Interrupted,
+    machine::temporary,
+    ui::{Stop, Ui},
+};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -12,15 +16,12 @@ use signal_hook::{
 use std::{
     fs, io,
     io::IsTerminal as _,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, OnceLock},
     thread,
 };
 
-/// Flag of a command that ends in order when it is asked to; absent for all others.
-static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+/// Wish to stop of a command that ends in order when it is asked to; absent for all others.
+static STOP: OnceLock<Arc<Stop>> = OnceLock::new();
 
 /// Watches for Ctrl-C, SIGTERM and SIGHUP. The first asks a command that has a terminal [open](open) to end in order. The second, or
 /// the first to any other command, ends the process at once: child processes, temporary stores
@@ -33,8 +34,12 @@ pub(crate) fn watch_signals() -> io::Result<()> {
     let mut signals = Signals::new(watched)?;
     let watch = move || {
         for _ in signals.forever() {
-            if STOP.get().is_some_and(|stop| !stop.swap(true, Relaxed)) {
+            if STOP.get().is_some_and(|stop| stop.ask()) {
                 continue;
+            }
+            if STOP.get().is_some() {
+                // As a command says that ends in order.
+                eprintln!("phalanx: {Interrupted}");
             }
             #[cfg(feature = "node")]
             children::kill_all();
@@ -56,6 +61,13 @@ fn is_ignored(signal: i32) -> bool {
 /// Opens the terminal of a command that ends in order when it is asked to.
 pub(crate) fn open() -> Ui {
     Ui::new(bars(), Arc::clone(STOP.get_or_init(Arc::default)))
+}
+
+/// Opens the terminal of a command that prepares before it measures, and has nothing to report until then.
+pub(crate) fn measuring() -> Ui {
+    let ui = open();
+    ui.prepares();
+    ui
 }
 
 /// Opens the terminal of a command that has nothing to report before its end: the first signal ends it at once.

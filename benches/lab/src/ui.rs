@@ -15,18 +15,34 @@ use std::{
 /// Time between two lines of progress where no bar is drawn.
 const EVERY: Duration = Duration::from_secs(10);
 
+/// The user's wish to stop, which a signal sets.
+#[derive(Debug, Default)]
+pub struct Stop {
+    asked: AtomicBool,
+    /// True while the command has nothing to report.
+    prepares: AtomicBool,
+}
+
+impl Stop {
+    /// Asks the command to end in order. Returns false if the process is to end at once: the command was asked before, or prepares
+    /// and has nothing to report.
+    pub fn ask(&self) -> bool {
+        !self.prepares.load(Relaxed) && !self.asked.swap(true, Relaxed)
+    }
+}
+
 /// Shows progress and carries the user's wish to stop.
 #[derive(Clone, Debug)]
 pub struct Ui {
     bars: bool,
     /// Suppresses lines as well as bars.
     silent: bool,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
 }
 
 impl Ui {
     /// Draws bars if `bars`, else prints lines; a set `stop` ends the work at the next chance.
-    pub const fn new(bars: bool, stop: Arc<AtomicBool>) -> Self {
+    pub const fn new(bars: bool, stop: Arc<Stop>) -> Self {
         Self { bars, silent: false, stop }
     }
 
@@ -43,7 +59,18 @@ impl Ui {
 
     /// True if the user asked to stop.
     pub fn stopped(&self) -> bool {
-        self.stop.load(Relaxed)
+        self.stop.asked.load(Relaxed)
+    }
+
+    /// Says that nothing is to be reported before [`Self::prepared`]: until then a wish to stop ends the process at once, in the
+    /// midst of a genesis too.
+    pub fn prepares(&self) {
+        self.stop.prepares.store(true, Relaxed);
+    }
+
+    /// Says that what was measured from now on is reported when the user stops.
+    pub fn prepared(&self) {
+        self.stop.prepares.store(false, Relaxed);
     }
 
     /// Ends work that has nothing to report before its end.
@@ -189,6 +216,17 @@ mod tests {
         assert!(bar.lines.is_some(), "without a terminal there are lines");
         assert!(Ui::new(true, Arc::default()).bar("drawn", 1).lines.is_none());
         assert!(Ui::silent().bar("hushed", 1).lines.is_none());
+    }
+
+    #[test]
+    fn the_first_wish_ends_in_order_what_has_something_to_report() {
+        let stop = Arc::new(Stop::default());
+        let ui = Ui::new(false, Arc::clone(&stop));
+        ui.prepares();
+        assert!(!stop.ask() && !stop.ask() && !ui.stopped());
+        ui.prepared();
+        assert!(stop.ask() && ui.stopped() && ui.hushed().go_on().is_err());
+        assert!(!stop.ask(), "the second one ends at once");
     }
 
     #[test]

@@ -7,8 +7,9 @@ use phalanx::{Executor, merkle::Memory};
 use phalanx_lab::{
     bench::workload,
     config::{LoadConfig, RunConfig, Store, Word as _, WorkloadKind, memory},
+    error::Interrupted,
     machine::temporary::Temporary,
-    result::BenchResult,
+    result::{BenchResult, INTERRUPTED},
     ui::Ui,
 };
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ impl DemoArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         // Before a run of a minute, not after it.
         output::check_folder(&self.report)?;
-        let results = self.measure(&ui::open())?;
+        let results = self.measure(&ui::measuring())?;
         output::results(&results, self.json.as_deref(), &results, None, Some(&self.report))?;
         Ok(exit::code_of_results(&results))
     }
@@ -52,7 +53,7 @@ impl DemoArgs {
     /// Runs both workloads on the DAG and on sequential revm.
     fn measure(&self, ui: &Ui) -> anyhow::Result<Vec<BenchResult>> {
         let folder = Temporary::new().context("making a temporary folder for the store")?;
-        let mut results = Vec::new();
+        let mut results: Vec<BenchResult> = Vec::new();
         for (workload, txs) in TXS {
             let kind = workload.word();
             let store = match &self.store {
@@ -68,7 +69,14 @@ impl DemoArgs {
                 command: output::command(),
                 ..RunConfig::default()
             };
-            results.push(workload::run(&config, ui)?);
+            match (workload::run(&config, ui), results.last_mut()) {
+                // The workload before is reported.
+                (Err(error), Some(before)) if error.is::<Interrupted>() => {
+                    before.tags.push(INTERRUPTED.to_owned());
+                    break;
+                }
+                (result, _) => results.push(result?),
+            }
             if ui.stopped() {
                 break;
             }

@@ -6,7 +6,7 @@ use crate::{
 };
 use std::{
     fs,
-    io::Read as _,
+    io::{BufRead as _, BufReader, Read as _},
     path::Path,
     process::{Child, Command},
     time::Duration,
@@ -112,6 +112,41 @@ fn an_interrupted_explanation_prints_nothing() {
     stop(&child);
     let ended = end(child);
     ended.refused(130, "interrupted");
+}
+
+/// Sends SIGINT at a line of progress.
+fn interrupted_at(line: &str, progress: &str) -> Ended {
+    let mut child = phalanx(line.split_whitespace()).spawn().expect("the binary starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut said = String::new();
+    while !said.contains(progress) {
+        assert!(stderr.read_line(&mut said).expect("text") > 0, "no {progress:?}: {said}");
+    }
+    stop(&child);
+    stderr.read_to_string(&mut said).expect("text");
+    let mut stdout = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut stdout).expect("text");
+    Ended { code: child.wait().expect("a child").code(), stdout, stderr: said }
+}
+
+#[test]
+fn ctrl_c_ends_what_comes_before_the_first_measurement() {
+    let load = "--accounts 2^16 --txs 3M --oracle off";
+    for (line, progress, next) in [
+        ("bench run --accounts 2^20 --txs 100k --oracle off".to_owned(), "making accounts", "making transactions"),
+        (format!("bench run {load}"), "making transactions", "writing genesis"),
+        (
+            "bench run --workload erc20 --accounts 2^20 --txs 100k --executor dag --oracle off".to_owned(),
+            "writing genesis",
+            "dag on",
+        ),
+        ("bench build --accounts 1k --txs 1M".to_owned(), "signing", "writing genesis"),
+        (format!("bench scale {load}"), "making transactions", "writing genesis"),
+    ] {
+        let ended = interrupted_at(&line, progress);
+        ended.refused(130, "interrupted");
+        assert!(!ended.stderr.contains(next), "{line}: {ended:?}");
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! `bench run`: a workload through the whole engine, once per executor and repetition.
 
+use super::input;
 use crate::{
     config::{FAFO_PAPER, FAFO_TABLE_1, KEPT_RULES, OracleKind, Pace, RunConfig, Store, threads, word},
     doctor,
-    error::Usage,
+    error::{Interrupted, Usage},
     machine::{host, memory, temporary::write_whole},
     result::{BenchResult, Cpu, INTERRUPTED, Integrity, Parallelism, Reads, Resources, Run, SCHEMA, Scope, Throughput},
     run::{
@@ -42,16 +43,8 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     let states = if config.oracle == OracleKind::Off { 1 } else { 2 };
     let workload = workload(config, TX_BYTES, states, ui)?;
     place::make(config, &*workload, Vec::new(), threads, ui)?;
-    let mut txs = Vec::with_capacity(config.load.txs as usize);
-    workload.transactions().fill(&mut txs, config.load.txs as usize);
-    let signed = if config.signatures {
-        let spinner = ui.spinner("signing");
-        let signed = workload.accounts().sign(&txs).context("signing")?;
-        spinner.finish_and_clear();
-        signed
-    } else {
-        Vec::new()
-    };
+    let txs = input::transactions(&*workload, config.load.txs, ui)?;
+    let signed = if config.signatures { input::sign(&*workload, &txs, ui)? } else { Vec::new() };
     let setup = Setup {
         config,
         workload: &*workload,
@@ -93,7 +86,14 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
             let workers = if *executor == Executor::Sequential { 1 } else { threads };
             // After the first run, all others execute its blocks.
             let paced = Setup { config: same.as_ref().unwrap_or(config), ..setup };
-            let timed = drive::run(&paced, *executor, workers, &store, fixed, ui)?;
+            let timed = match drive::run(&paced, *executor, workers, &store, fixed, ui) {
+                // The runs before are reported.
+                Err(error) if error.is::<Interrupted>() && !runs.is_empty() => {
+                    tags.push(INTERRUPTED.to_owned());
+                    break 'rounds;
+                }
+                timed => timed?,
+            };
             if config.pace.duration.is_some() && same.is_none() {
                 let pace = Pace { duration: None, blocks: Some(timed.blocks.len()), ..config.pace.clone() };
                 same = Some(RunConfig { pace, ..config.clone() });
@@ -112,7 +112,7 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
             let interrupted = timed.interrupted || ui.stopped();
             runs.push(report(&timed, verdict));
             if interrupted {
-                tags.push("interrupted".to_owned());
+                tags.push(INTERRUPTED.to_owned());
                 break 'rounds;
             }
         }

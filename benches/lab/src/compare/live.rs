@@ -3,7 +3,10 @@
 //! An even drift (temperature, neighbours, the page cache) meets all variants alike.
 
 use super::samples::{Sample, Samples};
-use crate::{error::Different, ui::Ui};
+use crate::{
+    error::{Different, Interrupted},
+    ui::Ui,
+};
 
 /// Samples of all variants.
 pub(super) struct Outcome {
@@ -26,9 +29,13 @@ pub(super) fn run(
         for position in 0..names.len() {
             let index = if round.is_multiple_of(2) { position } else { names.len() - 1 - position };
             bar.set_message(format!("round {} of {pairs}: {}", round + 1, names[index]));
-            let Some(sample) = once(index, round)? else {
-                interrupted = true;
-                break 'rounds;
+            let sample = match once(index, round) {
+                Ok(Some(sample)) => sample,
+                Err(error) if !error.is::<Interrupted>() => return Err(error),
+                Ok(None) | Err(_) => {
+                    interrupted = true;
+                    break 'rounds;
+                }
             };
             ui.say(&format!("round {} {}: {:.0} tx/s", round + 1, names[index], sample.tps));
             let samples = &mut variants[index].samples;

@@ -16,7 +16,7 @@ mod shape;
 mod replay;
 
 use crate::{
-    bench::workload,
+    bench::{input, workload},
     config::{RunConfig, Store, heading},
     error::{Different, Interrupted, Usage},
     machine::{host, memory},
@@ -168,8 +168,7 @@ fn measure(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<S
     }
     let threads = real_threads(config.threads, host::cores())?;
     let workload = workload::workload(config, workload::TX_BYTES, 2, ui)?;
-    let mut txs = Vec::with_capacity(config.load.txs as usize);
-    workload.transactions().fill(&mut txs, config.load.txs as usize);
+    let txs = input::transactions(&*workload, config.load.txs, ui)?;
     let setup = Setup {
         config,
         workload: &*workload,

@@ -136,6 +136,9 @@ pub(crate) fn run(
     if let Some(gate) = setup.gate {
         gate.pass();
     }
+    if setup.purpose == Purpose::Measure {
+        ui.prepared();
+    }
     let timer = Timer::start(&clock, &engine);
 
     let pace = setup.pace();

@@ -90,7 +90,7 @@ impl BuildArgs {
         };
         let (artefacts, given_threads) = (self.artefacts.clone(), self.given_threads.clone());
         let config = BuildConfig { run, artefacts, given_threads, quality: self.quality };
-        let ui = ui::open();
+        let ui = ui::measuring();
         ui::warn_of_idle(config.run.idle(), &ui);
         let result = [build::run(&config, &ui)?];
         output::results(&result, self.json.as_deref(), &result[0], self.csv.as_deref(), self.report.as_deref())?;

@@ -46,7 +46,7 @@ impl RunCommand {
     }
 
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let ui = ui::open();
+        let ui = ui::measuring();
         let RunArgs { config, json, csv, report } = &self.args;
         ui::warn_of_idle(config.idle(), &ui);
         let config = RunConfig { pace: self.pace.clone(), trace: self.trace.clone(), ..self.args.config() };

@@ -32,7 +32,7 @@ impl ScaleArgs {
 
 /// Models the load of `bench` and shows the curve.
 pub(super) fn scale(bench: &RunArgs, capacity: &Capacity, svg: Option<&Path>) -> anyhow::Result<u8> {
-    let (config, ui) = (bench.config(), ui::open());
+    let (config, ui) = (bench.config(), ui::measuring());
     ui::warn_of_idle(config.idle(), &ui);
     let modelled = model::run(&config, capacity, &ui)?;
     output::show(&modelled, Files { svg, ..bench.files() })?;

@@ -52,7 +52,7 @@ impl SweepArgs {
                 return Err(Usage(what.into()).into());
             }
         };
-        let (swept, ending) = sweep::run(&self.bench.config(), &over, &ui::open())?;
+        let (swept, ending) = sweep::run(&self.bench.config(), &over, &ui::measuring())?;
         output::show(&swept, Files { svg: self.svg.as_deref(), ..self.bench.files() })?;
         Ok(exit::code_of_ending(ending))
     }

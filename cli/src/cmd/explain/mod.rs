@@ -135,7 +135,7 @@ impl EngineArgs {
 
 impl ExplainArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        explain(self, &ui::open())
+        explain(self, &ui::measuring())
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
 use alloy_consensus::Header;
 use phalanx::{Block, Executor, Hints, Order, RecoveredBlock, Traces, revm::primitives::Address};
 use phalanx_lab::{
-    bench::workload,
+    bench::{input, workload},
     config::{RunConfig, Store, parse, threads, word},
     error::Usage,
     machine::{
@@ -129,8 +129,7 @@ pub(super) fn made(config: &RunConfig, number: u64, ui: &Ui) -> anyhow::Result<E
         return Err(Usage("--block counts from 1, not 0".into()).into());
     }
     let workload = workload::workload(config, workload::TX_BYTES, 2, ui)?;
-    let mut txs = Vec::with_capacity(config.load.txs as usize);
-    workload.transactions().fill(&mut txs, config.load.txs as usize);
+    let txs = input::transactions(&*workload, config.load.txs, ui)?;
     let threads = threads(config.threads)?;
     let setup =
         Setup { config, workload: &*workload, txs: &txs, signed: &[], threads, gate: None, purpose: Purpose::Measure };

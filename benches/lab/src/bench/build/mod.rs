@@ -12,10 +12,14 @@ mod intake;
 mod produce;
 mod validate;
 
-use super::workload::{TX_BYTES, orders, report, scope, workload};
+use super::{
+    input,
+    workload::{TX_BYTES, orders, report, scope, workload},
+};
 use crate::{
     config::{Artefact, BuildConfig, OracleKind, Store, threads},
     doctor,
+    error::Interrupted,
     machine::host,
     result::{Artefacts, BenchResult, Building, Fairness, Run, SCHEMA},
     run::{
@@ -24,7 +28,6 @@ use crate::{
     },
     ui::Ui,
 };
-use anyhow::Context as _;
 use chain::Chain;
 use intake::Input;
 use phalanx::Executor;
@@ -44,18 +47,11 @@ pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     let machine = doctor::host(config.run.store.path());
     let (threads, validators) = (threads(beside.threads)?, config.validators()?);
     let workload = workload(beside, KEPT_BYTES, 2, ui)?;
-    let mut txs = Vec::with_capacity(config.run.load.txs as usize);
-    workload.transactions().fill(&mut txs, config.run.load.txs as usize);
+    let txs = input::transactions(&*workload, config.run.load.txs, ui)?;
     let chain = Chain::new(config, &*workload)?;
     chain.make(threads, ui)?;
-    let input = if config.run.signatures {
-        let spinner = ui.spinner("signing");
-        let signed = workload.accounts().sign(&txs).context("signing")?;
-        spinner.finish_and_clear();
-        Input::Signed(signed)
-    } else {
-        Input::unsigned(&txs)
-    };
+    let input =
+        if config.run.signatures { Input::Signed(input::sign(&*workload, &txs, ui)?) } else { Input::unsigned(&txs) };
     let setup = Setup {
         config: beside,
         workload: &*workload,
@@ -68,7 +64,11 @@ pub fn run(config: &BuildConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
     let mut bench = Bench { config, chain, setup, input, ui, runs: Vec::new(), building: Building::default() };
     let mut interrupted = false;
     for _ in 0..config.run.runs {
-        interrupted |= bench.round(&validators)?.is_none();
+        interrupted = match bench.round(&validators) {
+            // The runs before are reported.
+            Err(error) if error.is::<Interrupted>() && !bench.runs.is_empty() => true,
+            round => round?.is_none(),
+        };
         if interrupted {
             break;
         }

@@ -6,6 +6,7 @@ mod sets;
 
 pub use figure::run as figure;
 
+use super::input;
 use crate::{
     config::{LoadConfig, heading, threads},
     doctor,
@@ -45,9 +46,7 @@ impl Load {
         let left = memory::memory_beside(load.txs.saturating_mul(TX_BYTES))?;
         let transfers = phalanx_workloads::TransferLoad { memory_limit: Some(left), ..load.transfers() };
         let workload = load.workload(transfers, &|_| ())?;
-        ui.say("making transactions");
-        let mut txs = Vec::with_capacity(load.txs as usize);
-        workload.transactions().fill(&mut txs, load.txs as usize);
+        let txs = input::transactions(&*workload, load.txs, ui)?;
         let salt = Salt::new(load.seed);
         let sets = sets::access_sets(&txs);
         let flat = sets.iter().flatten().map(|(key, access)| (key.digest(&salt), *access)).collect();

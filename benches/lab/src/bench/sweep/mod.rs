@@ -8,7 +8,7 @@ pub use axis::{AXIS_HELP, Axis};
 use super::workload;
 use crate::{
     config::{LoadConfig, OracleKind, RunConfig},
-    error::Usage,
+    error::{Interrupted, Usage},
     report::{Output, rows, text},
     result::{BenchResult, Ending},
     ui::Ui,
@@ -173,7 +173,14 @@ fn measure(
             let index = if there { nth } else { settings.len() - 1 - nth };
             let (at, bench) = &settings[index];
             ui.say(&format!("{}, round {round} of {rounds}", place(at)));
-            let result = run(&once(bench, index, round))?;
+            let result = match run(&once(bench, index, round)) {
+                // The cells before are shown.
+                Err(error) if error.is::<Interrupted>() && !results.is_empty() => {
+                    ending = Ending::Interrupted;
+                    break 'rounds;
+                }
+                result => result?,
+            };
             match results.get_mut(index) {
                 Some(first) => repeat(first, result),
                 None => results.push(result),

@@ -102,7 +102,7 @@ impl CompareArgs {
                 let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
                 let plan = |variant: &Variant| Plan::new(variant, &self.common, self.pairs);
                 let plans = variants.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
-                let ui = ui::open();
+                let ui = ui::measuring();
                 compare::variants(&config, &names, &mut |index, round| plans[index].once(round, &ui), &ui)?
             }
         };
