@@ -9,14 +9,26 @@ mod children;
 mod exit;
 
 use flags::profile;
-use phalanx_lab::{doctor, machine::memory};
+use phalanx_lab::{
+    doctor,
+    machine::{host, memory},
+};
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Cargo features of this build, in alphabetical order.
+const FEATURES: &[&str] = match (cfg!(feature = "node"), cfg!(feature = "rocksdb")) {
+    (true, true) => &["node", "rocksdb"],
+    (true, false) => &["node"],
+    (false, true) => &["rocksdb"],
+    (false, false) => &[],
+};
+
 fn main() -> ExitCode {
     memory::keep();
+    host::note_features(FEATURES);
     doctor::note_load();
     if let Err(error) = ui::watch_signals() {
         eprintln!("phalanx: watching for signals: {error}");

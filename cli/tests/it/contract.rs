@@ -279,7 +279,9 @@ fn a_version_names_its_build() {
     for field in ["version", "commit", "rustc", "allocator", "profile"] {
         assert!(Text.fits(&tool[field]), "{field}: {tool}");
     }
-    assert_eq!(tool["features"].as_array().expect("features").contains(&"rocksdb".into()), cfg!(feature = "rocksdb"));
+    let built = [("node", cfg!(feature = "node")), ("rocksdb", cfg!(feature = "rocksdb"))];
+    let features: Vec<&str> = built.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+    assert_eq!(tool["features"], serde_json::json!(features));
     assert!(run("version").stdout.starts_with("phalanx "));
 }
 

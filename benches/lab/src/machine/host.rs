@@ -1,14 +1,21 @@
 //! Description of program and machine in a result; facts that the system does not tell are missing.
 
 use crate::result::{Disturbance, Host, Tool};
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::OnceLock};
 
-/// Version, build and features of this program.
+/// Cargo features of the program, once it has named them.
+static FEATURES: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Notes the Cargo features of the program, which a library cannot know. The first call counts.
+pub fn note_features(features: &[&str]) {
+    FEATURES.get_or_init(|| features.iter().map(|&feature| feature.to_owned()).collect());
+}
+
+/// Version, build and features of this program; of a program that has not [noted](note_features) its features, those of the
+/// laboratory.
 pub fn tool() -> Tool {
-    let mut features = Vec::new();
-    if cfg!(feature = "rocksdb") {
-        features.push("rocksdb".to_owned());
-    }
+    let own = || if cfg!(feature = "rocksdb") { vec!["rocksdb".to_owned()] } else { Vec::new() };
+    let features = FEATURES.get().cloned().unwrap_or_else(own);
     Tool {
         version: env!("CARGO_PKG_VERSION").into(),
         commit: env!("PHALANX_COMMIT").into(),
