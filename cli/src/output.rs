@@ -79,13 +79,6 @@ impl std::io::Write for Beside {
     }
 }
 
-/// Makes a folder for a report, and refuses a path where none can be made.
-pub(crate) fn check_folder(dir: &Path) -> Result<(), Usage> {
-    let refused = |error: std::io::Error| Usage(format!("the report cannot be written to {}: {error}", dir.display()));
-    fs::create_dir_all(dir).map_err(refused)?;
-    tempfile::tempfile_in(dir).map(drop).map_err(refused)
-}
-
 /// Refuses a path that does not exist.
 pub(crate) fn check_exist(paths: &[PathBuf]) -> Result<(), Usage> {
     let missing = paths.iter().find(|path| !path.exists());

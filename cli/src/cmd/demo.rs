@@ -43,8 +43,6 @@ pub(crate) struct DemoArgs {
 
 impl DemoArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        // Before a run of a minute, not after it.
-        output::check_folder(&self.report)?;
         let results = self.measure(&ui::measuring())?;
         output::results(&results, self.json.as_deref(), &results, None, Some(&self.report))?;
         Ok(exit::code_of_results(&results))

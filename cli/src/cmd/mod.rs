@@ -21,10 +21,14 @@ mod man;
 mod version;
 mod idle;
 
-use crate::{exit, flags::profile::Expanded, output};
+use crate::{
+    exit,
+    flags::{outputs, profile::Expanded},
+    output,
+};
 use clap::{
     CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
-    error::{ContextKind, ContextValue},
+    error::{ContextKind, ContextValue, ErrorKind},
 };
 use phalanx_lab::config::numbers;
 use std::ffi::OsString;
@@ -83,8 +87,8 @@ enum Command {
 }
 
 impl Cli {
-    /// Reads a command line. Counts may have suffixes, and a flag without effect beside the others is refused,
-    /// unless a profile [added](Expanded::adds) it.
+    /// Reads a command line. Counts may have suffixes. A flag without effect beside the others is refused, unless a profile
+    /// [added](Expanded::adds) it, and so is output that cannot be written.
     pub(crate) fn from_words(words: Vec<OsString>, profile: &Expanded) -> Result<Self, clap::Error> {
         let mut command = numbers(Self::command());
         let matches = command.try_get_matches_from_mut(words).map_err(|mut error| {
@@ -96,7 +100,9 @@ impl Cli {
             error
         })?;
         idle::check(&mut command, &matches, profile)?;
-        Self::from_arg_matches(&matches)
+        let parsed = Self::from_arg_matches(&matches)?;
+        outputs::check(&matches).map_err(|what| command.error(ErrorKind::ValueValidation, what))?;
+        Ok(parsed)
     }
 
     /// Runs the command and returns its exit code.

@@ -1,5 +1,6 @@
 //! Flags outside of their commands: profiles, and flags within flags.
 
+pub(crate) mod outputs;
 pub(crate) mod profile;
 pub(crate) mod words;
 

@@ -71,6 +71,8 @@ impl Expanded {
     /// Line for an error about a flag that the profile added: the user did not write it.
     pub(crate) fn blame(&self, error: &str) -> Option<String> {
         let (profile, words) = self.added.as_ref()?;
+        // Below the reason is how the command is used, with flags that nothing is wrong with.
+        let error = error.split("\n\n").next().unwrap_or(error);
         let named = |word: &&String| {
             let flag = word.split('=').next().unwrap_or(word);
             error.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|known| known == flag)
@@ -201,6 +203,10 @@ mod tests {
         let blame = expanded.blame("error: unexpected argument '--foo' found").unwrap();
         assert!(blame.starts_with("--foo=1 is from --profile ") && blame.ends_with("own.toml"), "{blame}");
         assert!(expanded.blame("invalid value for '--txs <TXS>'").is_some());
+        fs::write(&file, "accounts = 5\nfoo = 1").unwrap();
+        let expanded = expand(words(&format!("phalanx bench run --profile {}", file.display()))).unwrap();
+        let error = "error: unexpected argument '--foo' found\n\nUsage: phalanx bench run --accounts <ACCOUNTS>";
+        assert!(expanded.blame(error).unwrap().starts_with("--foo=1 is from"));
         assert!(expanded.blame("invalid value for '--block-txs <N>'").is_none(), "another flag");
         assert!(expand(words("phalanx bench run")).unwrap().blame("--foo").is_none());
     }

@@ -74,6 +74,36 @@ fn a_report_that_cannot_be_written_is_no_run() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_no_run() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("file");
+    fs::write(&file, "").expect("a file");
+    let below = file.join("x");
+    let below = below.display();
+    let load = "--accounts 100 --txs 100";
+    for line in [
+        format!("bench run {load} --json {below}"),
+        format!("bench run {load} --csv {below}"),
+        format!("bench run {load} --trace {below}"),
+        format!("bench run {load} --json {}", dir.path().display()),
+        format!("bench build {load} --report {below}"),
+        format!("bench sweep --axis seed=1 {load} --svg {below}"),
+        format!("bench scale {load} --svg {below}"),
+        format!("bench schedule {load} --json {below}"),
+        format!("bench store --keys 100 --updates 10 --json {below}"),
+        format!("explain {load} --svg {below}"),
+        format!("simulate zaptos --json {below}"),
+        format!("simulate sbft --report {below}"),
+        format!("replay . --json {below}"),
+    ] {
+        let ended = run(&line);
+        ended.refused(2, "cannot be written");
+        assert!(!ended.stderr.contains("making"), "{ended:?}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 1, "nothing was made");
+}
+
+#[test]
 fn what_is_no_stream_folder_or_number_is_named() {
     let dir = tempfile::tempdir().expect("a folder");
     let stream = dir.path().join("stream");
@@ -85,7 +115,7 @@ fn what_is_no_stream_folder_or_number_is_named() {
     run("explain --block 0").refused(2, "--block counts from 1, not 0");
     run("simulate zaptos --tps 0").refused(2, "transactions per second must be between 1 and 10000000, not 0");
     let profile = dir.path().join("own.toml");
-    fs::write(&profile, "foo = 1").expect("a file");
+    fs::write(&profile, "accounts = \"2^10\"\ntxs = 10\nfoo = 1").expect("a file");
     let blamed = run(&format!("bench run --profile {}", profile.display()));
     blamed.refused(2, "--foo=1 is from --profile");
     assert!(blamed.stderr.contains("own.toml"), "{blamed:?}");

@@ -19,6 +19,7 @@ fn impossible_loads_are_refused() {
         ("--accounts 0", "between 2 and 2^32 - 1"),
         ("--accounts 1", "between 2 and 2^32 - 1"),
         ("--accounts 1000000000000", "lower --accounts or --txs"),
+        ("--accounts 1000000000000", "or keep values on disk with --memory cached:SIZE --state DIR, which needs"),
         ("--accounts 18446744073709551615", "lower --accounts or --txs"),
         ("--txs 1000000000000", "lower --accounts or --txs"),
         ("--txs 18446744073709551615", "lower --accounts or --txs"),

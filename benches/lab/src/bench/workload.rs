@@ -179,8 +179,19 @@ pub fn workload(config: &RunConfig, tx_bytes: u64, states: u64, ui: &Ui) -> anyh
             keys.saturating_mul(PAGED_BYTES).saturating_add(bytes as u64).saturating_add(PAGED_BASE.min(resident))
         }
     };
-    let engine = engine.saturating_add(config.load.txs.saturating_mul(tx_bytes));
-    let load = config.transfers(memory::memory_beside(engine)?);
+    let results = config.load.txs.saturating_mul(tx_bytes);
+    let engine = engine.saturating_add(results);
+    let on_disk = |Usage(what)| match config.memory {
+        Memory::Resident => {
+            let beside = keys.saturating_mul(PAGED_BYTES).saturating_add(PAGED_BASE).saturating_add(results);
+            let gib = beside as f64 / f64::from(1 << 30);
+            Usage(format!(
+                "{what}; or keep values on disk with --memory cached:SIZE --state DIR, which needs {gib:.1} GiB and SIZE"
+            ))
+        }
+        Memory::Cached { .. } => Usage(what),
+    };
+    let load = config.transfers(memory::memory_beside(engine).map_err(on_disk)?);
     fits(keys, config.memory)?;
     let bar = ui.bar("making accounts", load.accounts);
     let workload = config.load.workload(load, &|done| bar.set_position(done))?;

@@ -33,6 +33,11 @@ pub const FAFO_TABLE_1: [&str; 2] = ["fafo-table1-native", "fafo-table1-erc20"];
 /// Rules that FAFO's code lacks and that this engine cannot switch off: they apply under every profile.
 pub const KEPT_RULES: [&str; 5] = ["nonces", "fees", "gas-limit", "receipts", "access-sets-found-here"];
 
+/// Threads from which on the size of a block is looked at; transactions per thread that are too few, and enough, in a block.
+const MANY_THREADS: usize = 8;
+const THIN: usize = 2_000;
+const TXS_PER_THREAD: usize = 25_000;
+
 /// Number of threads to use: `asked`, or one per core.
 ///
 /// # Errors
@@ -217,12 +222,40 @@ impl RunConfig {
         if self.folder().is_none() && self.durability == Durability::Block {
             idle.push("--durability block without effect: --store mem survives nothing".into());
         }
+        idle.extend(self.cut_blocks());
+        idle.extend(self.thin_blocks(self.threads.unwrap_or_else(host::cores)));
         let flags = [("--fast-path", !self.fast_path), ("--traces", self.traces != Traces::On)];
         if !self.executors.contains(&Executor::Dag) {
             let unused = flags.into_iter().filter(|(_, is_changed)| *is_changed);
             idle.extend(unused.map(|(flag, _)| format!("{flag} without effect: only --executor dag has it")));
         }
         idle
+    }
+
+    /// Sentence on blocks that hold fewer transactions than their number says, by gas.
+    pub(crate) fn cut_blocks(&self) -> Option<String> {
+        let (gas, txs) = (self.load.workload.gas_limit(), (self.load.block_txs as u64).min(self.load.txs));
+        let held = self.block_gas / gas;
+        (held < txs).then(|| {
+            format!(
+                "--block-txs {} without effect: --block-gas {} holds {held} transactions of {gas} gas; --block-gas {} holds all",
+                self.load.block_txs,
+                self.block_gas,
+                txs.saturating_mul(gas)
+            )
+        })
+    }
+
+    /// Sentence on blocks of too few transactions for many threads.
+    fn thin_blocks(&self, threads: usize) -> Option<String> {
+        let (txs, wanted) = (self.load.block_txs, threads.saturating_mul(TXS_PER_THREAD));
+        let is_thin = threads >= MANY_THREADS && txs / threads < THIN && self.load.txs >= wanted as u64;
+        is_thin.then(|| {
+            format!(
+                "blocks of {txs} transactions have {} for each of {threads} threads, which then wait for each other: --block-txs {wanted}",
+                txs / threads
+            )
+        })
     }
 
     /// Every setting by its name in results.
@@ -241,5 +274,32 @@ impl RunConfig {
             map.extend(rest);
         }
         map
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(flags: &str) -> RunConfig {
+        parse(flags.split_whitespace().map(Into::into)).expect("flags")
+    }
+
+    #[test]
+    fn blocks_that_gas_cuts_are_named_with_the_gas_that_they_need() {
+        let cut = config("--block-txs 2400k --txs 5M").cut_blocks().expect("cut");
+        assert!(cut.contains("30000000000 holds 1428571 transactions of 21000 gas; --block-gas 50400000000"), "{cut}");
+        assert_eq!(config("--block-txs 2400k --txs 5M --block-gas 50400000000").cut_blocks(), None);
+        assert_eq!(config("--block-txs 2400k --txs 1M").cut_blocks(), None, "the whole load fits");
+        assert_eq!(RunConfig::default().cut_blocks(), None);
+    }
+
+    #[test]
+    fn blocks_of_too_few_transactions_for_their_threads_are_named() {
+        let thin = config("--txs 5M").thin_blocks(96).expect("thin");
+        assert!(thin.contains("104 for each of 96 threads") && thin.ends_with("--block-txs 2400000"), "{thin}");
+        assert_eq!(config("--txs 5M --block-txs 2400k").thin_blocks(96), None);
+        assert_eq!([2, 4].map(|threads| config("--txs 5M").thin_blocks(threads)), [None, None]);
+        assert_eq!(config("--txs 100k").thin_blocks(96), None, "no larger blocks would fill them");
     }
 }

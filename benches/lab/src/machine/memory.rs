@@ -67,6 +67,9 @@ pub(crate) fn touched() -> u64 {
 }
 
 /// Available memory beside `needed` bytes, in bytes.
+///
+/// # Errors
+/// If less is available: the sentence ends with what to lower.
 pub(crate) fn memory_beside(needed: u64) -> Result<u64, Usage> {
     let available = host::available_memory().saturating_add(touched());
     available.checked_sub(needed).ok_or_else(|| {

@@ -7,7 +7,7 @@ use super::{
     output::{BlockTimes, Held, Reads, StoreRun},
 };
 use crate::{
-    config::{memory_word, threads, word},
+    config::{Store, memory_word, threads, word},
     error::Usage,
     machine::{clock, host},
     ui::Ui,
@@ -141,7 +141,8 @@ pub(super) fn measure(
         blocks,
         warmup_blocks: warmup,
         hasher: word(config.hasher),
-        durability: word(config.durability),
+        // As `bench run`: memory survives nothing.
+        durability: if config.store == Some(Store::Mem) { "none".into() } else { word(config.durability) },
         history: config.history,
         threads: threads(config.threads)?,
         seed: config.seed,

@@ -93,6 +93,7 @@ mod tests {
         }
         assert!(!resident.contains("Opening again") && !resident.contains("Reads from disk"), "{resident}");
         assert!(!resident.contains('{'), "no JSON: {resident}");
+        assert!(resident.contains("durability none"), "memory survives nothing: {resident}");
         // Not in a temporary place of the program: tests that end it remove those of all others.
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("state");
