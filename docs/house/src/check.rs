@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
+use regex::Regex;
 
 use crate::arrows;
 use crate::prose;
@@ -17,6 +18,9 @@ const MAX_CIRCLE: usize = 3;
 const MAX_SHARE: f64 = 2.0;
 /// Maximum length of a commit's subject, in characters.
 const MAX_SUBJECT: usize = 72;
+
+/// List of sentences that are no longer true.
+const SUPERSEDED: &str = "docs/house/superseded.txt";
 
 /// A place that breaks a rule.
 #[derive(Debug)]
@@ -44,8 +48,19 @@ impl fmt::Display for Finding {
 pub(crate) fn check(root: &Path, survey: &Survey) -> anyhow::Result<Vec<Finding>> {
     let mut findings: Vec<Finding> = survey.crates.iter().flat_map(check_crate).collect();
     findings.extend(survey.refused.iter().cloned().map(refused));
+    let superseded = superseded(root)?;
     for file in workspace::files(root, "md") {
         let text = workspace::read(root, &file)?;
+        for (sentence, now) in &superseded {
+            for (line, words) in prose::phrases(prose::current(&file, &text), core::slice::from_ref(sentence)) {
+                let text = format!("\"{words}\" is no longer true: {now}");
+                findings.push(Finding { file: file.clone(), line, rule: "superseded", text });
+            }
+        }
+        for (line, words) in prose::twice(prose::current(&file, &text)).into_iter().filter(|_| file.ends_with("CHANGELOG.md")) {
+            let text = format!("\"{words}\" stands there twice: once is enough");
+            findings.push(Finding { file: file.clone(), line, rule: "twice", text });
+        }
         let folder = file.parent().unwrap_or(Path::new(""));
         for (line, target) in prose::links(&text) {
             let path = target.strip_prefix('/').map_or_else(|| folder.join(&target), PathBuf::from);
@@ -65,6 +80,21 @@ pub(crate) fn check(root: &Path, survey: &Survey) -> anyhow::Result<Vec<Finding>
     findings.sort_by(|a, b| (&a.file, a.line, a.rule, &a.text).cmp(&(&b.file, b.line, b.rule, &b.text)));
     findings.dedup_by(|a, b| (&a.file, a.line, &a.text) == (&b.file, b.line, &b.text));
     Ok(findings)
+}
+
+/// Sentences that are no longer true, each with what is. None without a list.
+fn superseded(root: &Path) -> anyhow::Result<Vec<(Regex, String)>> {
+    let list = root.join(SUPERSEDED);
+    if !list.exists() {
+        return Ok(Vec::new());
+    }
+    let text = std::fs::read_to_string(&list).with_context(|| format!("cannot read {SUPERSEDED}"))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let sentence = |line: &str| {
+        let (sentence, now) = line.split_once(" => ").with_context(|| format!("{SUPERSEDED}: no ` => ` in {line:?}"))?;
+        Ok((prose::phrase(sentence)?, now.trim().to_owned()))
+    };
+    lines.map(sentence).collect()
 }
 
 fn refused((file, line, words): Place) -> Finding {

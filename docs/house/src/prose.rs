@@ -1,5 +1,6 @@
 //! Words of a file: comments and strings without the code, doc comments by their first word, refused phrases, links.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -84,8 +85,24 @@ pub(crate) fn refused(glossary: &str) -> anyhow::Result<Vec<Regex>> {
     let section =
         glossary.split("## Phrases that the check refuses").nth(1).context("the glossary refuses no phrases")?;
     let block = section.split("```").nth(1).context("no fenced block of phrases in the glossary")?;
-    let regex = |line: &str| Ok(Regex::new(&format!("(?i){}", line.trim().replace(' ', r"\s+")))?);
-    block.lines().skip(1).filter(|line| !line.trim().is_empty()).map(regex).collect()
+    block.lines().skip(1).filter(|line| !line.trim().is_empty()).map(phrase).collect()
+}
+
+/// The regular expression of a line, matched without case and across lines.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn phrase(line: &str) -> anyhow::Result<Regex> {
+    Ok(Regex::new(&format!("(?i){}", line.trim().replace(' ', r"\s+")))?)
+}
+
+/// Line and text of each item of a list that has stood in `text` before.
+pub(crate) fn twice(text: &str) -> Vec<(usize, String)> {
+    let mut seen = HashSet::new();
+    let items = (1..).zip(text.lines()).filter(|(_, line)| line.starts_with("- "));
+    // An item that continues on the next line begins like others.
+    let ends = |line: &str| line.ends_with('.');
+    items.filter(|(_, line)| ends(line) && !seen.insert(*line)).map(|(number, line)| (number, line.to_owned())).collect()
 }
 
 /// Line and words of each refused phrase in `text`.

@@ -205,6 +205,23 @@ fn report_prints_the_same_figures_twice() {
 }
 
 #[test]
+fn sentences_that_are_no_longer_true_and_lines_that_stand_twice_are_refused() {
+    let list = ("docs/house/superseded.txt", "# a comment\n\nonly two house elves => there are three\n");
+    let page = |text| ("docs/page.md", text);
+    assert_eq!(findings(&[list, page("\nIt has Only\ntwo  house elves.")]), ["docs/page.md:2: superseded"]);
+    assert_eq!(findings(&[list, page("It has three.")]), [""; 0]);
+    assert_eq!(findings(&[page("It has only two house elves.")]), [""; 0], "without a list");
+    let log = |text| ("CHANGELOG.md", text);
+    let old = "# Changelog\n\n## New\n\n- One.\n- Two.\n\n## Old\n\n- One.\n- One.\n- Only two house elves.\n";
+    assert_eq!(findings(&[list, log(old)]), [""; 0], "history stays");
+    let double = "# Changelog\n\n## New\n\n- One.\n- Two.\n- One.\n\n## Old\n";
+    assert_eq!(findings(&[log(double)]), ["CHANGELOG.md:7: twice"]);
+    let broken = workspace(&[("docs/house/superseded.txt", "no arrow\n")]);
+    let survey = survey(broken.path()).expect("the workspace parses");
+    assert!(check::check(broken.path(), &survey).expect_err("no remedy").to_string().contains("no arrow"));
+}
+
+#[test]
 fn this_glossary_parses() {
     let glossary = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reference/glossary.md");
     assert!(prose::refused(&std::fs::read_to_string(glossary).expect("a file")).expect("phrases").len() > 5);

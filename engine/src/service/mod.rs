@@ -22,6 +22,7 @@ mod view;
 mod hand_over;
 mod driver;
 mod execute;
+mod environment;
 mod sink;
 mod slot;
 mod shelf;
@@ -30,7 +31,6 @@ mod restored;
 mod kept;
 mod codec;
 mod attributes;
-mod environment;
 mod anchor;
 mod failure;
 

@@ -3,10 +3,10 @@
 pub mod sweep;
 pub mod adversary;
 pub mod build;
-pub mod input;
 pub mod workload;
 pub mod schedule;
 pub mod store;
+pub mod input;
 
 use crate::written::Named;
 
