@@ -17,6 +17,7 @@ pub mod report;
 pub mod run;
 pub mod config;
 mod head;
+pub mod parallel;
 pub mod doctor;
 pub mod machine;
 pub mod steady;

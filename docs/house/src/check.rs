@@ -57,7 +57,9 @@ pub(crate) fn check(root: &Path, survey: &Survey) -> anyhow::Result<Vec<Finding>
                 findings.push(Finding { file: file.clone(), line, rule: "superseded", text });
             }
         }
-        for (line, words) in prose::twice(prose::current(&file, &text)).into_iter().filter(|_| file.ends_with("CHANGELOG.md")) {
+        for (line, words) in
+            prose::twice(prose::current(&file, &text)).into_iter().filter(|_| file.ends_with("CHANGELOG.md"))
+        {
             let text = format!("\"{words}\" stands there twice: once is enough");
             findings.push(Finding { file: file.clone(), line, rule: "twice", text });
         }
@@ -91,7 +93,8 @@ fn superseded(root: &Path) -> anyhow::Result<Vec<(Regex, String)>> {
     let text = std::fs::read_to_string(&list).with_context(|| format!("cannot read {SUPERSEDED}"))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let sentence = |line: &str| {
-        let (sentence, now) = line.split_once(" => ").with_context(|| format!("{SUPERSEDED}: no ` => ` in {line:?}"))?;
+        let (sentence, now) =
+            line.split_once(" => ").with_context(|| format!("{SUPERSEDED}: no ` => ` in {line:?}"))?;
         Ok((prose::phrase(sentence)?, now.trim().to_owned()))
     };
     lines.map(sentence).collect()

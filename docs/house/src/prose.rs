@@ -102,7 +102,10 @@ pub(crate) fn twice(text: &str) -> Vec<(usize, String)> {
     let items = (1..).zip(text.lines()).filter(|(_, line)| line.starts_with("- "));
     // An item that continues on the next line begins like others.
     let ends = |line: &str| line.ends_with('.');
-    items.filter(|(_, line)| ends(line) && !seen.insert(*line)).map(|(number, line)| (number, line.to_owned())).collect()
+    items
+        .filter(|(_, line)| ends(line) && !seen.insert(*line))
+        .map(|(number, line)| (number, line.to_owned()))
+        .collect()
 }
 
 /// Line and words of each refused phrase in `text`.

@@ -4,6 +4,8 @@ use super::{
     replay::Machine,
     shape::{BlockCosts, Constants, Part, tasks},
 };
+use crate::report::text;
+use core::fmt;
 
 /// Cores of the curve.
 pub(super) const CORES: [usize; 13] = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256];
@@ -21,42 +23,82 @@ pub(super) struct Model<'a> {
     pub(super) constants: Constants,
 }
 
-impl Model<'_> {
-    /// Transactions per second with `workers` workers on `cores` cores.
-    pub(super) fn tps(&self, workers: usize, cores: usize) -> f64 {
-        self.with(Machine { cores: workers, writer_apart: cores > workers }, &|_| 1.0)
+/// A replay of all blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Replay {
+    /// Workers.
+    workers: usize,
+    /// Cores of the machine, at least as many.
+    cores: usize,
+    /// Part that costs nothing.
+    without: Option<Part>,
+}
+
+impl Replay {
+    /// `workers` workers on `cores` cores.
+    pub(super) const fn new(workers: usize, cores: usize) -> Self {
+        Self { workers, cores, without: None }
     }
 
-    fn with(&self, machine: Machine, factor: &dyn Fn(Part) -> f64) -> f64 {
+    /// Workers on all of `cores` cores, without the costs of a part.
+    const fn without(cores: usize, part: Part) -> Self {
+        Self { workers: cores, cores, without: Some(part) }
+    }
+}
+
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", text::counted(self.workers, "core"))?;
+        self.without.map_or(Ok(()), |part| write!(f, " without {}", part.name()))
+    }
+}
+
+impl Model<'_> {
+    /// Transactions per second of a replay. O((tasks + edges) log tasks) in time, O(tasks + edges) in memory.
+    pub(super) fn tps(&self, replay: &Replay) -> f64 {
+        let Replay { workers, cores, without } = *replay;
+        let machine = Machine { cores: workers, writer_apart: cores > workers };
         let txs: usize = self.blocks.iter().map(|block| block.txs).sum();
-        let several = machine.cores > 1;
-        let crowding = if several { self.constants.crowding } else { 1.0 };
-        let factor = |part: Part| factor(part) * if part.is_bandwidth() { 1.0 } else { crowding };
+        let crowding = if machine.cores > 1 { self.constants.crowding } else { 1.0 };
+        let factor = |part: Part| match part {
+            part if without == Some(part.cause()) => 0.0,
+            part if part.is_bandwidth() => 1.0,
+            _ => crowding,
+        };
         let ns = tasks(self.blocks, &self.constants, machine.cores, &factor).replay(machine);
         txs as f64 * 1e9 / ns.max(1.0)
     }
+}
 
-    /// Gain in scaling on `cores` without each part, `(part, ratio)`, largest first.
-    ///
-    /// Removing a part that scales saves as much on one core as on many: its ratio is one. Only parts that keep cores waiting
-    /// are above.
-    pub(super) fn causes(&self, cores: usize) -> Vec<(Part, f64)> {
-        let gain = |cores: usize, part: Part| {
-            let machine = Machine { cores, writer_apart: false };
-            let without = self.with(machine, &|other| if other.cause() == part { 0.0 } else { 1.0 });
-            without / self.tps(cores, cores)
-        };
-        let cause = |part: Part| (part, gain(cores, part) / gain(1, part));
-        let mut causes: Vec<(Part, f64)> =
-            Part::ALL.into_iter().filter(|part| part.cause() == *part).map(cause).collect();
-        causes.sort_by(|a, b| b.1.total_cmp(&a.1));
-        causes
-    }
+/// Replays of the curve: every number of cores, all of them workers.
+pub(super) fn of_curve() -> Vec<Replay> {
+    CORES.iter().map(|cores| Replay::new(*cores, *cores)).collect()
+}
 
-    /// The curve: transactions per second by total number of cores.
-    pub(super) fn curve(&self) -> Vec<(usize, f64)> {
-        CORES.iter().map(|cores| (*cores, self.tps(*cores, *cores))).collect()
-    }
+/// Parts that may be the cause of waiting.
+fn parts() -> impl Iterator<Item = Part> {
+    Part::ALL.into_iter().filter(|part| part.cause() == *part)
+}
+
+/// Replays that the [`causes`] on `cores` follow from: with all parts, and without each, on one core and on `cores`.
+pub(super) fn of_causes(cores: usize) -> Vec<Replay> {
+    let on = |cores: usize| {
+        core::iter::once(Replay::new(cores, cores)).chain(parts().map(move |part| Replay::without(cores, part)))
+    };
+    on(1).chain(on(cores)).collect()
+}
+
+/// Gain in scaling without each part, `(part, ratio)`, largest first, from the transactions per second of [`of_causes`].
+///
+/// Removing a part that scales saves as much on one core as on many: its ratio is one. Only parts that keep cores waiting
+/// are above.
+pub(super) fn causes(tps: &[f64]) -> Vec<(Part, f64)> {
+    let (one, many) = tps.split_at(tps.len() / 2);
+    let gain = |of: &[f64], at: usize| of[at + 1] / of[0];
+    let mut causes: Vec<(Part, f64)> =
+        parts().enumerate().map(|(at, part)| (part, gain(many, at) / gain(one, at))).collect();
+    causes.sort_by(|a, b| b.1.total_cmp(&a.1));
+    causes
 }
 
 /// The place where a curve bends.
@@ -90,6 +132,14 @@ mod tests {
     };
     use phalanx::{access::AccessSets, parascheduler::Dag};
 
+    fn curve(model: &Model<'_>) -> Vec<(usize, f64)> {
+        of_curve().iter().map(|replay| (replay.cores, model.tps(replay))).collect()
+    }
+
+    fn causes(model: &Model<'_>, cores: usize) -> Vec<(Part, f64)> {
+        super::causes(&of_causes(cores).iter().map(|replay| model.tps(replay)).collect::<Vec<_>>())
+    }
+
     fn model(frame: f64) -> Vec<BlockCosts> {
         let mut sets = AccessSets::new();
         (0..1000).for_each(|_| sets.push([]));
@@ -114,13 +164,13 @@ mod tests {
         // A block runs in 1 ms of work, and is framed in 50 µs on one thread: past 20 cores framing takes longer.
         let blocks = model(50_000.0);
         let model = Model { blocks: &blocks, constants: FREE };
-        let curve = model.curve();
-        assert_eq!(knee(&curve, 1.0, ENOUGH), Some(Knee { at: 16, beyond: 24 }), "{curve:?}");
-        assert_eq!(model.causes(64)[0].0, Part::Frame);
-        let wave = model.causes(64).into_iter().find(|(part, _)| *part == Part::Wave).unwrap();
+        let bent = curve(&model);
+        assert_eq!(knee(&bent, 1.0, ENOUGH), Some(Knee { at: 16, beyond: 24 }), "{bent:?}");
+        assert_eq!(causes(&model, 64)[0].0, Part::Frame);
+        let wave = causes(&model, 64).into_iter().find(|(part, _)| *part == Part::Wave).unwrap();
         assert!(wave.1 < 1.0, "it scales, so that without it framing would weigh more: {wave:?}");
-        assert!(model.causes(2)[0].1 < 1.01, "nothing keeps two cores waiting");
-        let free = Model { blocks: &self::model(0.0), constants: FREE }.curve();
+        assert!(causes(&model, 2)[0].1 < 1.01, "nothing keeps two cores waiting");
+        let free = curve(&Model { blocks: &self::model(0.0), constants: FREE });
         assert!(knee(&free, 1.0, ENOUGH).is_none_or(|knee| knee.at >= 48), "{free:?}");
     }
 
@@ -139,12 +189,12 @@ mod tests {
         let blocks = model(0.0);
         let free = Model { blocks: &blocks, constants: FREE };
         let crowded = Model { blocks: &blocks, constants: Constants { crowding: 1.25, ..FREE } };
-        assert!((crowded.tps(1, 1) / free.tps(1, 1) - 1.0).abs() < 1e-9);
+        assert!((crowded.tps(&Replay::new(1, 1)) / free.tps(&Replay::new(1, 1)) - 1.0).abs() < 1e-9);
         for cores in [2, 8] {
-            let ratio = free.tps(cores, cores) / crowded.tps(cores, cores);
+            let ratio = free.tps(&Replay::new(cores, cores)) / crowded.tps(&Replay::new(cores, cores));
             assert!((ratio - 1.25).abs() < 1e-9, "{cores} cores: {ratio}");
         }
-        let (free, crowded) = (free.curve(), crowded.curve());
+        let (free, crowded) = (curve(&free), curve(&crowded));
         assert_eq!(
             knee(&crowded, 1.25, ENOUGH).map(|knee| knee.at),
             knee(&free, 1.0, ENOUGH).map(|knee| knee.at),
@@ -153,7 +203,7 @@ mod tests {
         assert_eq!(knee(&crowded, 1.0, ENOUGH).map(|knee| knee.at), Some(1));
         // Crowding does not slow a bandwidth down.
         let bound = |crowding| Constants { crowding, memory_ns: 10_000.0, ..FREE };
-        let tps = |crowding| Model { blocks: &blocks, constants: bound(crowding) }.tps(8, 8);
+        let tps = |crowding| Model { blocks: &blocks, constants: bound(crowding) }.tps(&Replay::new(8, 8));
         assert!((tps(1.25) / tps(1.0) - 1.0).abs() < 0.01);
     }
 
@@ -162,8 +212,8 @@ mod tests {
         let blocks = model(0.0);
         // 100 ns of memory per transaction are 10 M per second, whatever the cores.
         let model = Model { blocks: &blocks, constants: Constants { memory_ns: 100.0, ..FREE } };
-        let curve = model.curve();
-        assert!(curve.last().unwrap().1 <= 1.0e7 * 1.0001, "{curve:?}");
-        assert_eq!(model.causes(256)[0].0, Part::Memory);
+        let bent = curve(&model);
+        assert!(bent.last().unwrap().1 <= 1.0e7 * 1.0001, "{bent:?}");
+        assert_eq!(causes(&model, 256)[0].0, Part::Memory);
     }
 }

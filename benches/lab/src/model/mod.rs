@@ -20,6 +20,7 @@ use crate::{
     config::{RunConfig, Store, heading},
     error::{Different, Interrupted, Usage},
     machine::{host, memory},
+    parallel,
     report::{Output, text},
     run::{
         drive::{self, Gate, Purpose, Setup, Timed},
@@ -31,7 +32,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use clap::Args;
-use knee::{ENOUGH, Model};
+use knee::{ENOUGH, Model, Replay};
 use measure::Measured;
 use phalanx::{Executor, merkle::Memory};
 use shape::{BlockCosts, Constants, Part, Span};
@@ -50,6 +51,9 @@ const HALF: f64 = 0.5;
 /// cell, record and two copies of the log's entry).
 const TX_BYTES: f64 = 1200.0;
 const KEY_BYTES: f64 = 900.0;
+
+/// Estimated memory of a replay, in bytes per transaction: its tasks, their edges and queues.
+const REPLAY_BYTES: u64 = 200;
 
 /// A workload, measured and modelled.
 #[derive(Debug)]
@@ -231,20 +235,35 @@ fn measure(config: &RunConfig, capacity: &Capacity, ui: &Ui) -> anyhow::Result<S
         disk_ns: disk_bytes / capacity.disk_gbs,
         overlap: config.overlap,
     };
-    ui.say("replaying");
+    // From here on nothing is measured, and what was has no meaning before the end.
+    ui.prepares();
     let model = Model { blocks: &measured.blocks, constants };
     // Measured costs contain the bandwidths of the real machine.
     let here = Model { constants: Constants { memory_ns: 0.0, disk_ns: 0.0, ..constants }, ..model };
-    let real = fastest.iter().map(|(workers, fastest)| (*workers, fastest.tps, here.tps(*workers, host::cores())));
-    let real = real.collect();
-    let curve = model.curve();
+    let workers: Vec<Replay> = fastest.keys().map(|workers| Replay::new(*workers, host::cores())).collect();
+    let modelled = replay(&here, &workers, "replaying the real runs", ui)?;
+    let real = fastest.iter().zip(modelled).map(|((workers, fastest), model)| (*workers, fastest.tps, model)).collect();
+    let tps = replay(&model, &knee::of_curve(), "replaying on more cores", ui)?;
+    let curve: Vec<(usize, f64)> = knee::CORES.into_iter().zip(tps).collect();
     // Without a knee, the causes at the most cores are listed.
     let beyond = knee::knee(&curve, constants.crowding, ENOUGH).map_or(knee::MOST, |knee| knee.beyond);
     let half = knee::knee(&curve, constants.crowding, HALF).map(|knee| knee.beyond).filter(|half| *half != beyond);
-    let causes = [beyond].into_iter().chain(half).map(|cores| (cores, model.causes(cores))).collect();
+    let of_causes = |cores: usize| -> anyhow::Result<(usize, Causes)> {
+        let what = format!("replaying without each part, {cores} cores");
+        Ok((cores, knee::causes(&replay(&model, &knee::of_causes(cores), &what, ui)?)))
+    };
+    let causes = [beyond].into_iter().chain(half).map(of_causes).collect::<anyhow::Result<_>>()?;
     let cpu_us_per_tx = fastest.get(&1).map_or(0.0, |fastest| fastest.cpu_us_per_tx);
     let escapes = measured.escapes;
     Ok(Scaled { blocks: measured.blocks, constants, cpu_us_per_tx, escapes, real, verdict, curve, causes })
+}
+
+/// Transactions per second of some replays, side by side as far as memory allows.
+fn replay(model: &Model<'_>, replays: &[Replay], what: &str, ui: &Ui) -> anyhow::Result<Vec<f64>> {
+    let txs: usize = model.blocks.iter().map(|block| block.txs).sum();
+    let most = host::available_memory() / (txs as u64).saturating_mul(REPLAY_BYTES).max(1);
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    parallel::all((ui, what), most, replays, Replay::to_string, |replay| Ok(model.tps(replay)))
 }
 
 /// Mean transactions per second of `engines` engines of one thread that run at the same time. Their states are in memory, so
