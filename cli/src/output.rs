@@ -5,7 +5,10 @@ use phalanx_lab::{
     doctor,
     error::Usage,
     machine::temporary::{Unfinished, in_the_making},
-    report::{self, Gallery, Output, svg::Origin},
+    report::{
+        self, Gallery, Output,
+        svg::{Origin, Picture},
+    },
     result::BenchResult,
 };
 use serde::Serialize;
@@ -144,7 +147,7 @@ pub(crate) fn show(output: &Output, files: Files<'_>) -> anyhow::Result<()> {
     gallery(
         dir,
         &Gallery {
-            title: "Phalanx benchmark",
+            title: output.picture.as_ref().map_or("benchmark", Picture::title),
             claim: output.claim.clone(),
             doubts: doctor::spoils(),
             table: &output.text,

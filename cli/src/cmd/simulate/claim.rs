@@ -49,6 +49,7 @@ pub(super) fn agreement(subject: &str, compared: impl IntoIterator<Item = Beside
         (all, judged) => {
             let given = match all - judged {
                 0 => String::new(),
+                1 => "; 1 number beside was fitted or put in".to_owned(),
                 given => format!("; {} beside were fitted or put in", counted(given, "number")),
             };
             let met = judged - outside.len();
@@ -149,7 +150,7 @@ mod tests {
         let of = |agrees| Beside { what: "latency, ms".into(), paper: 2.0, sign: "≤ ", ours: 3.0, agrees };
         let said = |compared: &[Option<bool>]| agreement("SBFT", compared.iter().copied().map(of));
         let (claim, outside) = said(&[Some(true), Some(false), None]);
-        assert_eq!(claim, "SBFT: 1 of 2 numbers of the paper are met; 1 number beside were fitted or put in");
+        assert_eq!(claim, "SBFT: 1 of 2 numbers of the paper are met; 1 number beside was fitted or put in");
         assert_eq!(outside, ["latency, ms: ≤ 2.00 in the paper, 3.00 here"]);
         assert!(said(&[None]).0.ends_with("prove nothing") && said(&[]).0.contains("states no number"));
     }

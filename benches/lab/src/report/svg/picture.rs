@@ -90,7 +90,7 @@ impl Picture {
     }
 
     /// Title above the drawing.
-    pub(crate) fn title(&self) -> &str {
+    pub fn title(&self) -> &str {
         &self.title
     }
 
