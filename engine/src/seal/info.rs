@@ -2,7 +2,7 @@
 
 use super::receipts::{ReceiptRef, Receipts};
 use crate::{
-    chain::requests_hash,
+    chain::{BlockOutcome, requests_hash},
     exec::{outcomes::Outcomes, run::RunStats},
     model::{BlockAccessList, Observer, Outcome, Stage, Txs, observe_fork},
     plan::{LeftTransactions, SourceCounts},
@@ -128,6 +128,18 @@ impl BlockInfo {
     /// Blob gas used by the block.
     pub const fn blob_gas_used(&self) -> u64 {
         self.blobs * DATA_GAS_PER_BLOB
+    }
+
+    /// Results that the header of the block states, beside a state root.
+    pub(crate) fn outcome(&self, state_root: B256) -> BlockOutcome {
+        BlockOutcome {
+            state_root,
+            receipts_root: self.receipts_root(),
+            logs_bloom: self.logs_bloom(),
+            gas_used: self.gas_used(),
+            blob_gas_used: self.blob_gas_used(),
+            requests_hash: self.requests_hash(),
+        }
     }
 
     /// Root of the receipts trie; `None` before Byzantium, when receipts held the root of Ethereum's state trie after

@@ -93,14 +93,7 @@ impl Merkleized {
     /// Results that the header of the block states: for
     /// [`ChainSpec::check_outcome`](crate::chain::ChainSpec::check_outcome), or for a header that is being built.
     pub fn outcome(&self) -> BlockOutcome {
-        BlockOutcome {
-            state_root: self.state_root(),
-            receipts_root: self.block.receipts_root(),
-            logs_bloom: self.block.logs_bloom(),
-            gas_used: self.block.gas_used(),
-            blob_gas_used: self.block.blob_gas_used(),
-            requests_hash: self.block.requests_hash(),
-        }
+        self.block.outcome(self.state_root())
     }
 
     /// The block.

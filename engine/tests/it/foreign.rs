@@ -3,8 +3,8 @@
 use crate::kit::{Asked, Asm, Body, Case, Fails, World, bundle_difference, recorded, stateless, stock};
 use alloy_consensus::Header;
 use phalanx::{
-    BlockError, Engine, Error, Executor, ForeignError, ForeignItem, GenesisAccount, Hints, Outcome, RecoveredBlock,
-    SnapshotAt,
+    BlockError, Engine, Error, Executor, ForeignError, ForeignItem, GenesisAccount, Hints, Invalid, Outcome,
+    RecoveredBlock, SnapshotAt,
     chain::ChainSpec,
     revm::{
         bytecode::opcode::{BLOCKHASH, SSTORE},
@@ -192,6 +192,51 @@ fn an_invalid_block_is_as_invalid_as_on_the_own_state() {
         let mut engine = stateless(&case.rules, executor, 2);
         let error = engine.execute_on(&Asked::new(&world), &case.blocks[0].payload(), Hints::None).expect_err("nonce");
         assert!(matches!(error, BlockError::InvalidTransaction { index: 3, .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_block_is_built_on_a_foreign_state_by_leaving_out_what_is_invalid() {
+    let (mut case, world) = asks_for_hashes();
+    let mut engine = stateless(&case.rules, Executor::Sequential, 1);
+    // A nonce that is too high, one that the transaction before has used, a fee below the base fee, more value than there is.
+    let changes: [(usize, fn(&mut TxEnv)); 4] = [
+        (0, |tx| tx.nonce = 5),
+        (3, |tx| tx.caller = Address::repeat_byte(5)),
+        (5, |tx| tx.gas_price = 1),
+        (6, |tx| tx.value = U256::MAX),
+    ];
+    case.blocks[0].header.base_fee_per_gas = Some(7);
+    for (at, change) in changes {
+        change(&mut case.blocks[0].txs[at]);
+    }
+    let offered = case.blocks[0].clone();
+    let mut kept = offered.clone();
+    let skipped = [0, 4, 5, 6];
+    kept.txs = (0..).zip(&offered.txs).filter(|(at, _)| !skipped.contains(at)).map(|(_, tx)| tx.clone()).collect();
+    let (results, bundle) = stock(&case.rules, &Asked::new(&world), &kept);
+    let results: Vec<_> = results.into_iter().map(Outcome::Executed).collect();
+    for executor in EXECUTORS {
+        for threads in [1, 2, 4] {
+            let mut builder = stateless(&case.rules, executor, threads);
+            let (asked, payload) = (Asked::new(&world), offered.payload());
+            let built = builder.execute_on_by(&asked, &payload, Hints::Predict, Invalid::Skip).expect("a block");
+            let outcomes = built.block.outcomes();
+            let left_out = outcomes.iter().enumerate().filter(|(_, outcome)| matches!(outcome, Outcome::Skipped(_)));
+            assert_eq!(left_out.map(|(at, _)| at).collect::<Vec<_>>(), skipped, "{executor:?}, {threads}");
+            let executed: Vec<_> =
+                outcomes.iter().filter(|outcome| !matches!(outcome, Outcome::Skipped(_))).cloned().collect();
+            assert!(executed == results, "{executor:?}, {threads}");
+            assert_eq!(bundle_difference(&built.bundle, &bundle), None, "{executor:?}, {threads}");
+            // A validator that takes no invalid transaction finds what the header says.
+            let mut header = kept.header.clone();
+            built.outcome(B256::repeat_byte(1)).write_to(&mut header);
+            let validated =
+                engine.execute_on(&Asked::new(&world), &kept.payload(), Hints::None).expect("a valid block");
+            case.rules.check_outcome(&header, &validated.outcome(B256::repeat_byte(1))).expect("the same outcome");
+            let refused = engine.execute_on(&Asked::new(&world), &payload, Hints::None).expect_err("as it was offered");
+            assert!(matches!(refused, BlockError::InvalidTransaction { index: 0, .. }), "{refused}");
+        }
     }
 }
 
