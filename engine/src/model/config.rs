@@ -12,11 +12,10 @@ pub enum Order {
     Given,
 }
 
-/// Executor of blocks. The outcome of a given order does not depend on it: that of [`Order::Given`], and of every whole block.
+/// Executor of blocks. The outcome of a block in a given order does not depend on it.
 ///
-/// With [`Order::Free`], and in builders, the executor takes part in the choice of the order: [`Self::Sequential`] frames nothing and
-/// lets nothing escape, so that its blocks may hold other transactions. Whatever it chooses, any executor has the same outcome for the
-/// block.
+/// Where the engine chooses the order, by [`Order::Free`] or a [`Builder`](crate::Builder), it does: the sequential executor frames
+/// nothing and lets nothing escape, so it puts other transactions into a block, or in another order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Executor {
     /// Workers on the exact per-slot DAG of the predicted access sets.
