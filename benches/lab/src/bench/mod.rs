@@ -3,6 +3,7 @@
 pub mod sweep;
 pub mod adversary;
 pub mod build;
+pub mod plan;
 pub mod workload;
 pub mod schedule;
 pub mod store;

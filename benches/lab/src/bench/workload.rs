@@ -165,11 +165,8 @@ fn fits(keys: u64, memory: Memory) -> Result<(), Usage> {
     Err(Usage(format!("{keys} keys of accounts do not fit {kind}, which holds {most}{how}")))
 }
 
-/// Makes the workload of `config`. Beside it `tx_bytes` are held per transaction, and `states` states at the same time.
-///
-/// # Errors
-/// If the settings describe no load, or memory is short.
-pub fn workload(config: &RunConfig, tx_bytes: u64, states: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
+/// Memory of a run, in bytes: `states` states at the same time, and `tx_bytes` per transaction.
+pub(super) fn needed(config: &RunConfig, tx_bytes: u64, states: u64) -> u64 {
     let keys = config.load.accounts.saturating_mul(config.load.keys_per_account());
     let resident = keys.saturating_mul(STATE_BYTES).saturating_mul(states);
     let engine = match config.memory {
@@ -179,19 +176,26 @@ pub fn workload(config: &RunConfig, tx_bytes: u64, states: u64, ui: &Ui) -> anyh
             keys.saturating_mul(PAGED_BYTES).saturating_add(bytes as u64).saturating_add(PAGED_BASE.min(resident))
         }
     };
-    let results = config.load.txs.saturating_mul(tx_bytes);
-    let engine = engine.saturating_add(results);
+    engine.saturating_add(config.load.txs.saturating_mul(tx_bytes))
+}
+
+/// Makes the workload of `config`. Beside it `tx_bytes` are held per transaction, and `states` states at the same time.
+///
+/// # Errors
+/// If the settings describe no load, or memory is short.
+pub fn workload(config: &RunConfig, tx_bytes: u64, states: u64, ui: &Ui) -> anyhow::Result<Box<dyn Workload>> {
+    let keys = config.load.accounts.saturating_mul(config.load.keys_per_account());
     let on_disk = |Usage(what)| match config.memory {
         Memory::Resident => {
-            let beside = keys.saturating_mul(PAGED_BYTES).saturating_add(PAGED_BASE).saturating_add(results);
-            let gib = beside as f64 / f64::from(1 << 30);
+            let paged = RunConfig { memory: Memory::Cached { bytes: 0 }, ..config.clone() };
+            let gib = needed(&paged, tx_bytes, states) as f64 / f64::from(1 << 30);
             Usage(format!(
                 "{what}; or keep values on disk with --memory cached:SIZE --state DIR, which needs {gib:.1} GiB and SIZE"
             ))
         }
         Memory::Cached { .. } => Usage(what),
     };
-    let load = config.transfers(memory::memory_beside(engine).map_err(on_disk)?);
+    let load = config.transfers(memory::memory_beside(needed(config, tx_bytes, states)).map_err(on_disk)?);
     fits(keys, config.memory)?;
     let bar = ui.bar("making accounts", load.accounts);
     let workload = config.load.workload(load, &|done| bar.set_position(done))?;

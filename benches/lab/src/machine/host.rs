@@ -1,7 +1,7 @@
 //! Description of program and machine in a result; facts that the system does not tell are missing.
 
 use crate::result::{Disturbance, Host, Tool};
-use std::{fs, path::Path, sync::OnceLock};
+use std::{ffi::CString, fs, mem::MaybeUninit, os::unix::ffi::OsStrExt as _, path::Path, sync::OnceLock};
 
 /// Cargo features of the program, once it has named them.
 static FEATURES: OnceLock<Vec<String>> = OnceLock::new();
@@ -141,6 +141,19 @@ pub(crate) fn memory(name: &str) -> u64 {
 /// The bracketed mode of a list of modes.
 fn chosen(modes: &str) -> String {
     modes.split_whitespace().find_map(|m| m.strip_prefix('[')?.strip_suffix(']')).unwrap_or(modes).to_owned()
+}
+
+/// Bytes that a program may still write to the file system under `path`; `None` if the system does not tell.
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+    let path = path.ancestors().find_map(|p| p.canonicalize().ok())?;
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    let mut stat = MaybeUninit::<libc::statvfs>::uninit();
+    #[expect(unsafe_code, reason = "the standard library has no call for it")]
+    // SAFETY: the path ends with a zero, and the call fills all of `stat` where it returns zero.
+    let stat = unsafe { (libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) == 0).then(|| stat.assume_init()) }?;
+    #[expect(clippy::useless_conversion, reason = "its width depends on the system")]
+    let blocks = u64::from(stat.f_bavail);
+    Some(blocks.saturating_mul(stat.f_frsize))
 }
 
 /// Device and file system under `path`, as a result shows them.

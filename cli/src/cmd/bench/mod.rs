@@ -4,6 +4,7 @@ mod compare;
 mod sweep;
 mod scale;
 mod adversary;
+mod plan;
 mod build;
 #[cfg(feature = "node")]
 pub(super) mod node;
@@ -17,6 +18,8 @@ use clap::Subcommand;
 pub(crate) enum BenchCommand {
     /// Run one workload through the whole engine
     Run(Box<run::RunCommand>),
+    /// Say what memory, disk and time a run takes, before it starts: its flags, and a small run
+    Plan(Box<plan::PlanArgs>),
     /// Build blocks from signed bytes and validate them with each artefact: cost of the builder, gain of the validators
     Build(Box<build::BuildArgs>),
     /// Measure framing and DAG alone, without execution (FAFO's ablation)
@@ -41,6 +44,7 @@ impl BenchCommand {
     pub(crate) fn run(&self) -> anyhow::Result<u8> {
         match self {
             Self::Run(args) => args.run(),
+            Self::Plan(args) => args.run(),
             Self::Build(args) => args.run(),
             Self::Schedule(args) => args.run(),
             Self::Sweep(args) => args.run(),
