@@ -65,13 +65,31 @@ pub struct Case {
     pub threads: usize,
 }
 
+/// Numbers of worker threads that the benches run on by default.
+pub const THREADS: [usize; 2] = [1, 2];
+
+/// Environment variable that names other ones, separated by commas: `1,2,16`.
+pub const THREADS_NAME: &str = "PHALANX_BENCH_THREADS";
+
+/// Numbers of worker threads by the value of [`THREADS_NAME`]: [`THREADS`] without one.
+///
+/// # Errors
+/// Names a word that is no number of threads.
+pub fn threads(value: Option<&str>) -> Result<Vec<usize>, String> {
+    let number = |word: &str| match word.trim().parse() {
+        Ok(threads) if threads > 0 => Ok(threads),
+        _ => Err(format!("{THREADS_NAME}: {word:?} is no number of threads, as in 1,2,16")),
+    };
+    value.map_or_else(|| Ok(THREADS.into()), |value| value.split(',').map(number).collect())
+}
+
 impl Case {
-    /// All cells: every workload on every executor at one and two threads.
-    pub fn matrix() -> impl Iterator<Item = Self> {
-        Kind::ALL.into_iter().flat_map(|workload| {
+    /// All cells: every workload on every executor at each number of threads.
+    pub fn matrix(threads: &[usize]) -> impl Iterator<Item = Self> {
+        Kind::ALL.into_iter().flat_map(move |workload| {
             [Executor::Dag, Executor::BlockStm, Executor::Sequential]
                 .into_iter()
-                .flat_map(move |executor| [1, 2].map(|threads| Self { workload, executor, threads }))
+                .flat_map(move |executor| threads.iter().map(move |&threads| Self { workload, executor, threads }))
         })
     }
 }
@@ -94,3 +112,18 @@ pub(crate) const CONTENTION: [(&str, f64, u64, HotSide); 4] = [
     ("hot=receiver alpha=0.5 gamma=100", 0.5, 100, HotSide::Receiver),
     ("hot=both alpha=0.99 gamma=100", 0.99, 100, HotSide::Both),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_those_that_are_named() {
+        assert_eq!(threads(None), Ok(vec![1, 2]));
+        assert_eq!(threads(Some("1, 4,16")), Ok(vec![1, 4, 16]));
+        for wrong in ["", "0", "1,", "two", "-1"] {
+            assert!(threads(Some(wrong)).expect_err(wrong).contains("as in 1,2,16"));
+        }
+        assert_eq!(Case::matrix(&[1, 2, 16]).count(), Kind::ALL.len() * 3 * 3);
+    }
+}

@@ -28,7 +28,7 @@ mod transfers;
 mod counts;
 mod case;
 
-pub use case::{Case, Kind};
+pub use case::{Case, Kind, THREADS, THREADS_NAME, threads};
 pub use chain::{Chain, Error, Truth};
 pub use counts::{CountChange, Counts, CountsError, Verdict};
 pub use transfers::Transfers;
