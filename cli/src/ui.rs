@@ -63,7 +63,8 @@ pub(crate) fn open() -> Ui {
     Ui::new(bars(), Arc::clone(STOP.get_or_init(Arc::default)))
 }
 
-/// Opens the terminal of a command that prepares before it measures, and has nothing to report until then.
+/// Opens the terminal of a command that has nothing to report until it says that it is [prepared](Ui::prepared), if ever: until then
+/// the first signal ends it at once.
 pub(crate) fn measuring() -> Ui {
     let ui = open();
     ui.prepares();

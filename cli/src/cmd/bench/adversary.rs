@@ -20,7 +20,7 @@ pub(crate) struct AdversaryArgs {
 
 impl AdversaryArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let measured = adversary::measure(&self.config, &output::command(), &ui::open())?;
+        let measured = adversary::measure(&self.config, &output::command(), &ui::measuring())?;
         output::show(&measured.output, Files { json: self.json.as_deref(), ..Files::default() })?;
         Ok(if measured.holds { exit::OK } else { exit::DIVERGENCE })
     }

@@ -35,7 +35,7 @@ enum FigureKind {
 
 impl ScheduleArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let ui = ui::open();
+        let ui = ui::measuring();
         if self.figure.is_none() {
             ui::warn_of_idle(self.config.load.idle(), &ui);
         }

@@ -24,7 +24,7 @@ pub(crate) struct StoreArgs {
 
 impl StoreArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let result = store::run(&self.config, &ui::open())?;
+        let result = store::run(&self.config, &ui::measuring())?;
         output::show(&result, Files { json: self.json.as_deref(), ..Files::default() })?;
         Ok(exit::OK)
     }
