@@ -37,8 +37,8 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<World, String> {
 }
 
 #[test]
-fn ten_thousand_worlds_agree_and_recover() {
-    let worlds: u64 = std::env::var("PHALANX_WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000);
+fn worlds_agree_and_recover() {
+    let worlds: u64 = std::env::var("PHALANX_WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000);
     let (mut decided, mut views) = (0, 0);
     for seed in 0..worlds {
         let world = world(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));

@@ -327,7 +327,7 @@ impl Search {
 /// `PHALANX_STATES` bounds the searches over both paths, of each place of the Byzantine replica: two views have some 75,000 states.
 #[test]
 fn no_two_values_are_decided_wherever_the_byzantine_replica_sits() {
-    let most = std::env::var("PHALANX_STATES").ok().and_then(|text| text.parse().ok()).unwrap_or(4_000);
+    let most = crate::exhaustive::most(4_000);
     for byzantine in 0..4 {
         let searches = [
             ("two views", Search::new(4, 1, byzantine, 1, None), most),

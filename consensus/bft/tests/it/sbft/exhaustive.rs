@@ -15,7 +15,7 @@
 //!   alone, one is visited.
 
 use super::lab::{batch, certificate, signed};
-use crate::world::work;
+use crate::{exhaustive::most, world::work};
 use alloy_primitives::B256;
 use phalanx_bft::{
     Base, Batch, Checked, Domain, Index, Input, Out, Protocol as _, Quorums, Signed, View,
@@ -466,15 +466,6 @@ fn keep(sent: &mut BTreeSet<Sent>, message: &Msg) {
 
 fn trusted(message: Msg) -> Checked<Msg> {
     Checked::new(message, Domain::default(), |_| true).expect("nothing is refused")
-}
-
-/// States that a search visits at most: `usual`, or all of them with `PHALANX_STATES=all`.
-fn most(usual: usize) -> usize {
-    match std::env::var("PHALANX_STATES") {
-        Ok(all) if all == "all" => usize::MAX,
-        Ok(number) => number.parse().unwrap_or(usual),
-        Err(_) => usual,
-    }
 }
 
 fn agrees(n: usize, byzantine: u16, views: View, states: usize) {
