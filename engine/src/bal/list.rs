@@ -11,9 +11,8 @@ use revm::primitives::{hardfork::SpecId, map::HashMap};
 /// Gas per byte of deployed code.
 const CODE_BYTE_GAS: u64 = 200;
 
-/// Minimum gas of a new code before refunds: a contract's in Frontier, whose transaction is no dearer than another. A delegation
-/// takes 25,000 (EIP-7702), a deployment 32,000.
-const CODE_GAS: u64 = 21_000;
+/// Minimum gas of a new code, refunds deducted: a delegation's (EIP-7702). A deployment takes 32,000.
+const CODE_GAS: u64 = 12_500;
 
 /// Number of accounts and slots that no gas pays for, besides those that are paid: precompiles, and contracts that the
 /// protocol calls.
@@ -91,8 +90,9 @@ impl List {
         let codes = accounts.iter().flat_map(|account| &account.code_changes).map(|change| change.new_code.len());
         let (count, bytes) =
             codes.filter(|len| *len > 0).fold((0, 0), |(count, sum), len| (count + 1, sum + len as u64));
-        let gas = gross_gas(payload.header.gas_limit, spec).saturating_add(PROTOCOL_GAS);
-        if bytes > gas / CODE_BYTE_GAS || count > gas / CODE_GAS {
+        let gas_limit = payload.header.gas_limit;
+        let [net, gross] = [gas_limit, gross_gas(gas_limit, spec)].map(|gas| gas.saturating_add(PROTOCOL_GAS));
+        if bytes > gross / CODE_BYTE_GAS || count > net / CODE_GAS {
             return Err(malformed(&"it has more code than the block could pay for"));
         }
         Ok(Self::new(accounts, hash, txs))

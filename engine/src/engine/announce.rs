@@ -21,7 +21,7 @@ impl Engine {
         match hints {
             // A list that is malformed names nothing; the block is refused when its turn comes.
             Hints::AccessList { rlp, hash } => {
-                let list = List::decode(rlp, hash, payload, self.cfg.spec);
+                let list = List::decode(rlp, hash, payload, self.rules.chain.spec(payload.header));
                 list.into_iter().for_each(|list| state.announce(&list.names()));
             }
             Hints::Sets(sets) => state.announce(sets.entries().iter().map(|(key, _)| key)),

@@ -160,7 +160,7 @@ impl BlockSink for Headers {
 fn the_first_block_follows_from_the_whole_header_of_the_genesis() {
     const BLOB: u64 = 1 << 17;
     // Under Osaka the base fee of the parent decides as well (EIP-7918), so it counts too.
-    for base_fee in [7, 1_000_000_000] {
+    for base_fee in [7_u64, 1_000_000_000] {
         let mut file = super::genesis(&[("shanghai", 0), ("cancun", 0), ("prague", 0), ("osaka", 0)], &[address(0)]);
         file.excess_blob_gas = Some(400 * BLOB);
         file.blob_gas_used = Some(3 * BLOB);
@@ -171,7 +171,7 @@ fn the_first_block_follows_from_the_whole_header_of_the_genesis() {
         let sink = Arc::new(Headers::default());
         let config = ServiceConfig::default().with_sink(Arc::clone(&sink) as Arc<dyn BlockSink>);
         let service = service::open(&file, &folder.path().join("store"), config);
-        let chain = phalanx::chain::ChainSpec::from_genesis(&file).expect("a chain");
+        let chain = service::steady(&file);
         let genesis = chain.genesis_header(&file, B256::ZERO);
         let child = chain.child_header(&genesis, &super::after(&genesis)).expect("a child");
         let env = BlockEnv {

@@ -161,7 +161,7 @@ fn open_with_delegated(world: &World, name: &str, lists: bool) -> Service {
             ..GenesisAccount::default()
         };
         match from {
-            3 => GenesisAccount { code: Some([&[0xef, 1, 0], &creates.address[..]].concat().into()), ..rich },
+            3 => GenesisAccount { code: Some([&[0xef, 1, 0][..], &creates.address[..]].concat().into()), ..rich },
             5 => GenesisAccount { balance: U256::from(100 * 100_000 + 50), ..rich },
             _ => rich,
         }
