@@ -92,6 +92,8 @@ pub struct RpcConfig {
     pub namespaces: Vec<String>,
     /// Origins of web pages that may call; `*` for all.
     pub cors: Vec<String>,
+    /// Names of this host that requests may have; `*` for all. Empty: on a loopback address `localhost` alone, else all.
+    pub hosts: Vec<String>,
     /// Maximum gas of a call, an estimate or a trace.
     pub gas_cap: u64,
     /// Maximum number of blocks in the range of a log query.
@@ -104,8 +106,22 @@ pub struct RpcConfig {
     pub max_request: u32,
     /// Maximum size of an answer, in bytes.
     pub max_response: u32,
+    /// Maximum number of bytes of all requests that arrive or are answered.
+    pub max_request_bytes: usize,
+    /// Maximum number of bytes of all answers and notifications that are made or not read yet.
+    pub max_answer_bytes: usize,
     /// Maximum number of connections.
     pub max_connections: u32,
+    /// Maximum number of requests of a WebSocket that are not answered yet. Nothing more is read from it meanwhile.
+    pub max_in_flight: usize,
+    /// Maximum number of bytes of notifications that wait for a WebSocket.
+    pub max_behind: usize,
+    /// Time for which a connection may be idle.
+    pub idle: Duration,
+    /// Time for which nothing of a request may arrive, and nothing of an answer be read.
+    pub patience: Duration,
+    /// Least speed of a request and of an answer that take longer than that, in bytes per second.
+    pub rate: u64,
     /// Maximum number of subscriptions of a connection.
     pub max_subscriptions: u32,
     /// Maximum number of installed filters.
@@ -114,6 +130,8 @@ pub struct RpcConfig {
     pub filter_timeout: Duration,
     /// Maximum number of calls, traces and log queries that run at once, from 1 to 1024. Others wait.
     pub max_calls: usize,
+    /// Maximum time that a call, a trace or a log query waits for its turn.
+    pub max_queued: Duration,
     /// Maximum number of bytes that a trace records.
     pub max_trace: usize,
     /// Maximum time that `eth_sendRawTransactionSync` waits for a receipt.
@@ -127,17 +145,26 @@ impl Default for RpcConfig {
             address: SocketAddr::from(([127, 0, 0, 1], 8545)),
             namespaces: ["eth", "net", "web3", "txpool", "phalanx"].map(Into::into).to_vec(),
             cors: Vec::new(),
+            hosts: Vec::new(),
             gas_cap: 50_000_000,
             max_range: 100_000,
             max_logs: 20_000,
             max_batch: 1_000,
             max_request: 15 << 20,
             max_response: 160 << 20,
+            max_request_bytes: 256 << 20,
+            max_answer_bytes: 512 << 20,
             max_connections: 500,
+            max_in_flight: 32,
+            max_behind: 4 << 20,
+            idle: Duration::from_secs(120),
+            patience: Duration::from_secs(20),
+            rate: 64 << 10,
             max_subscriptions: 128,
             max_filters: 1_000,
             filter_timeout: Duration::from_secs(300),
             max_calls: 16,
+            max_queued: Duration::from_secs(10),
             max_trace: 256 << 20,
             max_wait: Duration::from_secs(30),
         }

@@ -17,6 +17,7 @@
 //! - `source`: the source of blocks of a running node, a producer or CometBFT.
 //! - `join`: a node without a chain, which takes a snapshot from others.
 //! - `rpc`: the methods, their arguments and errors, and the server.
+//! - `edge`: sockets of JSON-RPC, and what a connection can cost.
 //! - `exit`: way of an admitted transaction out of the pool: to the producer, or to CometBFT.
 //! - `validator`: blocks of a chain that CometBFT orders.
 //! - `relay`: transactions for the pools of other validators.
@@ -39,6 +40,7 @@ mod opening;
 mod source;
 mod join;
 mod rpc;
+mod edge;
 mod exit;
 mod validator;
 mod relay;

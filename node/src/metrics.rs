@@ -1,6 +1,11 @@
 //! Counters of a node, in the text format of Prometheus, and the observer of the engine's stages.
 
-use crate::{counters::Counters, process::Process, store::Sizes};
+use crate::{
+    counters::Counters,
+    edge::{Cut, Pool},
+    process::Process,
+    store::Sizes,
+};
 use parking_lot::Mutex;
 use phalanx::{Observer, Stage};
 use prometheus_client::{
@@ -16,7 +21,7 @@ use prometheus_client::{
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64},
     },
     time::{Duration, Instant},
@@ -38,6 +43,12 @@ struct OfCall {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfStage {
     stage: &'static str,
+}
+
+/// Label of a connection that the node has closed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
 }
 
 /// A counter of seconds.
@@ -68,6 +79,12 @@ pub(crate) struct Metrics {
     /// Counts of libraries.
     counters: &'static Counters,
     request_seconds: Family<Method, Histogram>,
+    connections: Gauge,
+    refused: Counter,
+    cut: Family<Reason, Counter>,
+    pools: OnceLock<[Arc<Pool>; 2]>,
+    request_bytes: Gauge,
+    answer_bytes: Gauge,
     pool_txs: Gauge,
     stored_bytes: Gauge,
     index_bytes: Gauge,
@@ -111,6 +128,12 @@ impl Metrics {
             threads: Gauge::default(),
             counters: Counters::install(),
             request_seconds: Family::new_with_constructor(durations),
+            connections: Gauge::default(),
+            refused: Counter::default(),
+            cut: Family::default(),
+            pools: OnceLock::new(),
+            request_bytes: Gauge::default(),
+            answer_bytes: Gauge::default(),
             pool_txs: Gauge::default(),
             stored_bytes: Gauge::default(),
             index_bytes: Gauge::default(),
@@ -161,6 +184,15 @@ impl Metrics {
             bytes,
             metrics.disk_free.clone(),
         );
+        registry.register("rpc_connections", "Open connections of JSON-RPC", metrics.connections.clone());
+        let what = "Connections of JSON-RPC that found no place";
+        registry.register("rpc_connections_refused", what, metrics.refused.clone());
+        let what = "Connections of JSON-RPC that the node closed because of a limit";
+        registry.register("rpc_connections_closed", what, metrics.cut.clone());
+        let what = "Size of requests in flight, beyond what every connection may hold";
+        registry.register_with_unit("rpc_requests_in_flight", what, Unit::Bytes, metrics.request_bytes.clone());
+        let what = "Size of answers and notifications in flight, beyond what every connection may hold";
+        registry.register_with_unit("rpc_answers_in_flight", what, Unit::Bytes, metrics.answer_bytes.clone());
         registry.register("pool_transactions", "Transactions in the pool", metrics.pool_txs.clone());
         registry.register_with_unit(
             "store_segments",
@@ -182,6 +214,10 @@ impl Metrics {
         process.register("process_open_fds", "Open files and sockets", metrics.open_fds.clone());
         process.register("process_threads", "Threads", metrics.threads.clone());
         *metrics.process.lock() = process;
+        for reason in Cut::ALL.map(Cut::name) {
+            // Counters that begin at zero are on the page from the start.
+            drop(metrics.cut.get_or_create(&Reason { reason }));
+        }
         *metrics.registry.lock() = registry;
         metrics
     }
@@ -215,6 +251,30 @@ impl Metrics {
         self.abci_seconds.get_or_create(&label).observe(took.as_secs_f64());
     }
 
+    /// Counts an open connection.
+    pub(crate) fn connected(&self) {
+        self.connections.inc();
+    }
+
+    /// Counts the end of a connection, with the reason for which the node has closed it.
+    pub(crate) fn disconnected(&self, cut: Option<Cut>) {
+        self.connections.dec();
+        if let Some(cut) = cut {
+            self.cut.get_or_create(&Reason { reason: cut.name() }).inc();
+        }
+    }
+
+    /// Counts a connection that found no place.
+    pub(crate) fn refused(&self) {
+        self.refused.inc();
+    }
+
+    /// Takes the pools whose bytes the page shows: of requests, and of answers.
+    pub(crate) fn of_pools(&self, requests: &Arc<Pool>, answers: &Arc<Pool>) {
+        // A second server of the same node does not exist.
+        let _ = self.pools.set([Arc::clone(requests), Arc::clone(answers)]);
+    }
+
     /// The page for Prometheus, with sizes and the `free` bytes of the disk as they are now.
     pub(crate) fn page(&self, waiting: usize, sizes: &Sizes, free: u64) -> String {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -224,6 +284,10 @@ impl Metrics {
         self.stored_txs.set(number(sizes.txs));
         self.bytes_per_tx.set(sizes.per_tx());
         self.disk_free.set(number(free));
+        if let Some([requests, answers]) = self.pools.get() {
+            self.request_bytes.set(number(requests.used() as u64));
+            self.answer_bytes.set(number(answers.used() as u64));
+        }
         let mut page = String::new();
         if let Some(process) = Process::now() {
             self.cpu_seconds.set(process.cpu_seconds);

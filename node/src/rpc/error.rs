@@ -22,6 +22,8 @@ const SERVER: i32 = -32000;
 const REVERTED: i32 = 3;
 /// Code of blocks that are pruned (EIP-4444).
 const PRUNED: i32 = 4444;
+/// Code of a request that a limit of the node stops for now (EIP-1474).
+const LIMIT: i32 = -32005;
 /// Code of a synchronous transaction whose receipt does not come in time (EIP-7966).
 const NO_RECEIPT: i32 = 4;
 
@@ -43,6 +45,16 @@ impl RpcError {
     /// The arguments are not those of the method.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self { code: INVALID_PARAMS_CODE, message: message.into(), data: None }
+    }
+
+    /// A limit of the node stops the request for now.
+    pub(super) fn limit(message: impl Into<String>) -> Self {
+        Self::of(LIMIT, message)
+    }
+
+    /// An error with a code of its own, without data.
+    pub(super) fn of(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
     }
 
     /// A fault of the node.

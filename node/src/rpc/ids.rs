@@ -1,17 +1,5 @@
 //! Names of subscriptions and filters: random, as hexadecimal strings, which libraries expect.
 
-use jsonrpsee::{core::traits::IdProvider, types::SubscriptionId};
-
-/// Names of subscriptions.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HexIds;
-
-impl IdProvider for HexIds {
-    fn next_id(&self) -> SubscriptionId<'static> {
-        random().into()
-    }
-}
-
 /// A name that no other has, most likely.
 pub(super) fn random() -> String {
     let mut bytes = [0; 16];

@@ -36,13 +36,19 @@ pub(super) fn register(registry: &mut Registry) {
 /// Reads a filter.
 pub(super) fn read(args: &Args) -> Result<Filter, RpcError> {
     let filter = args.required(0, filter)?;
+    bounded(&filter)?;
+    Ok(filter)
+}
+
+/// Refuses a filter that is too long.
+pub(super) fn bounded(filter: &Filter) -> Result<(), RpcError> {
     let longest = filter.topics.iter().map(|topic| topic.len()).chain([filter.address.len()]).max().unwrap_or_default();
     if longest > MAX_ALTERNATIVES {
         return Err(RpcError::invalid(format!(
             "exceed max addresses or topics per search position: {MAX_ALTERNATIVES}"
         )));
     }
-    Ok(filter)
+    Ok(())
 }
 
 /// Reads a filter whose heights are canonical.
@@ -70,7 +76,12 @@ fn keys(filter: &Filter) -> Vec<Vec<Key>> {
 /// Logs of a block that match.
 pub(super) fn matching<'b>(block: &'b Block, filter: &'b Filter) -> impl Iterator<Item = Log> + 'b {
     let logs = (0..).zip(&block.entries).flat_map(|(index, entry)| convert::logs(&block.head, index, entry));
-    logs.filter(|log| filter.matches_address(log.address()) && filter.matches_topics(log.topics()))
+    logs.filter(|log| matches(log, filter))
+}
+
+/// True if a log has an address and topics that a filter asks for.
+pub(super) fn matches(log: &Log, filter: &Filter) -> bool {
+    filter.matches_address(log.address()) && filter.matches_topics(log.topics())
 }
 
 /// Height that a tag names: of the newest block for one that is not there yet.

@@ -1,11 +1,16 @@
 //! JSON-RPC: methods of wallets, libraries and explorers, over HTTP and WebSocket.
 //!
 //! Every method is a function of [`api::Api`] and its arguments, and runs on a thread that may wait. Calls, traces and log
-//! queries take one of a bounded number of places first. Nothing here waits for a block that executes.
+//! queries take one of a bounded number of places first. Nothing here waits for a block that executes. Sockets and the bytes of
+//! messages are the business of `edge`.
 
 mod server;
 mod page;
+mod visit;
+mod websocket;
+mod dispatch;
 mod subscribe;
+mod feed;
 mod wait;
 mod small;
 mod blocks;
@@ -21,7 +26,11 @@ mod phalanx;
 mod replay;
 mod mended;
 mod filters;
+mod outbox;
 mod registry;
+mod out;
+mod frames;
+mod request;
 mod api;
 mod convert;
 mod error;

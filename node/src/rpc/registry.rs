@@ -1,38 +1,57 @@
-//! Registration of methods: arguments are read, places taken, times measured, and answers encoded, once for all.
+//! Registration of methods: what a method does with its arguments, and what it costs.
 
-use super::{api::Api, args::Args, error::RpcError};
-use jsonrpsee::{
-    RpcModule,
-    types::{ErrorObjectOwned, Params},
-};
+use super::{api::Api, args::Args, error::RpcError, out::Out};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
-use std::{sync::Arc, time::Instant};
+use serde_json::value::RawValue;
+use std::{collections::HashMap, sync::Arc};
 
 /// Methods of the served namespaces.
 #[derive(Debug)]
 pub(super) struct Registry {
-    pub(super) module: RpcModule<Api>,
     namespaces: Vec<String>,
+    pub(super) methods: HashMap<&'static str, Method>,
 }
 
 /// Load of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Load {
+pub(super) enum Load {
     /// A few reads.
     Light,
     /// As much as the limits allow: it takes a place.
     Heavy,
 }
 
+/// A method that runs to its end on a thread that may wait, and writes its answer to the request of an id.
+pub(super) type Run = Arc<dyn Fn(&Api, &Args, &RawValue, &mut Out) -> Result<(), RpcError> + Send + Sync>;
+
+/// A method.
+#[derive(Clone)]
+pub(super) enum Method {
+    /// Runs with at most so many arguments.
+    Run {
+        most: usize,
+        load: Load,
+        run: Run,
+    },
+    /// `eth_sendRawTransactionSync`.
+    Wait,
+    Subscribe,
+    Unsubscribe,
+}
+
+impl core::fmt::Debug for Method {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Method")
+    }
+}
+
 impl Registry {
-    pub(super) fn new(api: Arc<Api>) -> Self {
-        let namespaces = api.limits.namespaces.clone();
-        Self { module: RpcModule::from_arc(api), namespaces }
+    pub(super) fn new(namespaces: &[String]) -> Self {
+        Self { namespaces: namespaces.to_vec(), methods: HashMap::new() }
     }
 
     /// True if the namespace of a method is served.
-    pub(super) fn serves(&self, name: &str) -> bool {
+    fn serves(&self, name: &str) -> bool {
         let namespace = name.split('_').next().unwrap_or_default();
         self.namespaces.iter().any(|served| served == namespace)
     }
@@ -44,7 +63,7 @@ impl Registry {
         most: usize,
         run: fn(&Api, &Args) -> Result<R, RpcError>,
     ) {
-        self.add(name, most, Load::Light, run);
+        self.run(name, most, Load::Light, run);
     }
 
     /// Adds a method that runs the EVM, or reads many blocks.
@@ -54,50 +73,25 @@ impl Registry {
         most: usize,
         run: fn(&Api, &Args) -> Result<R, RpcError>,
     ) {
-        self.add(name, most, Load::Heavy, run);
+        self.run(name, most, Load::Heavy, run);
     }
 
-    fn add<R: Serialize + 'static>(
+    fn run<R: Serialize + 'static>(
         &mut self,
         name: &'static str,
         most: usize,
         load: Load,
         run: fn(&Api, &Args) -> Result<R, RpcError>,
     ) {
-        if !self.serves(name) {
-            return;
-        }
-        let added = self.module.register_async_method(name, move |params, api, _| async move {
-            let begun = Instant::now();
-            let answer = answer(&api, params, most, load, run).await;
-            api.metrics.request(name, answer.is_err(), begun.elapsed());
-            answer
-        });
-        debug_assert!(added.is_ok(), "{name} is registered twice");
+        let run = move |api: &Api, args: &Args, id: &RawValue, out: &mut Out| out.result(id, &run(api, args)?);
+        self.add(name, Method::Run { most, load, run: Arc::new(run) });
     }
-}
 
-async fn answer<R: Serialize + 'static>(
-    api: &Arc<Api>,
-    params: Params<'static>,
-    most: usize,
-    load: Load,
-    run: fn(&Api, &Args) -> Result<R, RpcError>,
-) -> Result<Box<RawValue>, ErrorObjectOwned> {
-    let place = match load {
-        Load::Light => None,
-        // The places are never closed.
-        Load::Heavy => Arc::clone(&api.calls).acquire_owned().await.ok(),
-    };
-    let api = Arc::clone(api);
-    let work = move || {
-        let args = Args::read(&params, most).map_err(RpcError::from)?;
-        let answer = run(&api, &args)?;
-        drop(place);
-        to_raw_value(&answer).map_err(|error| RpcError::internal(error.to_string()))
-    };
-    // A panic is a bug of the node: the client gets an error, and the node goes on.
-    let done = tokio::task::spawn_blocking(work).await;
-    let done = done.unwrap_or_else(|_| Err(RpcError::internal("the method panicked; see the node's log")));
-    done.map_err(ErrorObjectOwned::from)
+    /// Adds a method, if its namespace is served.
+    pub(super) fn add(&mut self, name: &'static str, method: Method) {
+        if self.serves(name) {
+            let before = self.methods.insert(name, method);
+            debug_assert!(before.is_none(), "{name} is registered twice");
+        }
+    }
 }

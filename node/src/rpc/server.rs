@@ -1,71 +1,140 @@
-//! The server: HTTP and WebSocket on one port, with the limits of the settings.
+//! The server: HTTP/1.1 and WebSocket on one port, on sockets of the edge.
 
 use super::{
-    accounts, api::Api, blocks, calls, changes, debug, fees, ids::HexIds, logs, phalanx, pool, registry::Registry,
-    small, subscribe, wait,
+    accounts,
+    api::Api,
+    blocks, calls, changes, debug,
+    dispatch::Dispatch,
+    feed::Feed,
+    fees, logs, phalanx, pool,
+    registry::Registry,
+    small, subscribe,
+    visit::{Host, Visit},
+    wait,
 };
-use crate::{config::RpcConfig, error::NodeError};
-use jsonrpsee::server::{BatchRequestConfig, PingConfig, Server as RpcServer, ServerConfig, ServerHandle};
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use crate::{
+    config::RpcConfig,
+    edge::{Accepted, Account, Connection, Listener, Pace, Patience, Pool, Socket, Web},
+    error::NodeError,
+};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::{Semaphore, watch};
+use tower::ServiceBuilder;
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
-/// Interval of the pings that find dead WebSocket connections.
-const PING: Duration = Duration::from_secs(30);
-
-/// Time until a connection has sent its first request.
+/// Time until a connection has begun its first request.
 const FIRST_REQUEST: Duration = Duration::from_secs(30);
 
-/// Number of messages that wait for a slow connection before its subscriptions are held up.
-const BUFFER: u32 = 1_024;
+/// Maximum number of bytes that are read ahead of a connection, and of the head of a request.
+const HEAD: usize = 64 << 10;
+
+/// Bytes of requests, and of answers, that a connection holds beside those of all: others cannot take them.
+const OWN: usize = 64 << 10;
 
 /// A running server.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    handle: ServerHandle,
+    stops: watch::Sender<bool>,
+    /// All are free once every connection has ended.
+    places: (Arc<Semaphore>, usize),
 }
 
 impl Server {
     /// Starts the server.
     ///
     /// # Errors
-    /// [`NodeError::Listen`], or origins that are none.
+    /// [`NodeError::Listen`], or origins or hosts that are none.
     pub(crate) async fn start(api: Arc<Api>) -> Result<Self, NodeError> {
         let limits = api.limits.clone();
         let listen = |source| NodeError::Listen { address: limits.address, source };
-        let config = ServerConfig::builder()
-            .max_request_body_size(limits.max_request)
-            .max_response_body_size(limits.max_response)
-            .max_connections(limits.max_connections)
-            .max_subscriptions_per_connection(limits.max_subscriptions)
-            .set_batch_request_config(BatchRequestConfig::Limit(limits.max_batch))
-            .set_message_buffer_capacity(BUFFER)
-            .enable_ws_ping(PingConfig::new().ping_interval(PING))
-            .set_id_provider(HexIds)
-            .set_first_request_timeout(Some(FIRST_REQUEST))
-            .build();
-        let middleware = tower::ServiceBuilder::new().option_layer(cors(&limits)?);
-        let server = RpcServer::builder()
-            .set_config(config)
-            .set_http_middleware(middleware)
-            .build(limits.address)
-            .await
-            .map_err(listen)?;
-        let address = server.local_addr().map_err(listen)?;
-        let handle = server.start(methods(api));
-        Ok(Self { address, handle })
+        let listener = Listener::bind(limits.address, limits.max_connections as usize).map_err(listen)?;
+        let (address, places) = (listener.address().map_err(listen)?, listener.places());
+        let web = Web::new(&limits.cors, &limits.hosts, address).map_err(NodeError::Setting)?;
+        let (stops, stopped) = watch::channel(false);
+        let feed = Feed::new();
+        tokio::spawn(Arc::clone(&feed).run(Arc::clone(&api.chain), stopped.clone()));
+        let pools = (Pool::new(limits.max_request_bytes), Pool::new(limits.max_answer_bytes));
+        api.metrics.of_pools(&pools.0, &pools.1);
+        let dispatch = Dispatch::new(api, methods(&limits.namespaces));
+        let host = Arc::new(Host { dispatch, web, feed, pools, stops: stopped });
+        tokio::spawn(accept(listener, host, limits));
+        Ok(Self { address, stops, places })
     }
 
     /// Refuses new requests, and waits for those in flight.
     pub(crate) async fn stop(self, patience: Duration) {
-        // An error means that it has stopped already.
-        let _ = self.handle.stop();
-        let _ = tokio::time::timeout(patience, self.handle.stopped()).await;
+        self.stops.send_replace(true);
+        let (places, all) = self.places;
+        let ended = places.acquire_many(u32::try_from(all).unwrap_or(u32::MAX));
+        let _ = tokio::time::timeout(patience, ended).await;
     }
 }
 
-fn methods(api: Arc<Api>) -> jsonrpsee::RpcModule<Api> {
-    let mut registry = Registry::new(api);
+/// Accepts connections until the server stops.
+async fn accept(listener: Listener, host: Arc<Host>, limits: RpcConfig) {
+    let pace = Pace { patience: limits.patience, rate: limits.rate.max(1) };
+    let patience = Patience { pace, first: FIRST_REQUEST.min(limits.idle), idle: limits.idle };
+    let (cors, mut stops) = (cors(&host.web), host.stops.clone());
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopped(&mut stops) => return,
+        };
+        let metrics = &host.dispatch.api.metrics;
+        let Some(Accepted { stream, place }) = accepted else {
+            metrics.refused();
+            continue;
+        };
+        metrics.connected();
+        let account = |pool: &Arc<Pool>| Account::new(pool, OWN, usize::MAX);
+        let connection = Connection::new(patience, account(&host.pools.0), account(&host.pools.1), Instant::now());
+        let socket = Socket::new(stream, Arc::clone(&connection));
+        tokio::spawn(serve(socket, Visit::new(Arc::clone(&host), connection, place), cors.clone(), host.stops.clone()));
+    }
+}
+
+/// Serves a connection to its end, or until it becomes a WebSocket.
+async fn serve(socket: Socket, visit: Arc<Visit>, cors: Option<CorsLayer>, mut stops: watch::Receiver<bool>) {
+    let inner = Arc::clone(&visit);
+    let serves = ServiceBuilder::new().option_layer(cors).service_fn(move |request| {
+        let visit = Arc::clone(&inner);
+        async move { Ok::<_, Infallible>(visit.serve(request).await) }
+    });
+    let service = service_fn(move |request| {
+        let (visit, serves) = (Arc::clone(&visit), serves.clone());
+        async move { Ok::<_, Infallible>(visit.respond(request, serves).await) }
+    });
+    let connection =
+        http1::Builder::new().max_buf_size(HEAD).serve_connection(TokioIo::new(socket), service).with_upgrades();
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = stopped(&mut stops) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection of JSON-RPC has ended");
+    }
+}
+
+/// Waits until the server stops.
+pub(super) async fn stopped(stops: &mut watch::Receiver<bool>) {
+    // An error means that the server has ended.
+    let _ = stops.wait_for(|stops| *stops).await;
+}
+
+fn methods(namespaces: &[String]) -> Registry {
+    let mut registry = Registry::new(namespaces);
     for register in [
         small::register,
         blocks::register,
@@ -82,21 +151,35 @@ fn methods(api: Arc<Api>) -> jsonrpsee::RpcModule<Api> {
     ] {
         register(&mut registry);
     }
-    registry.module
+    registry
 }
 
 /// Permission for web pages of the named origins.
-fn cors(limits: &RpcConfig) -> Result<Option<CorsLayer>, NodeError> {
-    if limits.cors.is_empty() {
-        return Ok(None);
-    }
-    let origins = if limits.cors.iter().any(|origin| origin == "*") {
-        AllowOrigin::any()
-    } else {
-        let parse = |origin: &String| {
-            origin.parse().map_err(|_| NodeError::Setting(format!("{origin} is no origin of web pages")))
-        };
-        AllowOrigin::list(limits.cors.iter().map(parse).collect::<Result<Vec<_>, _>>()?)
+fn cors(web: &Web) -> Option<CorsLayer> {
+    let origins = match web.origins() {
+        None => AllowOrigin::any(),
+        Some([]) => return None,
+        Some(origins) => AllowOrigin::list(origins.iter().filter_map(|origin| origin.parse().ok())),
     };
-    Ok(Some(CorsLayer::new().allow_origin(origins).allow_methods(Any).allow_headers(Any)))
+    Some(CorsLayer::new().allow_origin(origins).allow_methods(Any).allow_headers(Any))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::registry::{Load, Method};
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_reference_lists_every_heavy_method() {
+        let namespaces = ["eth", "net", "web3", "txpool", "debug", "phalanx"].map(str::to_owned);
+        let methods = methods(&namespaces).methods;
+        let is_heavy = |method: &Method| matches!(method, Method::Run { load: Load::Heavy, .. });
+        let heavy: BTreeSet<_> = methods.iter().filter(|(_, method)| is_heavy(method)).map(|(name, _)| *name).collect();
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/json-rpc.md");
+        let page = std::fs::read_to_string(page).expect("the reference");
+        let list = page.split("Heavy calls take a place:").nth(1).and_then(|rest| rest.split("\n\n").next());
+        let listed: BTreeSet<_> = list.expect("the list").split('`').skip(1).step_by(2).collect();
+        assert_eq!(listed, heavy);
+    }
 }

@@ -6,32 +6,18 @@ use super::{
     args::{self, Args},
     convert,
     error::RpcError,
-    registry::Registry,
+    registry::{Method, Registry},
 };
 use alloy_primitives::B256;
 use alloy_rpc_types_eth::TransactionReceipt;
-use jsonrpsee::types::{ErrorObjectOwned, Params};
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-const NAME: &str = "eth_sendRawTransactionSync";
+use jsonrpsee::types::Params;
+use std::{sync::Arc, time::Duration};
 
 pub(super) fn register(registry: &mut Registry) {
-    if !registry.serves(NAME) {
-        return;
-    }
-    let added = registry.module.register_async_method(NAME, |params, api, _| async move {
-        let begun = Instant::now();
-        let answer = answer(&params, &api).await;
-        api.metrics.request(NAME, answer.is_err(), begun.elapsed());
-        answer.map_err(ErrorObjectOwned::from)
-    });
-    debug_assert!(added.is_ok(), "registered once");
+    registry.add("eth_sendRawTransactionSync", Method::Wait);
 }
 
-async fn answer(params: &Params<'_>, api: &Arc<Api>) -> Result<TransactionReceipt, RpcError> {
+pub(super) async fn answer(params: &Params<'_>, api: &Arc<Api>) -> Result<TransactionReceipt, RpcError> {
     let args = Args::read(params, 2)?;
     let bytes = args.required(0, args::bytes)?;
     let wanted = args.optional(1, args::count)?.map(Duration::from_millis);

@@ -60,7 +60,7 @@ fn whatever_is_sent_the_node_answers_the_next_request() {
     assert_eq!(serde_json::from_str::<Vec<Value>>(&answer).expect("a batch").len(), 10);
     // A client that never ends its request holds up no other.
     let mut slow = TcpStream::connect(node.address()).expect("a connection");
-    slow.write_all(b"POST / HTTP/1.1\r\nHost: node\r\nContent-Length: 1000\r\n\r\n{").expect("written");
+    slow.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{").expect("written");
     assert_eq!(client.get("eth_chainId", json!([])), json!("0x1092"));
     drop(slow);
     node.stop();

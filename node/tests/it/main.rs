@@ -6,6 +6,7 @@ mod answers;
 mod tracing;
 mod following;
 mod hostile;
+mod edge;
 mod deploy;
 mod details;
 mod kills;

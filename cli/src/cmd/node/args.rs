@@ -125,6 +125,9 @@ pub(crate) struct NodeArgs {
     /// Origins of web pages that may call, * for all [default: none; * with --dev]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = origin, help_heading = heading::SERVICE)]
     rpc_cors: Option<Vec<String>>,
+    /// Names of this host that requests may have, * for all [default: localhost on a loopback address, else all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = heading::SERVICE)]
+    rpc_hosts: Option<Vec<String>>,
     /// Maximum gas of a call, an estimate or a trace
     #[arg(long, value_name = "GAS", default_value_t = RpcConfig::default().gas_cap, value_parser = one_or_more::<u64>, help_heading = heading::SERVICE)]
     rpc_gas_cap: u64,
@@ -303,6 +306,9 @@ impl NodeArgs {
         }
         if let Some(origins) = &self.rpc_cors {
             rpc.cors.clone_from(origins);
+        }
+        if let Some(hosts) = &self.rpc_hosts {
+            rpc.hosts.clone_from(hosts);
         }
         rpc
     }

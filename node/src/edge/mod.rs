@@ -1,0 +1,27 @@
+//! What a connection can cost: sockets, time and bytes. The only place of the node that owns sockets of JSON-RPC.
+//!
+//! ```text
+//!  accept ─► listener: a place, or status 503 ─► socket: deadlines of every read and write ─► HTTP, WebSocket
+//!                                                  └── connection: bytes of requests and answers, out of two pools
+//! ```
+//!
+//! - `listener` accepts at most so many sockets, and refuses others before it reads from them.
+//! - `socket` closes a connection that is idle, sends too slowly or does not read. `pace` decides that, `connection` has the books.
+//! - `pool` counts bytes, of a connection and of all.
+//! - `web` decides by `Host` and `Origin` which web pages may call.
+//!
+//! Nothing here knows JSON-RPC.
+
+mod connection;
+mod listener;
+mod pace;
+mod pool;
+mod socket;
+mod web;
+
+pub(crate) use connection::{Connection, Cut, Patience};
+pub(crate) use listener::{Accepted, Listener};
+pub(crate) use pace::Pace;
+pub(crate) use pool::{Account, Full, Held, Pool};
+pub(crate) use socket::Socket;
+pub(crate) use web::Web;

@@ -1,0 +1,180 @@
+//! One WebSocket: requests are read as long as few are in flight, and everything that is sent waits in one outbox.
+
+use super::{
+    dispatch::{Caller, Dispatch},
+    error::RpcError,
+    frames::{self, Broken, GOING_AWAY, Incoming, NORMAL, Reader},
+    out,
+    outbox::{Message, Outbox},
+    server::stopped,
+    subscribe::Subscriptions,
+};
+use crate::edge::Socket;
+use serde_json::value::RawValue;
+use soketto::base::OpCode;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncWriteExt as _, ReadHalf, WriteHalf},
+    sync::{Semaphore, watch},
+    task::JoinSet,
+};
+
+/// Interval of the pings: a client that is there answers them.
+const PING: Duration = Duration::from_secs(30);
+
+/// Time that a client may take to end the connection behind the node's last message.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Serves a connection to its end. `arrived` is what has been read behind the handshake.
+pub(super) async fn serve(
+    socket: Socket,
+    arrived: Vec<u8>,
+    dispatch: Arc<Dispatch>,
+    caller: Caller,
+    subscriptions: Arc<Subscriptions>,
+    stops: watch::Receiver<bool>,
+) {
+    let limits = &dispatch.api.limits;
+    let connection = Arc::clone(&caller.connection);
+    let outbox = Outbox::new(&connection.answers, limits.max_behind);
+    let in_flight = limits.max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
+    let (read, write) = tokio::io::split(socket);
+    let reader = Reader::new(read, arrived, limits.max_request as usize);
+    let session = Session {
+        dispatch: Arc::clone(&dispatch),
+        caller: Arc::new(caller),
+        subscriptions: Arc::clone(&subscriptions),
+        outbox: Arc::clone(&outbox),
+        places: Arc::new(Semaphore::new(in_flight)),
+        in_flight,
+    };
+    // Reading ends with a last message in the outbox, so that only the other two end the connection.
+    tokio::select! {
+        () = session.receive(reader, stops) => {}
+        _ = send(write, &outbox) => {}
+        () = subscriptions.follow(&outbox, &connection) => {}
+    }
+}
+
+/// One connection, as long as it is read from.
+#[derive(Debug)]
+struct Session {
+    dispatch: Arc<Dispatch>,
+    caller: Arc<Caller>,
+    subscriptions: Arc<Subscriptions>,
+    outbox: Arc<Outbox>,
+    /// Requests in flight: from their arrival until their answers are written.
+    places: Arc<Semaphore>,
+    in_flight: usize,
+}
+
+impl Session {
+    /// Reads and starts requests, until the client goes or the node stops.
+    async fn receive(&self, mut reader: Reader<ReadHalf<Socket>>, mut stops: watch::Receiver<bool>) {
+        // Requests end with their connection.
+        let mut running = JoinSet::new();
+        let code = tokio::select! {
+            broken = self.requests(&mut reader, &mut running) => match broken {
+                Ok(()) => NORMAL,
+                Err(broken) => {
+                    tracing::debug!(%broken, "a WebSocket ends");
+                    let Some(code) = broken.code() else { return };
+                    if code == frames::TOO_BIG {
+                        self.refuse(&broken).await;
+                    }
+                    code
+                }
+            },
+            () = stopped(&mut stops) => {
+                // Requests in flight are answered.
+                let _ = self.places.acquire_many(u32::try_from(self.in_flight).unwrap_or(u32::MAX)).await;
+                GOING_AWAY
+            }
+        };
+        self.outbox.close(code);
+        core::future::pending().await
+    }
+
+    /// Answers a message that is too long, as HTTP does.
+    async fn refuse(&self, broken: &Broken) {
+        let error = RpcError::of(jsonrpsee::types::error::OVERSIZED_REQUEST_CODE, broken.to_string());
+        if let Ok(place) = Arc::clone(&self.places).acquire_owned().await {
+            self.outbox.answer(out::error(RawValue::NULL, error), place);
+        }
+    }
+
+    async fn requests(&self, reader: &mut Reader<ReadHalf<Socket>>, running: &mut JoinSet<()>) -> Result<(), Broken> {
+        let connection = &self.caller.connection;
+        let max = self.dispatch.api.limits.max_request as usize;
+        loop {
+            // Nothing is read that could not be begun.
+            let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return Ok(()) };
+            connection.requests.at_most(max).await;
+            connection.rest(Instant::now());
+            let body = loop {
+                if reader.is_amid() {
+                    // It came together with what was before: its time runs already.
+                    connection.begin(Instant::now());
+                }
+                let incoming = reader.next().await?;
+                match incoming {
+                    Incoming::Message(body) => break body,
+                    Incoming::Close => return Ok(()),
+                    Incoming::Ping(payload) => self.outbox.pong(payload),
+                    Incoming::Pong => {}
+                }
+                drop(connection.complete(Instant::now()));
+            };
+            let held = connection.complete(Instant::now());
+            let (dispatch, caller) = (Arc::clone(&self.dispatch), Arc::clone(&self.caller));
+            let (subscriptions, outbox) = (Arc::clone(&self.subscriptions), Arc::clone(&self.outbox));
+            running.spawn(async move {
+                let reply = dispatch.answer(&body, held, &caller).await;
+                drop(body);
+                subscriptions.start(reply.begun, &outbox, || {
+                    if let Some(answer) = reply.answer {
+                        outbox.answer(answer, place);
+                    }
+                });
+            });
+            while running.try_join_next().is_some() {}
+        }
+    }
+}
+
+/// Writes what waits, and pings, until the last message or an error of the socket.
+async fn send(mut io: WriteHalf<Socket>, outbox: &Outbox) -> std::io::Result<()> {
+    let mut pings = tokio::time::interval(PING);
+    pings.reset();
+    loop {
+        let message = tokio::select! {
+            message = outbox.next() => message,
+            _ = pings.tick() => {
+                frames::write(&mut io, OpCode::Ping, &[]).await?;
+                continue;
+            }
+        };
+        match message {
+            Message::Answer(answer, place) => {
+                frames::write(&mut io, OpCode::Text, &[answer.as_ref()]).await?;
+                drop(place);
+            }
+            Message::Event { name, json, _held } => {
+                let head = format!(
+                    "{{\"jsonrpc\":\"2.0\",\"method\":\"eth_subscription\",\"params\":{{\"subscription\":\"{name}\",\"result\":"
+                );
+                frames::write(&mut io, OpCode::Text, &[head.as_bytes(), json.as_bytes(), b"}}"]).await?;
+            }
+            Message::Pong(payload) => frames::write(&mut io, OpCode::Pong, &[&payload]).await?,
+            Message::Close(code) => {
+                frames::write(&mut io, OpCode::Close, &[&code.to_be_bytes()]).await?;
+                io.shutdown().await?;
+                tokio::time::sleep(GOODBYE).await;
+                return Ok(());
+            }
+        }
+    }
+}
