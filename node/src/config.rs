@@ -132,6 +132,8 @@ pub struct RpcConfig {
     pub max_calls: usize,
     /// Maximum time that a call, a trace or a log query waits for its turn.
     pub max_queued: Duration,
+    /// Maximum time that a trace or a log query takes. The gas of other calls bounds theirs.
+    pub max_run: Duration,
     /// Maximum number of bytes that a trace records.
     pub max_trace: usize,
     /// Maximum time that `eth_sendRawTransactionSync` waits for a receipt.
@@ -165,6 +167,7 @@ impl Default for RpcConfig {
             filter_timeout: Duration::from_secs(300),
             max_calls: 16,
             max_queued: Duration::from_secs(10),
+            max_run: Duration::from_secs(30),
             max_trace: 256 << 20,
             max_wait: Duration::from_secs(30),
         }

@@ -14,7 +14,7 @@ use alloy_primitives::{B64, B256};
 use parking_lot::Mutex;
 use std::{
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tokio::sync::Semaphore;
 
@@ -34,7 +34,32 @@ pub(crate) struct Api {
     pub(super) version: String,
 }
 
+/// End of the time that a call has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Until {
+    end: Instant,
+    all: Duration,
+}
+
+impl Until {
+    /// # Errors
+    /// The time is over.
+    pub(super) fn check(self) -> Result<(), RpcError> {
+        if self.is_over() { Err(RpcError::limit(format!("the call takes longer than {:?}", self.all))) } else { Ok(()) }
+    }
+
+    pub(super) fn is_over(self) -> bool {
+        Instant::now() >= self.end
+    }
+}
+
 impl Api {
+    /// End of the time that a call has which begins now.
+    pub(super) fn until(&self) -> Until {
+        let all = self.limits.max_run;
+        Until { end: Instant::now() + all, all }
+    }
+
     pub(crate) fn new(chain: Arc<Chain>, limits: RpcConfig, metrics: Arc<Metrics>, exit: Exit) -> Self {
         let filters = Filters::new(limits.max_filters, limits.filter_timeout);
         let calls = Arc::new(Semaphore::new(limits.max_calls.max(1)));

@@ -7,6 +7,7 @@ use super::{
     convert,
     error::{RpcError, simulated},
     mended::Mended,
+    meter::{Meter, Room},
     registry::Registry,
     replay::Replay,
 };
@@ -15,9 +16,7 @@ use ::phalanx::{
     recover,
     revm::{
         context::{BlockEnv, TxEnv},
-        context_interface::{ContextTr, context::ContextError, result::ResultAndState},
-        inspector::Inspector,
-        interpreter::Interpreter,
+        context_interface::result::ResultAndState,
     },
     simulate::Simulator,
 };
@@ -28,7 +27,7 @@ use alloy_rpc_types_trace::{
     common::TraceResult,
     geth::{GethDebugTracingCallOptions, GethDebugTracingOptions, GethTrace},
 };
-use revm_inspectors::tracing::{DebugInspector, TraceLimitBehavior, TraceLimits, TracingInspector, TransactionContext};
+use revm_inspectors::tracing::{DebugInspector, TransactionContext};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.heavy("debug_traceTransaction", 2, trace_transaction);
@@ -71,76 +70,9 @@ fn raw_block(block: &Block) -> Result<Bytes, RpcError> {
     Ok(out.into())
 }
 
-/// Room that the traces of a request have left.
-#[derive(Clone, Copy, Debug)]
-struct Budget {
-    steps: u64,
-    bytes: usize,
-}
-
-impl Budget {
-    const fn new(api: &Api) -> Self {
-        let max = api.limits.max_trace;
-        Self { steps: (max / STEP_BYTES) as u64, bytes: max }
-    }
-
-    /// Tracer within the budget.
-    fn tracer(&self, options: &GethDebugTracingOptions) -> Result<Bounded, RpcError> {
-        let mut inspector =
-            DebugInspector::new(options.clone()).map_err(|error| RpcError::invalid(error.to_string()))?;
-        let limits =
-            TraceLimits::default().set_max_recorded_bytes(Some(self.bytes)).set_behavior(TraceLimitBehavior::Halt);
-        if let Some(tracer) = recorder(&mut inspector) {
-            *tracer = core::mem::take(tracer).with_limits(limits);
-        }
-        // Other tracers do not record every instruction.
-        let is_stepwise = matches!(&inspector, DebugInspector::Default(..) | DebugInspector::Erc7562Tracer(..));
-        Ok((inspector, Steps { left: if is_stepwise { self.steps } else { u64::MAX } }))
-    }
-
-    /// Takes what a trace has recorded.
-    fn spend(&mut self, (inspector, steps): &mut Bounded) {
-        self.steps = self.steps.min(steps.left);
-        if let Some(tracer) = recorder(inspector) {
-            self.bytes = self.bytes.saturating_sub(tracer.recorded_bytes());
-        }
-    }
-}
-
-/// The recording part of a tracer.
-const fn recorder(inspector: &mut DebugInspector) -> Option<&mut TracingInspector> {
-    match inspector {
-        DebugInspector::CallTracer(tracer, _)
-        | DebugInspector::PreStateTracer(tracer, _)
-        | DebugInspector::FlatCallTracer(tracer)
-        | DebugInspector::Erc7562Tracer(tracer, _)
-        | DebugInspector::Default(tracer, _) => Some(tracer),
-        _ => None,
-    }
-}
-
-/// A tracer with a bound of the instructions that it records.
-type Bounded = (DebugInspector, Steps);
-
-/// Memory of a recorded instruction, in bytes, its stack aside.
-const STEP_BYTES: usize = 512;
-
-/// Ends a trace that has too many instructions.
-#[derive(Clone, Copy, Debug)]
-struct Steps {
-    left: u64,
-}
-
-impl<C: ContextTr> Inspector<C> for Steps {
-    fn step(&mut self, interpreter: &mut Interpreter, context: &mut C) {
-        match self.left.checked_sub(1) {
-            Some(left) => self.left = left,
-            None => {
-                *context.error() = Err(ContextError::Custom("the trace has too many instructions".into()));
-                interpreter.halt_fatal();
-            }
-        }
-    }
+/// Room and time that the traces of a request have.
+fn room(api: &Api) -> Room {
+    Room { bytes: api.limits.max_trace, until: api.until() }
 }
 
 /// Traces one transaction or call on a state.
@@ -149,18 +81,26 @@ fn trace(
     env: &BlockEnv,
     tx: &TxEnv,
     options: &GethDebugTracingOptions,
-    budget: &mut Budget,
+    room: &mut Room,
     place: Option<TransactionContext>,
 ) -> Result<GethTrace, RpcError> {
-    let tracer = Mended::new(budget.tracer(options)?, options.tracer.is_none());
-    let (called, mended) = simulator.inspect(tx, tracer).map_err(|error| simulated(tx.caller, &error))?;
-    let (mut tracer, refunds) = mended.end();
-    budget.spend(&mut tracer);
-    let (mut inspector, _) = tracer;
+    let tracer = DebugInspector::new(options.clone()).map_err(|error| RpcError::invalid(error.to_string()))?;
+    // The meter comes first: it counts what the tracer will record.
+    let meter = Meter::new(&tracer, *room);
+    let both = (meter, Mended::new(tracer, shown_steps(options)));
+    let (called, (meter, mended)) = simulator.inspect(tx, both).map_err(|error| simulated(tx.caller, &error))?;
+    *room = meter.room;
+    let (mut inspector, refunds) = mended.end();
     let result = ResultAndState { result: called.result, state: called.state };
     let mut state = simulator.state();
     let trace = inspector.get_result(place, tx, env, &result, &mut state);
     trace.map(|trace| slim(trace, &refunds)).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+/// Number of instructions that a trace shows at most: none, unless it is of struct logs.
+fn shown_steps(options: &GethDebugTracingOptions) -> usize {
+    let most = options.config.limit.filter(|limit| *limit != 0).unwrap_or(u64::MAX);
+    if options.tracer.is_none() { usize::try_from(most).unwrap_or(usize::MAX) } else { 0 }
 }
 
 /// Sets the transaction's refund counter in struct logs, and leaves out what is zero or empty, as geth does.
@@ -188,11 +128,12 @@ fn traces(
 ) -> Result<Vec<(B256, GethTrace)>, RpcError> {
     let mut replay = Replay::new(&api.chain, &block.head)?;
     let (rules, env) = api.chain.rules(&block.head.header);
-    let (mut traces, mut budget) = (Vec::new(), Budget::new(api));
+    let (mut traces, mut room) = (Vec::new(), room(api));
     for (place, entry) in (0..).zip(&block.entries) {
         if !wanted(place) {
             continue;
         }
+        room.until.check()?;
         let tx = recover(&entry.bytes).map_err(|error| RpcError::internal(error.to_string()))?;
         let state = replay.before(place.into())?.clone();
         let simulator = Simulator::new(rules.clone(), env.clone(), state);
@@ -201,7 +142,7 @@ fn traces(
             tx_index: Some(place as usize),
             tx_hash: Some(entry.hash),
         };
-        let trace = trace(&simulator, &env, &tx, options, &mut budget, Some(context))?;
+        let trace = trace(&simulator, &env, &tx, options, &mut room, Some(context))?;
         traces.push((entry.hash, trace));
     }
     Ok(traces)
@@ -233,5 +174,5 @@ fn trace_call(api: &Api, args: &Args) -> Result<GethTrace, RpcError> {
     let (state, overrides) = (options.state_overrides.as_ref(), options.block_overrides.as_ref());
     let (simulator, env) = calls::simulator(api, block, state, overrides)?;
     let tx = calls::transaction(request, api.chain.spec.chain_id(), &env, api.limits.gas_cap)?;
-    trace(&simulator, &env, &tx, &options.tracing_options, &mut Budget::new(api), None)
+    trace(&simulator, &env, &tx, &options.tracing_options, &mut room(api), None)
 }

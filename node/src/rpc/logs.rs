@@ -145,8 +145,9 @@ pub(super) struct Part {
 /// Logs of the blocks from a height on, as many whole blocks as fit into an answer. One block is too much only if its logs exceed
 /// the size of an answer. The heights are those of blocks that are there.
 pub(super) fn part(api: &Api, filter: &Filter, from: u64, to: u64) -> Result<Part, RpcError> {
-    let mut found = Found::new(api);
+    let (mut found, until) = (Found::new(api), api.until());
     for height in api.chain.store.heights(&keys(filter), from..=to, usize::MAX)? {
+        until.check()?;
         let block = api.chain.block(height)?.ok_or_else(RpcError::pruned)?;
         if !found.add(&block, filter) {
             return Ok(Part { logs: found.logs, full: Some(height) });

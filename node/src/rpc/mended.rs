@@ -27,20 +27,21 @@ pub(super) struct Mended<I> {
     around: Vec<(i64, i64)>,
     base: i64,
     own: i64,
-    /// Refund counter before each instruction, if wanted.
-    refunds: Option<Vec<u64>>,
+    /// Refund counter before each instruction of the first ones.
+    refunds: Vec<u64>,
+    /// Number of these instructions at most.
+    steps: usize,
 }
 
 impl<I> Mended<I> {
-    /// Mends a tracer; `has_steps` if its trace holds every instruction.
-    pub(super) fn new(tracer: I, has_steps: bool) -> Self {
-        let refunds = has_steps.then(Vec::new);
-        Self { tracer, leaving: None, around: Vec::new(), base: 0, own: 0, refunds }
+    /// Mends a tracer whose trace holds at most so many instructions.
+    pub(super) const fn new(tracer: I, steps: usize) -> Self {
+        Self { tracer, leaving: None, around: Vec::new(), base: 0, own: 0, refunds: Vec::new(), steps }
     }
 
-    /// The tracer, and the refund counter before each instruction.
+    /// The tracer, and the refund counter before each instruction that its trace holds.
     pub(super) fn end(self) -> (I, Vec<u64>) {
-        (self.tracer, self.refunds.unwrap_or_default())
+        (self.tracer, self.refunds)
     }
 
     fn enter(&mut self) {
@@ -72,9 +73,9 @@ where
 
     fn step(&mut self, interp: &mut Interpreter, context: &mut C) {
         self.own = interp.gas.refunded();
-        if let Some(refunds) = &mut self.refunds {
+        if self.refunds.len() < self.steps {
             // Below zero for the frame, never for the transaction.
-            refunds.push(u64::try_from(self.base + self.own).unwrap_or_default());
+            self.refunds.push(u64::try_from(self.base + self.own).unwrap_or_default());
         }
         if interp.bytecode.opcode() == SELFDESTRUCT
             && let Some(receiver) = interp.stack.data().last()

@@ -26,6 +26,7 @@ mod phalanx;
 mod replay;
 mod mended;
 mod filters;
+mod meter;
 mod outbox;
 mod registry;
 mod out;

@@ -95,7 +95,7 @@ fn limits_bound_ranges_results_filters_traces_and_gas() {
     let to = json!({"to": "0x00000000000000000000000000000000000c0de1", "gas": "0xffffffffff"});
     assert_eq!(client.error("eth_call", json!([to, "latest", endless])), (-32000, "out of gas".into()));
     let (_, text) = client.error("debug_traceCall", json!([to, "latest", {"stateOverrides": endless}]));
-    assert!(text.contains("too many instructions"), "{text}");
+    assert!(text.contains("the trace is too large"), "{text}");
     let traced =
         client.get("debug_traceCall", json!([to, "latest", {"tracer": "callTracer", "stateOverrides": endless}]));
     assert_eq!(traced["error"], json!("out of gas"));
