@@ -24,10 +24,20 @@ const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 /// Keeps freed pages for the next block. Each block frees and allocates tens of megabytes; a page that returned to the
 /// system in between is faulted in and zeroed again, a third of all time on native transfers.
 pub fn keep() {
+    purge_after(-1);
+}
+
+/// Returns freed pages to the system after a second: what requests of strangers took once is not kept for ever. Blocks that
+/// follow each other closely find their pages all the same.
+pub fn give_back() {
+    purge_after(1_000);
+}
+
+fn purge_after(milliseconds: core::ffi::c_long) {
     #[expect(unsafe_code, reason = "mimalloc is set by calls into C")]
     // SAFETY: sets an integer under the allocator's own lock-free rules; any value is allowed, -1 means never.
     unsafe {
-        libmimalloc_sys::mi_option_set(PURGE_DELAY, -1);
+        libmimalloc_sys::mi_option_set(PURGE_DELAY, milliseconds);
     }
 }
 

@@ -8,7 +8,7 @@ pub(crate) use sources::expand;
 
 use crate::{exit, output, ui};
 use args::{LogFormat, Settings};
-use phalanx_lab::error::Usage;
+use phalanx_lab::{error::Usage, machine::memory};
 use phalanx_node::{DevAccount, Node};
 use std::{fmt::Write as _, time::Duration};
 use tracing_subscriber::EnvFilter;
@@ -18,6 +18,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 impl NodeArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
+        // This process serves for months, and not one measurement.
+        memory::give_back();
         let Settings { config, accounts, temporary } = self.settings()?;
         self.start_log()?;
         let ui = ui::open();
