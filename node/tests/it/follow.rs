@@ -147,7 +147,10 @@ fn serve(mut stream: TcpStream, upstream: SocketAddr, lie: Lie, is_lying: &Atomi
         if is_lying.load(Ordering::SeqCst) {
             let mut value: Value = serde_json::from_str(&answer).expect("JSON");
             if let Some(blocks) = value["result"].as_array_mut() {
+                // The genesis is compared before anything else, and is no block to lie about here.
+                let genesis = (blocks.len() > 1 && blocks[0]["number"] == "0x0").then(|| blocks.remove(0));
                 lie(blocks);
+                blocks.splice(0..0, genesis);
             } else if value["result"].is_string() {
                 value["result"] = other_hash();
             }
