@@ -209,7 +209,7 @@ fn blocks_pass_through_the_threads_of_pipeline_and_engine() {
     let (acks, acked) = channel();
     // A committee of one: its own vote is the certificate.
     let sink = move |effect: Effect, answers: &mut Vec<ConsensusEvent>| match effect {
-        Effect::StateVote { meta, digest } => {
+        Effect::StateVote { meta, digest, .. } => {
             answers.push(ConsensusEvent::StateVote { from: 0, id: meta.id, digest, signature: Bytes::new() });
         }
         Effect::Ack { meta, .. } => acks.send(meta.height).expect("the test listens"),

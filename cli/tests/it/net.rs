@@ -132,7 +132,10 @@ fn sbft_changes_paths_and_proves_transactions_in_one_message() {
     assert!((0..3).any(changes), "the fast path does not come back");
     let message: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
     let key = message["public_key"].as_str().expect("a key");
+    let instance = message["instance"].as_str().expect("a name");
     let verify = |path: &Path, flags: &str| run(&format!("state acknowledged {} {flags}", path.display()));
+    assert_eq!(verify(&path, &format!("--public-key {key}")).code, Some(3), "of a network without a name");
+    let key = format!("{key} --instance {instance}");
     let known = verify(&path, &format!("--public-key {key}"));
     assert!(known.code == Some(0) && known.stdout.contains("succeeded"), "{known:?}");
     assert_eq!(verify(&path, &format!("--public-key {key} --chain 2")).code, Some(3));

@@ -46,6 +46,17 @@ pub trait Consensus {
     /// Position of consensus, from its own log. Called once, at the start.
     fn standing(&self) -> Standing;
 
+    /// Receives the engine's committed block where the own log ends below it, before [`Consensus::resumed`]. Returns true if the log
+    /// has everything up to that block, undecided, and now takes it as decided: [`Consensus::standing`] then reaches it. A state is
+    /// never ahead of what decided it; a log that lost its end, or that an older version wrote, may be behind.
+    ///
+    /// # Errors
+    /// The cause that makes it impossible to go on.
+    fn adopt(&mut self, committed: &CommittedTip) -> Result<bool, FatalCause> {
+        let _ = committed;
+        Ok(false)
+    }
+
     /// Receives the engine's committed block, once at the start. The engine may be ahead of the acknowledgements: the
     /// power may have failed between a commit and its acknowledgement.
     fn resumed(&mut self, committed: &CommittedTip);

@@ -23,6 +23,17 @@ pub enum OpenError {
         /// Cause of the refusal.
         cause: RetryCause,
     },
+    /// The engine is ahead of the log of consensus, and keeps no block that it could go back to.
+    #[error(
+        "the state is at height {state} and the log ends at {log}, which the state cannot go back to: \
+         a part of the log is lost, or one of them was restored without the other"
+    )]
+    Ahead {
+        /// Height of the engine's committed block.
+        state: u64,
+        /// Height of the newest block in the log.
+        log: u64,
+    },
     /// Consensus and engine cannot be brought together, or one of them is broken.
     #[error(transparent)]
     Fatal(#[from] FatalCause),
@@ -63,8 +74,17 @@ impl<E: ExecutionEngine, C: Consensus> Node<E, C> {
     /// value: fetching state from elsewhere is up to the chain.
     pub fn open(engine: Arc<E>, consensus: C, now_us: u64) -> Result<(Self, Handshake), OpenError> {
         let mut consensus = consensus;
-        let standing = consensus.standing();
-        let there = engine.committed_at(standing.last.map_or(0, |last| last.height));
+        let mut standing = consensus.standing();
+        let committed = engine.status().committed;
+        let ahead = |standing: &Standing| committed.height > standing.last.map_or(0, |last| last.height);
+        if ahead(&standing) && consensus.adopt(&committed)? {
+            standing = consensus.standing();
+        }
+        let last = standing.last.map_or(0, |last| last.height);
+        let there = engine.committed_at(last);
+        if ahead(&standing) && there.is_none() {
+            return Err(OpenError::Ahead { state: committed.height, log: last });
+        }
         let done = handshake(&engine.status(), &standing, there.as_ref())?;
         match done {
             Handshake::Rewind { to, height } => {

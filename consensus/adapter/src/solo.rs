@@ -92,7 +92,7 @@ impl<J: Journal> Consensus for Solo<J> {
 
     fn apply(&mut self, effect: Effect) -> Result<(), FatalCause> {
         match effect {
-            Effect::StateVote { meta, digest } => {
+            Effect::StateVote { meta, digest, .. } => {
                 let (id, signature) = (meta.id, Bytes::new());
                 self.events.push_back(ConsensusEvent::StateVote { from: 0, id, digest, signature });
             }

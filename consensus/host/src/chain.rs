@@ -6,7 +6,7 @@
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_adapter::DecidedBlock;
 use phalanx_bft::{Batch, NULL, Slot, View};
-use phalanx_engine_api::{BlockEnv, BlockId, BlockResult, ExecId, ExecOutcome, Payload, TxPolicy};
+use phalanx_engine_api::{BlockEnv, BlockId, BlockResult, ExecId, Payload, TxPolicy};
 use phalanx_pipeline::BlockMeta;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,7 +31,7 @@ pub(crate) struct Block {
     pub(crate) exec: ExecId,
     /// View of the own durable order vote, for this content.
     pub(crate) order_voted: Option<View>,
-    /// Outcome of the block, encoded, once it is committed.
+    /// Own result of the block, encoded, once it is in the log.
     pub(crate) outcome: Option<Bytes>,
 }
 
@@ -153,6 +153,18 @@ impl Chain {
         tip.exec
     }
 
+    /// The slot from which on the blocks up to `slot` have no more than `most` bytes; `slot` itself passes at any length.
+    pub(crate) fn heavy_below(&self, slot: Slot, most: usize) -> Slot {
+        let mut bytes = 0;
+        let lengths =
+            self.blocks.range(..=slot).rev().map(|(at, block)| (*at, block.batch.as_ref().map_or(1, Batch::bytes)));
+        let fits = lengths.take_while(|(at, length)| {
+            bytes += length;
+            bytes <= most || *at == slot
+        });
+        fits.last().map_or(slot, |(at, _)| at)
+    }
+
     /// Drops decided blocks below a slot.
     pub(crate) fn prune(&mut self, below: Slot) {
         while let Some((slot, block)) = self.blocks.first_key_value()
@@ -192,13 +204,13 @@ fn make(rules: &BlockRules, slot: Slot, parent: Tip, batch: Option<Batch>) -> Bl
 }
 
 /// Result of a block as bytes, from which its digest can be checked.
-pub(crate) fn encode_outcome(outcome: &ExecOutcome) -> Bytes {
-    let BlockResult { execution, state_root, receipts_root, transactions_root, gas_used } = outcome.result();
+pub(crate) fn encode_result(result: &BlockResult) -> Bytes {
+    let BlockResult { execution, state_root, receipts_root, transactions_root, gas_used } = *result;
     let hashes = [execution, state_root, receipts_root, transactions_root];
     Bytes::from([hashes.as_flattened(), &gas_used.to_be_bytes()].concat())
 }
 
-/// Result of a block in the encoding of [`encode_outcome`].
+/// Result of a block in the encoding of [`encode_result`].
 pub(crate) fn decode_result(bytes: &[u8]) -> Option<BlockResult> {
     let (hashes, gas) = bytes.split_first_chunk::<128>()?;
     let hash = |at: usize| B256::from_slice(&hashes[at * 32..at * 32 + 32]).0;
@@ -207,7 +219,7 @@ pub(crate) fn decode_result(bytes: &[u8]) -> Option<BlockResult> {
     Some(BlockResult { execution, state_root, receipts_root, transactions_root, gas_used })
 }
 
-/// Execution and digest of an outcome in the encoding of [`encode_outcome`].
+/// Execution and digest of an outcome in the encoding of [`encode_result`].
 pub(crate) fn decode_outcome(bytes: &[u8]) -> Option<(ExecId, B256)> {
     let result = decode_result(bytes)?;
     Some((ExecId(B256::new(result.execution)), B256::new(result.digest())))

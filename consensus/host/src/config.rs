@@ -83,7 +83,8 @@ pub enum HostRecord<R> {
     Protocol(R),
     /// A decided block. Slots come in order.
     Block(Slot, Option<Batch>),
-    /// Outcome of a committed block, encoded: a replica that is behind checks blocks against it.
+    /// Own result of a block, encoded; durable before the engine commits the block. A replica that is behind checks blocks against
+    /// it. The block may not be decided yet, or never be.
     Outcome(Slot, Bytes),
 }
 
@@ -94,6 +95,8 @@ pub enum HostTimer<T> {
     Protocol(T),
     /// A batch has waited long enough.
     Batch,
+    /// A peer that was asked for decided blocks may send none.
+    Transfer,
     /// Own state votes may have been lost, or the certificates that they helped to form.
     Votes,
     /// Clients' requests may not have reached the leader.
@@ -129,6 +132,8 @@ pub enum Action<P: Protocol> {
     Stable(Base),
     /// Proof that a replica broke the protocol. Keep it.
     Evidence(Index, Bytes),
+    /// A replica sent a wrong signature, which a correct one does not: close its connection for a while, and name it.
+    Forged(Index),
     /// The node has stopped. Keep the incident.
     Halted(Box<Incident>),
 }

@@ -1,9 +1,9 @@
 //! State votes and decisions per slot.
 
 use crate::frame::StateVote;
-use alloy_primitives::B256;
-use phalanx_bft::{Batch, Index, Lean, Quorums, Signed, Slot, StateVotes};
-use std::collections::BTreeMap;
+use alloy_primitives::{B256, Bytes};
+use phalanx_bft::{Batch, Index, Lean, Quorums, ReplicaSet, Signed, Slot, StateVotes};
+use std::{cmp::Ordering, collections::BTreeMap};
 
 /// Votes on results, and decisions that wait for the slots below them.
 #[derive(Debug)]
@@ -13,33 +13,67 @@ pub(crate) struct Votes {
     decided: BTreeMap<Slot, Option<Batch>>,
     /// Own votes as they were last sent.
     own: BTreeMap<Slot, Signed<StateVote>>,
+    /// Replicas that contradicted themselves.
+    accused: ReplicaSet,
+}
+
+/// Consequence of a vote.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    /// None yet.
+    Counted,
+    /// The vote completes a certificate.
+    Certifies,
+    /// The vote contradicts an earlier one of its replica: both, encoded one after the other.
+    Contradicts(Bytes),
 }
 
 #[derive(Debug, Default)]
 struct OfSlot {
-    /// A tally per block: votes for different blocks of one slot are different things.
+    /// A tally per block that has votes: votes for different blocks of one slot are different things. At most one per replica.
     tallies: BTreeMap<B256, StateVotes>,
     /// Newest vote of each replica.
     votes: BTreeMap<Index, Signed<StateVote>>,
     /// The first votes that certified together. Later votes lean on newer views and may not add up with them.
     certificate: Vec<Signed<StateVote>>,
-    /// Own result of each block, and the basis on which the vote was last sent.
-    own: BTreeMap<B256, (B256, Option<Lean>)>,
+    /// Own result of each block.
+    own: BTreeMap<B256, Own>,
+}
+
+/// Own result of a block.
+#[derive(Debug)]
+struct Own {
+    digest: B256,
+    /// What the digest covers, encoded.
+    outcome: Bytes,
+    /// Basis on which the vote was last sent.
+    sent: Option<Lean>,
 }
 
 impl Votes {
-    pub(crate) const fn new(quorums: Quorums) -> Self {
-        Self { quorums, slots: BTreeMap::new(), decided: BTreeMap::new(), own: BTreeMap::new() }
+    pub(crate) fn new(quorums: Quorums) -> Self {
+        Self {
+            quorums,
+            slots: BTreeMap::new(),
+            decided: BTreeMap::new(),
+            own: BTreeMap::new(),
+            accused: ReplicaSet::default(),
+        }
     }
 
     /// Sets the own result of a block.
-    pub(crate) fn set_own(&mut self, slot: Slot, block: B256, digest: B256) {
-        self.slots.entry(slot).or_default().own.insert(block, (digest, None));
+    pub(crate) fn set_own(&mut self, slot: Slot, block: B256, (digest, outcome): (B256, Bytes)) {
+        self.slots.entry(slot).or_default().own.insert(block, Own { digest, outcome, sent: None });
+    }
+
+    /// The own result of a block, encoded.
+    pub(crate) fn own_outcome(&self, slot: Slot, block: B256) -> Option<Bytes> {
+        Some(self.slots.get(&slot)?.own.get(&block)?.outcome.clone())
     }
 
     /// The own digest to vote for, unless the vote was sent on this basis or a final one.
     pub(crate) fn own_due(&mut self, slot: Slot, block: B256, lean: Lean) -> Option<B256> {
-        let (digest, sent) = self.slots.get_mut(&slot)?.own.get_mut(&block)?;
+        let Own { digest, sent, .. } = self.slots.get_mut(&slot)?.own.get_mut(&block)?;
         if *sent == Some(lean) || *sent == Some(Lean::Final) {
             return None;
         }
@@ -69,36 +103,50 @@ impl Votes {
     /// Returns true if the vote can change something: it is not known, nor older than the known one of its replica.
     pub(crate) fn is_news(&self, vote: &Signed<StateVote>) -> bool {
         let known = self.slots.get(&vote.body.slot).and_then(|of| of.votes.get(&vote.signer));
-        usize::from(vote.signer.0) < self.quorums.n()
-            && known.is_none_or(|known| known != vote && vote.body.lean() >= known.body.lean())
+        let known_signer = usize::from(vote.signer.0) < self.quorums.n();
+        known_signer
+            && known.is_none_or(|known| match vote.body.lean().cmp(&known.body.lean()) {
+                Ordering::Less => false,
+                // One contradiction of a replica is enough.
+                Ordering::Equal => known.body != vote.body && !self.accused.contains(vote.signer),
+                Ordering::Greater => true,
+            })
     }
 
-    /// Counts a verified vote. Returns true if it completes a certificate.
-    pub(crate) fn add(&mut self, vote: Signed<StateVote>) -> bool {
+    /// Counts a verified vote.
+    pub(crate) fn add(&mut self, vote: Signed<StateVote>) -> Added {
         if !self.is_news(&vote) {
-            return false;
+            return Added::Counted;
         }
         let quorums = self.quorums;
         let StateVote { slot, block, digest, .. } = vote.body;
         let (signer, lean) = (vote.signer, vote.body.lean());
         let of = self.slots.entry(slot).or_default();
-        // A replica has one vote per slot: a vote for another result takes the earlier one away.
+        // A replica has one result on one basis. The first stays.
+        if let Some(before) = of.votes.get(&signer).filter(|before| before.body.lean() == lean) {
+            self.accused.insert(signer);
+            return Added::Contradicts([alloy_rlp::encode(before), alloy_rlp::encode(&vote)].concat().into());
+        }
+        // It has one vote per slot: a vote on a newer basis for another block takes the earlier one away.
         if let Some(before) = of.votes.insert(signer, vote)
             && (before.body.block, before.body.digest) != (block, digest)
             && let Some(tally) = of.tallies.get_mut(&before.body.block)
         {
             tally.remove(signer);
+            if tally.is_empty() {
+                of.tallies.remove(&before.body.block);
+            }
         }
         if !of.certificate.is_empty() {
-            return false;
+            return Added::Counted;
         }
         let tally = of.tallies.entry(block).or_insert_with(|| StateVotes::new(quorums));
         tally.add(signer, digest, lean);
-        let Some(signers) = tally.certifiers(digest) else { return false };
+        let Some(signers) = tally.certifiers(digest) else { return Added::Counted };
         of.certificate = signers.iter().filter_map(|signer| of.votes.get(signer)).cloned().collect();
         // Only the votes behind the certificate still count.
         of.tallies.clear();
-        true
+        Added::Certifies
     }
 
     /// Votes that certified a slot together; empty without a certificate.

@@ -3,7 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{B256, Bytes, hex};
+use blst::{
+    MultiPoint as _, blst_p1_affine,
+    min_sig::{AggregateSignature, Signature},
+};
 use phalanx_bft::{Claim, Domain, Group, Index, ReplicaSet, Statement as _, sbft::Executed};
 use phalanx_keys::{BadSignature, Bls, BlsFile, KeyError, Scheme as _, deal_bls};
 use phalanx_merkle_proof::{
@@ -162,10 +166,13 @@ fn a_client_verifies_one_message() {
         gas_used: 21_000,
     };
     let public_key: [u8; 96] = files[0].public_key(Group::State).unwrap().as_ref().try_into().unwrap();
-    let trust = Trust { chain: 7, epoch: 1, public_key: &public_key };
-    for slot in [0, 1, 0x7f, 0x80, 0xff, 0x100, u64::MAX] {
+    let trust = Trust { chain: 7, epoch: 1, instance: [0; 32], public_key: &public_key };
+    let named = Trust { instance: [9; 32], ..trust };
+    for (slot, trust) in
+        [0, 1, 0x7f, 0x80, 0xff, 0x100, u64::MAX].into_iter().flat_map(|slot| [(slot, trust), (slot, named)])
+    {
         let executed = Executed { slot, digest: B256::new(block.digest()) };
-        let bytes = executed.signed_bytes(Domain { chain: 7, epoch: 1 });
+        let bytes = executed.signed_bytes(Domain { instance: B256::new(trust.instance), ..Domain::unnamed(7, 1) });
         let shares: Vec<_> = [1, 3].map(|at| (Index(at), schemes[usize::from(at)].share(Group::State, &bytes))).into();
         let signature = schemes[2].combine(Group::State, &bytes, &shares).unwrap();
         let signature: [u8; 48] = signature.as_ref().try_into().unwrap();
@@ -175,8 +182,13 @@ fn a_client_verifies_one_message() {
         assert!(message.len() < 350, "{} bytes", message.len());
         // Another transaction, network or key.
         assert_eq!(verify_acknowledgement(&trust, &[4; 32], &message), Err(ProofError::Root));
-        for wrong in [Trust { chain: 8, ..trust }, Trust { epoch: 2, ..trust }, Trust { public_key: &[0; 96], ..trust }]
-        {
+        let others = [
+            Trust { chain: 8, ..trust },
+            Trust { epoch: 2, ..trust },
+            Trust { instance: [7; 32], ..trust },
+            Trust { public_key: &[0; 96], ..trust },
+        ];
+        for wrong in others {
             assert_eq!(verify_acknowledgement(&wrong, &[3; 32], &message), Err(ProofError::Signature));
         }
         if slot == 0x80 {
@@ -221,4 +233,64 @@ fn costs_of_the_paper_s_sizes() {
             us("verify", 5, &mut || assert!(scheme.verify(&[claim(group, signature.clone())]).is_ok()));
         }
     }
+}
+
+/// A point of the curve outside of the group that signatures are from, times the group's order: adding it changes a signature and
+/// no pairing.
+fn outside() -> blst_p1_affine {
+    // Little-endian.
+    const ORDER: [u8; 32] = hex!("01000000fffffffffe5bfeff02a4bd5305d8a10908d83933487d9d2953a7ed73");
+    let candidates = (0..=u8::MAX).map(|byte| [&[0x80][..], &[0; 46], &[byte]].concat());
+    let point =
+        candidates.filter_map(|bytes| Signature::from_bytes(&bytes).ok()).find(|point| point.validate(true).is_err());
+    let points: [blst_p1_affine; 1] = [point.expect("half of all numbers are of a point").into()];
+    let outside = AggregateSignature::from(points.as_slice().mult(&ORDER, 255)).to_signature();
+    assert!(outside.validate(false).is_err(), "it is neither zero nor in the group");
+    outside.into()
+}
+
+/// The sum of a signature and a point.
+fn plus(signature: &Bytes, point: blst_p1_affine) -> Bytes {
+    let points = [Signature::from_bytes(signature).unwrap().into(), point];
+    AggregateSignature::from(points.as_slice().add()).to_signature().to_bytes().into()
+}
+
+#[test]
+fn signatures_outside_the_group_are_refused() {
+    let (schemes, outside) = (schemes(4, 1), outside());
+    let group = Group::Slow;
+    let all = shares(&schemes, group);
+    let whole = schemes[0].combine(group, MESSAGE, &all[..3]).unwrap();
+    let wrong = claim(group, plus(&whole, outside));
+    assert!(schemes[1].accepts(&[claim(group, whole.clone())]));
+    assert!(!schemes[1].accepts(core::slice::from_ref(&wrong)), "alone");
+    assert!(!schemes[1].accepts(&[claim(group, whole), wrong]), "in a batch");
+    // A share that lies outside is named, also where the sum of all lies inside.
+    let mut shares = all;
+    shares[0].1 = plus(&shares[0].1, outside);
+    let liars: ReplicaSet = [Index(0)].into_iter().collect();
+    assert_eq!(schemes[1].combine(group, MESSAGE, &shares[..3]), Err(liars));
+}
+
+/// Errors that cancel pass where every signature of a batch has the same weight.
+#[test]
+fn wrong_group_signatures_and_shares_whose_errors_cancel_are_refused() {
+    let schemes = schemes(4, 1);
+    let group = Group::Slow;
+    let shares = shares(&schemes, group);
+    let error: blst_p1_affine = Signature::from_bytes(&shares[3].1).unwrap().into();
+    let negative = {
+        // The third flag of a compressed point is the sign.
+        let mut bytes = shares[3].1.to_vec();
+        bytes[0] ^= 0x20;
+        Signature::from_bytes(&bytes).unwrap().into()
+    };
+    let whole = schemes[0].combine(group, MESSAGE, &shares[..3]).unwrap();
+    let (one, other) = (claim(group, plus(&whole, error)), claim(group, plus(&whole, negative)));
+    assert!(!schemes[1].accepts(&[one, other]));
+    let mut wrong = shares;
+    wrong[0].1 = plus(&wrong[0].1, error);
+    wrong[1].1 = plus(&wrong[1].1, negative);
+    let liars: ReplicaSet = [Index(0), Index(1)].into_iter().collect();
+    assert_eq!(schemes[2].combine(group, MESSAGE, &wrong[..3]), Err(liars));
 }

@@ -51,6 +51,24 @@ fn a_batch_names_the_first_wrong_signature() {
     }
 }
 
+/// The second half of an Ed25519 signature is a number. Two whose errors cancel pass where every signature has the same weight.
+#[test]
+fn wrong_signatures_whose_errors_cancel_are_refused() {
+    let files = deal(4, &SEED).unwrap();
+    let schemes: Vec<Ed25519> = files.iter().map(|file| Ed25519::new(file).unwrap()).collect();
+    let good = claims(4, |index, bytes| schemes[usize::from(index)].sign(bytes));
+    let mut bad = good.clone();
+    for (at, add) in [(0, true), (1, false)] {
+        let mut signature = bad[at].signature.to_vec();
+        // By one, in little-endian bytes: a random number overflows nothing.
+        signature[32] = if add { signature[32].checked_add(1) } else { signature[32].checked_sub(1) }.unwrap();
+        bad[at].signature = signature.into();
+    }
+    assert!(schemes[3].accepts(&good));
+    assert!(!schemes[3].accepts(&bad) && !schemes[3].accepts(&bad[..3]));
+    assert_eq!(schemes[3].verify(&bad), Err(BadSignature { at: 0, signer: Index(0) }));
+}
+
 #[test]
 fn simulated_signatures_have_the_length_asked_for_and_belong_to_their_signer() {
     for length in [16, 48, 64, 96] {

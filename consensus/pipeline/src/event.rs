@@ -3,7 +3,8 @@
 use alloy_primitives::{B256, Bytes};
 use core::ops::RangeInclusive;
 use phalanx_engine_api::{
-    BlockEnv, BlockId, Candidate, CommitMeta, EngineStatus, ExecId, ExecOutcome, FatalCause, Payload, Priority, Ticket,
+    BlockEnv, BlockId, BlockResult, Candidate, CommitMeta, EngineStatus, ExecId, ExecOutcome, FatalCause, Payload,
+    Priority, Ticket,
 };
 use std::sync::Arc;
 
@@ -209,6 +210,8 @@ pub enum Effect {
         meta: BlockMeta,
         /// [`ExecOutcome::digest`].
         digest: B256,
+        /// What the digest covers: a consensus with a log of its own keeps it before it lets the block be committed.
+        result: BlockResult,
     },
     /// A quorum certifies this result.
     Certified(BlockMeta, Certificate),

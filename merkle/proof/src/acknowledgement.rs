@@ -42,6 +42,8 @@ pub struct Trust<'a> {
     pub chain: u64,
     /// Number of the replica set.
     pub epoch: u64,
+    /// Name of the network; zero for one from before networks had names.
+    pub instance: Hash,
     /// Public key, compressed: 96 bytes.
     pub public_key: &'a [u8; 96],
 }
@@ -96,18 +98,22 @@ pub fn verify_acknowledgement(trust: &Trust<'_>, tx: &Hash, bytes: &[u8]) -> Res
 }
 
 /// Longest statement, in bytes.
-const MOST: usize = 13 + 8 + 8 + 1 + 1 + 9 + 33;
+const MOST: usize = 13 + 8 + 8 + 32 + 1 + 1 + 9 + 33;
 
-/// Bytes that replicas sign: tag, chain, epoch, kind, then a list of slot and digest in RLP.
+/// Bytes that replicas sign: tag, chain, epoch, the network's name if it has one, kind, then a list of slot and digest in RLP.
 fn statement(trust: &Trust<'_>, slot: u64, digest: &Hash) -> ([u8; MOST], usize) {
     let (mut bytes, mut length) = ([0; MOST], 0);
     let mut put = |part: &[u8]| {
         bytes[length..length + part.len()].copy_from_slice(part);
         length += part.len();
     };
-    put(b"phalanx-bft-1");
+    let named = trust.instance != [0; 32];
+    put(if named { b"phalanx-bft-2" } else { b"phalanx-bft-1" });
     put(&trust.chain.to_be_bytes());
     put(&trust.epoch.to_be_bytes());
+    if named {
+        put(&trust.instance);
+    }
     put(&[KIND]);
     let number = slot.to_be_bytes();
     let number = &number[slot.leading_zeros() as usize / 8..];

@@ -45,6 +45,7 @@ impl NetArgs {
             protocol: self.protocol(),
             chain: CHAIN,
             epoch: 0,
+            instance: alloy_primitives::B256::ZERO,
             faults: ((self.n - 1) / 3) as u16,
             authentication: self.authentication(),
             durability: self.durability(),

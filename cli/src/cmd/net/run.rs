@@ -91,7 +91,7 @@ impl<'a> Run<'a> {
         let quorums = file.network.quorums().map_err(|error| Usage(error.to_string()))?;
         let faults: Vec<Fault> = args.faults().cloned().collect();
         let sample = args.acknowledges().then(|| group_key(&dir, &file)).transpose()?;
-        let sample = sample.map(|key| Sample::new(CHAIN, key));
+        let sample = sample.map(|key| Sample::new(CHAIN, file.network.instance, key));
         let mut run = Self {
             args,
             file,

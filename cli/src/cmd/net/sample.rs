@@ -30,6 +30,7 @@ pub(crate) struct Acknowledgements {
 #[derive(Debug)]
 pub(crate) struct Sample {
     chain: u64,
+    instance: B256,
     public_key: [u8; 96],
     awaited: Option<(B256, u64)>,
     next_us: u64,
@@ -42,9 +43,10 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// A client of a network, which has the public key of f+1 replicas.
-    pub(crate) const fn new(chain: u64, public_key: [u8; 96]) -> Self {
+    pub(crate) const fn new(chain: u64, instance: B256, public_key: [u8; 96]) -> Self {
         Self {
             chain,
+            instance,
             public_key,
             awaited: None,
             next_us: 0,
@@ -72,7 +74,8 @@ impl Sample {
     /// The message does not prove the transaction.
     pub(crate) fn on_message(&mut self, now_us: u64, message: &Acknowledgement) -> Result<(), Different> {
         let Acknowledgement { tx, bytes } = message;
-        let trust = Trust { chain: self.chain, epoch: 0, public_key: &self.public_key };
+        let (chain, instance) = (self.chain, self.instance.0);
+        let trust = Trust { chain, epoch: 0, instance, public_key: &self.public_key };
         let known = verify_acknowledgement(&trust, &tx.0, bytes)
             .map_err(|error| Different(format!("the acknowledgement of {tx} proves nothing: {error}")))?;
         let Some((_, since)) = self.awaited.take_if(|(awaited, _)| awaited == tx) else { return Ok(()) };
@@ -80,8 +83,8 @@ impl Sample {
         self.most_bytes = self.most_bytes.max(bytes.len());
         self.first.get_or_insert_with(|| {
             json!({
-                "chain": self.chain, "epoch": 0, "public_key": hex::encode_prefixed(self.public_key),
-                "transaction": tx, "message": bytes, "slot": known.slot,
+                "chain": self.chain, "epoch": 0, "instance": self.instance,
+                "public_key": hex::encode_prefixed(self.public_key), "transaction": tx, "message": bytes, "slot": known.slot,
             })
         });
         Ok(())

@@ -25,7 +25,12 @@ struct Message {
 }
 
 /// Verifies a message under a trusted key, and prints what it proves.
-pub(super) fn verify(path: &Path, public_key: &str, chain: u64, epoch: u64, form: Form) -> anyhow::Result<u8> {
+pub(super) fn verify(
+    path: &Path,
+    public_key: &str,
+    (chain, epoch, instance): (u64, u64, B256),
+    form: Form,
+) -> anyhow::Result<u8> {
     let key = hex::decode(public_key).ok().and_then(|bytes| <[u8; 96]>::try_from(bytes).ok());
     let key =
         key.ok_or_else(|| Usage("--public-key needs 96 bytes in hex: the network's key of f+1 replicas".into()))?;
@@ -38,7 +43,8 @@ pub(super) fn verify(path: &Path, public_key: &str, chain: u64, epoch: u64, form
     let Message { transaction, message } = serde_json::from_str(&text)
         .map_err(|error| Usage(format!("{} is no acknowledgement: {error}", path.display())))?;
     let bytes = message.len();
-    let verified = verify_acknowledgement(&Trust { chain, epoch, public_key: &key }, &transaction.0, &message);
+    let trust = Trust { chain, epoch, instance: instance.0, public_key: &key };
+    let verified = verify_acknowledgement(&trust, &transaction.0, &message);
     let known = match verified {
         Ok(known) => known,
         Err(error) => {

@@ -10,6 +10,7 @@ mod db;
 mod words;
 mod written;
 
+use alloy_primitives::B256;
 use clap::Subcommand;
 use db::{Db, Place};
 use phalanx::merkle::HashFn;
@@ -76,6 +77,9 @@ pub(crate) enum StateCommand {
         /// Trusted number of the replica set
         #[arg(long, default_value_t = 0)]
         epoch: u64,
+        /// Trusted name of the network, as `network.json` has it [default: none, as networks once had]
+        #[arg(long, value_name = "HEX", default_value_t = B256::ZERO, hide_default_value = true)]
+        instance: B256,
         #[command(flatten)]
         form: Form,
     },
@@ -183,8 +187,8 @@ impl StateCommand {
             Self::Get { db, key, form } => look::get(db, key, *form),
             Self::Prove { db, key } => proofs::prove(db, key),
             Self::Verify { proof, root, hasher, form } => proofs::verify(proof, root, *hasher, *form),
-            Self::Acknowledged { message, public_key, chain, epoch, form } => {
-                acknowledged::verify(message, public_key, *chain, *epoch, *form)
+            Self::Acknowledged { message, public_key, chain, epoch, instance, form } => {
+                acknowledged::verify(message, public_key, (*chain, *epoch, *instance), *form)
             }
             Self::Check { db, form } => look::check(db, *form),
             Self::Prune { db, form } => look::prune(db, *form),

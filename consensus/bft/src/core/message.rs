@@ -11,6 +11,17 @@ pub struct Domain {
     pub chain: u64,
     /// Number of the replica set.
     pub epoch: u64,
+    /// Name of the network: what replicas sign in one means nothing in another, also with equal keys and genesis. Zero for
+    /// simulations, and for networks from before networks had names.
+    pub instance: B256,
+}
+
+impl Domain {
+    /// A domain of a network without a name.
+    #[must_use]
+    pub const fn unnamed(chain: u64, epoch: u64) -> Self {
+        Self { chain, epoch, instance: B256::ZERO }
+    }
 }
 
 /// A statement that replicas sign.
@@ -18,11 +29,16 @@ pub trait Statement: Encodable {
     /// Kind of the statement, part of the signed bytes: equal fields of two kinds never share a signature.
     const KIND: u8;
 
-    /// Bytes that are signed: tag, chain, epoch, kind, then the RLP encoding, which is canonical and carries its length.
+    /// Bytes that are signed: tag, chain, epoch, the instance if it has a name, kind, then the RLP encoding, which is canonical and
+    /// carries its length.
     fn signed_bytes(&self, domain: Domain) -> Vec<u8> {
-        let mut bytes = b"phalanx-bft-1".to_vec();
+        let named = !domain.instance.is_zero();
+        let mut bytes = if named { b"phalanx-bft-2".to_vec() } else { b"phalanx-bft-1".to_vec() };
         bytes.extend_from_slice(&domain.chain.to_be_bytes());
         bytes.extend_from_slice(&domain.epoch.to_be_bytes());
+        if named {
+            bytes.extend_from_slice(domain.instance.as_slice());
+        }
         bytes.push(Self::KIND);
         self.encode(&mut bytes);
         bytes
@@ -48,7 +64,7 @@ impl<T: Statement + Decodable> Signed<T> {
 }
 
 /// A signature to verify.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Claim {
     /// Replica that is said to have signed, or [`Group::signer`](super::Group::signer).
     pub signer: Index,
@@ -72,10 +88,12 @@ pub trait Message: Clone + Encodable + Decodable {
 pub struct Checked<M>(M);
 
 impl<M: Message> Checked<M> {
-    /// Verifies every signature of `message` by `verify`. Returns `None` if one is wrong.
+    /// Verifies every signature of `message` by `verify`, equal ones once. Returns `None` if one is wrong.
     pub fn new(message: M, domain: Domain, verify: impl FnOnce(&[Claim]) -> bool) -> Option<Self> {
         let mut claims = Vec::new();
         message.claims(domain, &mut claims);
+        claims.sort_unstable();
+        claims.dedup();
         (claims.is_empty() || verify(&claims)).then_some(Self(message))
     }
 
@@ -95,4 +113,52 @@ impl<M: Message> Checked<M> {
 /// First eight bytes of a hash, for labels.
 pub(crate) fn short(hash: &B256) -> u64 {
     u64::from_be_bytes(hash.0[..8].try_into().expect("a hash has 32 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(RlpEncodable)]
+    struct Said {
+        number: u64,
+    }
+
+    impl Statement for Said {
+        const KIND: u8 = 200;
+    }
+
+    /// A signature of one network is none in another that differs in anything.
+    #[test]
+    fn signed_bytes_differ_between_domains() {
+        let named = |chain, epoch, name| Domain { chain, epoch, instance: B256::with_last_byte(name) };
+        let domains = [named(1, 1, 0), named(2, 1, 0), named(1, 2, 0), named(1, 1, 1), named(1, 1, 2), named(2, 1, 1)];
+        let signed: Vec<Vec<u8>> = domains.iter().map(|domain| Said { number: 7 }.signed_bytes(*domain)).collect();
+        for (at, bytes) in signed.iter().enumerate() {
+            assert!(!signed[..at].contains(bytes), "{:?} has the bytes of another domain", domains[at]);
+        }
+    }
+
+    #[test]
+    fn equal_claims_are_verified_once() {
+        #[derive(Clone, Debug, RlpEncodable, alloy_rlp::RlpDecodable)]
+        struct Repeated {
+            number: u64,
+        }
+        impl Message for Repeated {
+            fn claims(&self, _: Domain, claims: &mut Vec<Claim>) {
+                let claim = |signer| Claim { signer: Index(signer), bytes: vec![1], signature: Bytes::new() };
+                claims.extend([claim(2), claim(1), claim(2), claim(2)]);
+            }
+            fn label(&self) -> u64 {
+                self.number
+            }
+        }
+        let mut verified = 0;
+        let checked = Checked::new(Repeated { number: 1 }, Domain::default(), |claims| {
+            verified = claims.len();
+            true
+        });
+        assert!(checked.is_some() && verified == 2);
+    }
 }

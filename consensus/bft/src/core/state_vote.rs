@@ -86,6 +86,12 @@ impl StateVotes {
         }
     }
 
+    /// Returns true if no vote is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.votes.is_empty()
+    }
+
     /// Returns true if a quorum has voted for `digest`, each vote final or early with one common view.
     #[must_use]
     pub fn is_certified(&self, digest: B256) -> bool {

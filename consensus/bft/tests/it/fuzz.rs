@@ -63,7 +63,7 @@ fn every_kind_of_message_survives_encoding() {
 
 #[test]
 fn junk_neither_panics_nor_decides_nor_grows() {
-    let domain = Domain { chain: 9, epoch: 1 };
+    let domain = Domain::unnamed(9, 1);
     let config = Arc::new(Config { interval: 4, ..Config::new(Quorums::new(4, 1).unwrap(), domain) });
     let (mut rng, messages) = (ChaCha8Rng::seed_from_u64(7), messages(domain));
     let mut decoded = 0;

@@ -20,7 +20,7 @@ const STEP: Micros = 200_000;
 /// view, and the lowest height of the replicas that are connected then.
 fn away_and_back(mutation: Option<Mutation>) -> (u64, u64) {
     let quorums = Quorums::new(4, 1).unwrap();
-    let config = Config { timeout: STEP, mutation, ..Config::new(quorums, Domain { chain: 1, epoch: 0 }) };
+    let config = Config { timeout: STEP, mutation, ..Config::new(quorums, Domain::unnamed(1, 0)) };
     let mut world = World::new(Setup::new(config));
     (0..120).for_each(|number| drop(world.request(number * STEP, number)));
     world.run(30 * STEP - STEP / 2);
@@ -111,7 +111,7 @@ impl Lone<Pbft> {
     fn pbft(rule: Option<Impatience>) -> Self {
         let quorums = Quorums::new(7, 2).unwrap();
         let mutation = rule.map(Mutation::Patience);
-        let config = Config { mutation, ..Config::new(quorums, Domain { chain: 1, epoch: 0 }) };
+        let config = Config { mutation, ..Config::new(quorums, Domain::unnamed(1, 0)) };
         Self::waiting(config, Msg::Complaint, [Timer::Complain, Timer::Progress, Timer::Resend])
     }
 }
@@ -120,7 +120,7 @@ impl Lone<Sbft> {
     fn sbft(rule: Option<Impatience>) -> Self {
         let quorums = Quorums::new(7, 2).unwrap();
         let mutation = rule.map(sbft::Mutation::Patience);
-        let config = sbft::Config { mutation, ..sbft::Config::new(quorums, Domain { chain: 1, epoch: 0 }) };
+        let config = sbft::Config { mutation, ..sbft::Config::new(quorums, Domain::unnamed(1, 0)) };
         let timers = [sbft::Timer::Complain, sbft::Timer::Progress, sbft::Timer::Resend];
         Self::waiting(config, sbft::Msg::Complaint, timers)
     }
@@ -215,7 +215,7 @@ fn lowest_view<P: Subject>(config: P::Config, (timeout, resend): (Micros, Micros
 /// Complaints that come again are enough, whatever the repetition: it may be rarer than the patience.
 #[test]
 fn f_and_one_that_wait_are_enough_when_first_complaints_are_lost() {
-    let (timeout, domain) = (STEP, Domain { chain: 1, epoch: 0 });
+    let (timeout, domain) = (STEP, Domain::unnamed(1, 0));
     for resend in [STEP / 5, STEP / 2, 2 * STEP] {
         for (n, f) in [(4, 1), (6, 1), (7, 2), (8, 2)] {
             let quorums = Quorums::new(n, f).unwrap();

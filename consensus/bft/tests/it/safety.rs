@@ -1,7 +1,7 @@
 //! Random worlds with every fault at once: loss, jitter, cuts, crashes, silence and lies. Never two decisions of a slot; alive
 //! again once the network is.
 
-use crate::world::{Setup, World};
+use crate::world::{Setup, World, signatures};
 use phalanx_bft::{
     Domain, Quorums,
     pbft::{Config, Mutation},
@@ -19,7 +19,7 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<World, String> {
         timeout: 20_000,
         resend: 5_000,
         mutation,
-        ..Config::new(quorums, Domain { chain: 1, epoch: seed })
+        ..Config::new(quorums, Domain::unnamed(1, seed))
     };
     let mut setup = Setup { seed, ..Setup::new(config) };
     setup.draw(&mut rng);
@@ -72,4 +72,15 @@ fn a_replica_that_was_away_past_a_checkpoint_catches_up() {
     world.run(4_000_000);
     assert_eq!((world.height(), world.unexecuted()), (40, 0));
     assert_eq!(world.ledger.violation, None);
+}
+
+/// A host verifies what a message claims: no signature may be left out, also not those inside others.
+#[test]
+fn every_signature_in_a_message_is_claimed() {
+    signatures::begin();
+    for seed in 0..60 {
+        world(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+    }
+    let messages = signatures::end();
+    assert!(messages > 1_000, "{messages} messages with signatures");
 }

@@ -6,6 +6,7 @@
 
 mod crypto;
 mod ledger;
+pub(crate) mod signatures;
 mod subject;
 mod unrest;
 
@@ -240,6 +241,7 @@ impl<P: Subject> Net<P> {
         let bytes = alloy_rlp::encode(&message);
         let decoded: P::Msg = alloy_rlp::Decodable::decode(&mut bytes.as_slice()).expect("encoded messages decode");
         assert_eq!(decoded, message);
+        signatures::check(&decoded, P::domain(&self.setup.config));
         let Some(checked) =
             Checked::new(decoded, P::domain(&self.setup.config), |claims| claims.iter().all(is_genuine))
         else {

@@ -1,18 +1,24 @@
 //! Catching up: decided blocks from one peer after the other, believed once they lead to the execution that a checkpoint names.
+//!
+//! A peer that lies, or sends nothing for a while, is left for the next one. The blocks of a transfer are bounded by what a correct
+//! peer can have retained, in bytes.
 
-use super::{Host, MOST_BLOCKS};
+use super::{Host, MOST_BLOCKS, MOST_RETAINED_BYTES};
 use crate::{
     chain::decode_outcome,
-    config::Action,
+    config::{Action, HostTimer},
     frame::{Blocks, Filled, Frame, WantBlocks},
-    proof::StateProof,
 };
 use alloy_primitives::Bytes;
-use phalanx_bft::{Base, Batch, Index, Protocol, To};
-use phalanx_pipeline::ConsensusEvent;
+use phalanx_bft::{Base, Batch, Index, Micros, Protocol, Slot, To};
 
 /// Length of the blocks in one answer, in bytes, at most; one block of any length passes.
 const MOST_BYTES: usize = 4 << 20;
+
+/// Patience with a peer that sends nothing, in repetitions. It doubles with each peer that is left, up to a bound, so that slow links
+/// are given the time that an answer takes on them.
+const PATIENCE: Micros = 4;
+const MOST_PATIENCE: Micros = 256;
 
 /// A transfer of decided blocks in progress.
 #[derive(Debug)]
@@ -20,47 +26,101 @@ pub(super) struct Transfer {
     /// Checkpoint that the blocks lead to, and what proves it.
     base: Base,
     proof: Bytes,
-    /// Blocks that are not checked yet.
+    /// Blocks from this slot on that are not checked yet, and their length in bytes.
+    first: Slot,
     blocks: Vec<Option<Batch>>,
+    bytes: usize,
+    patience: Micros,
+    /// True if the same question was repeated: an answer may be lost, or be more than a peer sends within a period.
+    repeated: bool,
+}
+
+impl Transfer {
+    const fn next(&self) -> Slot {
+        self.first + self.blocks.len() as u64
+    }
+
+    /// Drops blocks up to this slot: the protocol has decided them meanwhile.
+    fn drop_decided(&mut self, decided: Slot) {
+        let known = (decided + 1).saturating_sub(self.first) as usize;
+        let known = self.blocks.drain(..known.min(self.blocks.len()));
+        self.bytes -= known.flatten().map(|batch| batch.bytes()).sum::<usize>();
+        self.first = self.first.max(decided + 1);
+    }
 }
 
 impl<P: Protocol> Host<P> {
-    /// Tells the pipeline of a checkpoint: a correct replica behind it has executed the decided prefix, so that it certifies the
+    /// Takes a checkpoint as a certificate: a correct replica behind it has executed the decided prefix, so that it certifies the
     /// state like a quorum of state votes. Votes for older slots may be lost with the replicas that counted them.
     pub(super) fn certify(&mut self, base: Base, proof: &Bytes) {
-        let decided = base.slot <= self.chain.decided() && base.slot > self.committed;
-        if let Some(block) = self.chain.block(base.slot).filter(|_| decided) {
-            let (id, height, digest) = (block.meta.id, base.slot, base.digest);
-            let bytes = StateProof::Checkpoint(proof.clone()).encode();
-            self.events.push_back((self.appended, ConsensusEvent::StateCertificate { id, height, digest, bytes }));
+        if base.slot <= self.chain.decided() && base.slot > self.committed {
+            self.handover.checkpoint = Some((base, proof.clone()));
+            self.handover.due.insert(base.slot);
         }
     }
 
-    /// Asks a peer for the decided blocks up to a checkpoint.
+    /// Asks peers for the decided blocks up to a checkpoint. A transfer that is in progress comes first.
     pub(super) fn want(&mut self, base: Base, proof: Bytes) {
-        let n = self.config.quorums.n() as u16;
         if base.slot <= self.chain.decided() {
             return self.certify(base, &proof);
         }
-        if n < 2 {
+        if self.config.quorums.n() < 2 {
             return;
         }
-        // A peer that goes on sending is not replaced.
-        if let Some(transfer) = &self.transfer
-            && transfer.blocks.len() > self.sent_before
-        {
-            self.sent_before = transfer.blocks.len();
+        if self.transfer.is_some() {
+            self.wanted = Some((base, proof));
             return;
         }
-        self.sent_before = 0;
+        let (first, blocks) = (self.chain.decided() + 1, Vec::new());
+        self.transfer = Some(Transfer { base, proof, first, blocks, bytes: 0, patience: PATIENCE, repeated: false });
+        self.ask_next();
+    }
+
+    /// Begins the transfer anew at the next peer: the one before may have sent lies.
+    fn ask_next(&mut self) {
+        let n = self.config.quorums.n() as u16;
         self.asked = (self.asked + 1) % n;
         if self.asked == self.me.0 {
             self.asked = (self.asked + 1) % n;
         }
-        // Another peer may have answered with lies: begin anew.
-        self.transfer = Some(Transfer { base, proof, blocks: Vec::new() });
-        let want = WantBlocks { from: self.chain.decided() + 1, to: base.slot };
+        if let Some(transfer) = &mut self.transfer {
+            (transfer.first, transfer.blocks, transfer.bytes) = (self.chain.decided() + 1, Vec::new(), 0);
+            transfer.repeated = false;
+        }
+        self.ask();
+    }
+
+    /// Asks for the next blocks of the transfer.
+    fn ask(&mut self) {
+        let Some(transfer) = &mut self.transfer else { return };
+        let want = WantBlocks { from: transfer.next(), to: transfer.base.slot };
         self.actions.push(Action::Send(To::One(Index(self.asked)), Frame::WantBlocks(want)));
+        let patience = transfer.patience.saturating_mul(self.config.resend);
+        self.actions.push(Action::Timer(HostTimer::Transfer, patience));
+    }
+
+    /// Asks once more, then leaves a peer that sends nothing.
+    pub(super) fn lose_patience(&mut self) {
+        let Some(transfer) = &mut self.transfer else { return };
+        if transfer.base.slot <= self.chain.decided() {
+            return self.end_transfer();
+        }
+        if !core::mem::replace(&mut transfer.repeated, true) {
+            return self.ask();
+        }
+        transfer.patience = (2 * transfer.patience).min(MOST_PATIENCE);
+        self.ask_next();
+    }
+
+    /// Ends the transfer, and begins the one that waits.
+    fn end_transfer(&mut self) {
+        if let Some(Transfer { base, proof, .. }) = self.transfer.take() {
+            self.actions.push(Action::Cancel(HostTimer::Transfer));
+            self.certify(base, &proof);
+        }
+        if let Some((base, proof)) = self.wanted.take() {
+            self.want(base, proof);
+        }
     }
 
     pub(super) fn serve(&mut self, to: Index, want: WantBlocks) {
@@ -89,33 +149,42 @@ impl<P: Protocol> Host<P> {
     }
 
     /// Collects decided blocks, and believes them once they lead to the execution that the checkpoint names.
-    pub(super) fn on_blocks(&mut self, blocks: Blocks) {
-        let Some(Transfer { base, proof, blocks: mut fetched }) = self.transfer.take() else { return };
-        let next = self.chain.decided() + 1 + fetched.len() as u64;
-        let room = (base.slot + 1).saturating_sub(next) as usize;
+    pub(super) fn on_blocks(&mut self, from: Index, blocks: Blocks) {
+        let decided = self.chain.decided();
+        let Some(transfer) = &mut self.transfer else { return };
+        // An answer to another question.
+        if from.0 != self.asked || blocks.from != transfer.next() {
+            return;
+        }
+        let room = (transfer.base.slot + 1).saturating_sub(transfer.next()) as usize;
         let contents: Option<Vec<Option<Batch>>> =
             blocks.batches.iter().map(|filled| filled.content().map(|batch| batch.cloned())).collect();
-        let usable = blocks.from == next && blocks.batches.len() <= room && !blocks.batches.is_empty();
-        let Some(contents) = contents.filter(|_| usable) else {
-            self.transfer = Some(Transfer { base, proof, blocks: fetched });
-            return;
+        let usable = blocks.batches.len() <= room && !blocks.batches.is_empty();
+        let bytes: usize = contents.iter().flatten().flatten().map(Batch::bytes).sum();
+        let Some(contents) = contents.filter(|_| usable && transfer.bytes + bytes <= MOST_RETAINED_BYTES + MOST_BYTES)
+        else {
+            return self.ask_next();
         };
-        fetched.extend(contents);
-        let last = self.chain.decided() + fetched.len() as u64;
-        if last < base.slot {
-            let want = WantBlocks { from: last + 1, to: base.slot };
-            self.actions.push(Action::Send(To::One(Index(self.asked)), Frame::WantBlocks(want)));
-            self.transfer = Some(Transfer { base, proof, blocks: fetched });
-            return;
+        transfer.repeated = false;
+        transfer.bytes += bytes;
+        transfer.blocks.extend(contents);
+        transfer.drop_decided(decided);
+        if transfer.base.slot <= decided {
+            return self.end_transfer();
         }
-        let Some((exec, digest)) = decode_outcome(&blocks.outcome) else { return };
-        if digest != base.digest || self.chain.execution_after(&fetched) != exec {
-            return;
+        if transfer.next() <= transfer.base.slot {
+            return self.ask();
         }
-        let first = self.chain.decided() + 1;
-        for (slot, batch) in (first..).zip(fetched) {
+        let leads = decode_outcome(&blocks.outcome).is_some_and(|(exec, digest)| {
+            digest == transfer.base.digest && self.chain.execution_after(&transfer.blocks) == exec
+        });
+        if !leads {
+            return self.ask_next();
+        }
+        let fetched = core::mem::take(&mut transfer.blocks);
+        for (slot, batch) in (decided + 1..).zip(fetched) {
             self.decided(slot, batch);
         }
-        self.certify(base, &proof);
+        self.end_transfer();
     }
 }

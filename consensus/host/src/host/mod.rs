@@ -3,24 +3,25 @@
 mod vote;
 mod request;
 mod catch_up;
+mod handover;
 
 use crate::{
-    chain::{Chain, Retained, Tip, decode_outcome, decode_result, encode_outcome},
+    chain::{Block, Chain, Retained, Tip, decode_outcome, decode_result},
     config::{Action, HostConfig, HostRecord, HostTimer},
     frame::Frame,
     pool::Pool,
-    proof::StateProof,
     votes::Votes,
 };
 use alloy_primitives::{B256, Bytes};
 use catch_up::Transfer;
+use handover::Handover;
 use phalanx_adapter::{Consensus, Decided, DecidedBlock, Standing};
 use phalanx_bft::{
     Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Micros, Out, Protocol, Slot, View, Want,
 };
 use phalanx_engine_api::{CommittedTip, ExecOutcome, FatalCause};
 use phalanx_keys::Scheme;
-use phalanx_pipeline::{BlockMeta, Certificate, Config, ConsensusEvent, Effect, PayloadRef};
+use phalanx_pipeline::{BlockMeta, Config, ConsensusEvent, Effect, PayloadRef};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -28,6 +29,10 @@ use std::{
 
 /// Blocks in one answer to a replica that is behind.
 const MOST_BLOCKS: usize = 64;
+
+/// Length of the decided blocks that are retained below the stable checkpoint, in bytes, at most: memory, and what a transfer may
+/// bring.
+const MOST_RETAINED_BYTES: usize = 256 << 20;
 
 /// A replica of protocol `P` without I/O. The shell verifies, delivers, writes and keeps time; [`phalanx_adapter::Node`] joins the
 /// host with a pipeline and an engine.
@@ -61,10 +66,12 @@ pub struct Host<P: Protocol> {
     budgets: Budgets,
     /// Height of the newest acknowledged block.
     committed: Slot,
+    handover: Handover,
     transfer: Option<Transfer>,
-    /// Peer that is asked, and the number of blocks that it had sent when the protocol last wanted the state.
+    /// Checkpoint that was wanted while a transfer was in progress.
+    wanted: Option<(Base, Bytes)>,
+    /// Peer that is asked for decided blocks.
     asked: u16,
-    sent_before: usize,
     fatal: Option<FatalCause>,
 }
 
@@ -92,17 +99,20 @@ impl<P: Protocol> Host<P> {
         let most = P::batch_bytes(&protocol_config).saturating_sub(64) as u64;
         ConfigError::within("batch_bytes", config.batch_bytes as u64, 64, most)?;
         let mut chain = Chain::new(config.rules, Tip::default());
-        let mut records = Vec::new();
+        let (mut records, mut outcomes) = (Vec::new(), Vec::new());
         for record in log {
             match record {
                 HostRecord::Base(tip) => chain = Chain::new(config.rules, tip),
                 HostRecord::Protocol(record) => records.push(record),
                 HostRecord::Block(slot, batch) => drop(chain.decide(slot, batch)),
-                HostRecord::Outcome(slot, outcome) => {
-                    if let Some(block) = chain.block_mut(slot) {
-                        block.outcome = Some(outcome);
-                    }
-                }
+                HostRecord::Outcome(slot, outcome) => outcomes.push((slot, outcome)),
+            }
+        }
+        // A result is logged before its block is decided, and another block of the slot may have had one as well.
+        for (slot, outcome) in outcomes {
+            let exec = decode_outcome(&outcome).map(|(exec, _)| exec);
+            if let Some(block) = chain.block_mut(slot).filter(|block| exec == Some(block.exec)) {
+                block.outcome = Some(outcome);
             }
         }
         let votes = Votes::new(config.quorums);
@@ -130,9 +140,10 @@ impl<P: Protocol> Host<P> {
             requests_run: false,
             stuck: None,
             budgets: Budgets::default(),
+            handover: Handover::default(),
             transfer: None,
+            wanted: None,
             asked: 0,
-            sent_before: 0,
             fatal: None,
         })
     }
@@ -176,9 +187,10 @@ impl<P: Protocol> Host<P> {
     pub fn compacted(&self) -> Option<(u64, Vec<HostRecord<P::Record>>)> {
         let protocol = self.protocol.as_ref()?;
         let mut records = vec![HostRecord::Base(self.chain.base())];
-        let decided = self.chain.from(0).take_while(|(slot, _)| **slot <= self.chain.decided());
-        for (slot, block) in decided {
-            records.push(HostRecord::Block(*slot, block.batch.clone()));
+        for (slot, block) in self.chain.from(0) {
+            if *slot <= self.chain.decided() {
+                records.push(HostRecord::Block(*slot, block.batch.clone()));
+            }
             records.extend(block.outcome.iter().map(|outcome| HostRecord::Outcome(*slot, outcome.clone())));
         }
         records.extend(protocol.journal().into_iter().map(HostRecord::Protocol));
@@ -192,25 +204,24 @@ impl<P: Protocol> Host<P> {
         self.perform();
     }
 
-    /// Handles a frame that the channel proves to be from `from`. Frames with a wrong signature are dropped.
+    /// Handles a frame that the channel proves to be from `from`. Frames with a wrong signature are dropped, and their sender is
+    /// named: a correct replica verifies before it hands on.
     pub fn on_frame(&mut self, now: Micros, from: Index, frame: Frame<P::Msg>) {
         self.now = now;
         match frame {
             Frame::Protocol(message) => {
                 let (scheme, domain) = (Arc::clone(&self.scheme), self.config.domain);
-                let wanted = self.protocol.as_ref().is_some_and(|protocol| protocol.wants(from, &message));
-                if let Some(checked) = Some(message)
-                    .filter(|_| wanted)
-                    .and_then(|message| Checked::new(message, domain, |claims| scheme.verify(claims).is_ok()))
-                {
-                    self.call(|protocol, out| protocol.on_message(now, from, checked, out));
+                if self.protocol.as_ref().is_some_and(|protocol| protocol.wants(from, &message)) {
+                    match Checked::new(message, domain, |claims| scheme.accepts(claims)) {
+                        Some(checked) => self.call(|protocol, out| protocol.on_message(now, from, checked, out)),
+                        None => self.actions.push(Action::Forged(from)),
+                    }
                 }
             }
             Frame::StateVote(vote) => self.on_votes(from, vec![vote], true),
             Frame::Certificate(votes) => self.on_votes(from, votes, false),
             Frame::WantBlocks(want) => self.serve(from, want),
-            Frame::Blocks(blocks) if from.0 == self.asked => self.on_blocks(blocks),
-            Frame::Blocks(_) => {}
+            Frame::Blocks(blocks) => self.on_blocks(from, blocks),
             Frame::Request(tx) => self.submit_forwarded(from, tx),
         }
         self.perform();
@@ -225,6 +236,7 @@ impl<P: Protocol> Host<P> {
                 self.batch_runs = false;
                 self.propose(true);
             }
+            HostTimer::Transfer => self.lose_patience(),
             HostTimer::Votes => self.repeat_votes(),
             HostTimer::Requests => self.repeat_requests(),
         }
@@ -271,7 +283,7 @@ impl<P: Protocol> Host<P> {
             while let Some((_, effect)) = self.effects.pop_front_if(|(after, _)| *after <= self.durable) {
                 self.effect(effect);
             }
-            if !self.propose(false) {
+            if !self.hand_over() && !self.propose(false) {
                 return;
             }
         }
@@ -303,7 +315,8 @@ impl<P: Protocol> Host<P> {
             Out::Conflict { slot } => self.fatal = Some(FatalCause::Contradiction { height: slot }),
             Out::Stable { base, proof } => {
                 // What the own engine has not committed is still to be replayed to it.
-                self.chain.prune(base.slot.saturating_sub(self.config.retention).min(self.committed));
+                let below = base.slot.saturating_sub(self.config.retention);
+                self.chain.prune(below.max(self.chain.heavy_below(base.slot, MOST_RETAINED_BYTES)).min(self.committed));
                 self.events.push_back((self.appended, ConsensusEvent::Finalised(base.slot)));
                 self.certify(base, &proof);
                 self.actions.push(Action::Stable(base));
@@ -320,10 +333,12 @@ impl<P: Protocol> Host<P> {
 
     /// Hands new blocks to the pipeline, in the order of their slots.
     fn tell_proposed(&mut self, new: &[Slot]) {
-        for block in new.iter().filter_map(|slot| self.chain.block(*slot)) {
+        for slot in new {
+            let Some(block) = self.chain.block(*slot) else { continue };
             let payload = PayloadRef::Here(Arc::clone(&block.payload));
             let event = ConsensusEvent::Proposed { meta: block.meta, env: block.env, payload };
             self.events.push_back((self.appended, event));
+            self.came_back(*slot);
         }
         if !new.is_empty() {
             self.tell_order_votes();
@@ -388,23 +403,15 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    /// A block is committed: the protocol moves on, and clients are answered.
+    /// A block is committed: the protocol moves on, and clients are answered. Its decision and its result are in the log.
     fn committed(&mut self, meta: BlockMeta, outcome: ExecOutcome) {
         let (slot, digest) = (meta.height, outcome.digest());
+        if slot > self.chain.decided() || self.chain.block(slot).is_none_or(|block| block.outcome.is_none()) {
+            // No certificate left this host for it.
+            self.fatal = Some(FatalCause::Contradiction { height: slot });
+            return;
+        }
         self.committed = slot;
-        // A certificate of the state implies the order, before the protocol knows it.
-        while self.chain.decided() < slot
-            && let Some(block) = self.chain.block(self.chain.decided() + 1)
-        {
-            let batch = block.batch.clone();
-            self.decided(self.chain.decided() + 1, batch);
-        }
-        let encoded = encode_outcome(&outcome);
-        if let Some(block) = self.chain.block_mut(slot) {
-            block.outcome = Some(encoded.clone());
-        }
-        // Durable before the checkpoint that names it.
-        self.append(HostRecord::Outcome(slot, encoded));
         let below = slot.saturating_sub(self.config.retention);
         self.votes.prune(below);
         self.pool.prune(below);
@@ -436,6 +443,10 @@ impl<P: Protocol> Consensus for Host<P> {
         Standing { first: self.chain.base().slot + 1, last }
     }
 
+    fn adopt(&mut self, committed: &CommittedTip) -> Result<bool, FatalCause> {
+        Ok(self.adopt_undecided(committed))
+    }
+
     fn resumed(&mut self, committed: &CommittedTip) {
         let records = core::mem::take(&mut self.records);
         self.committed = committed.height;
@@ -463,16 +474,9 @@ impl<P: Protocol> Consensus for Host<P> {
     }
 
     fn block(&mut self, height: u64) -> Result<Option<DecidedBlock>, FatalCause> {
+        // Certificates follow as events, once the own result is in the log.
         let block = self.chain.block(height).filter(|_| height <= self.chain.decided());
-        Ok(block.map(|block| {
-            let mut decided = block.decided();
-            let votes = self.votes.certificate(height);
-            if let Some(first) = votes.first().filter(|vote| vote.body.block == block.meta.id.0) {
-                let (digest, bytes) = (first.body.digest, StateProof::Votes(votes.to_vec()).encode());
-                decided.certificate = Some(Certificate { digest, bytes });
-            }
-            decided
-        }))
+        Ok(block.map(Block::decided))
     }
 
     fn next(&mut self, now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause> {
@@ -486,10 +490,7 @@ impl<P: Protocol> Consensus for Host<P> {
 
     fn apply(&mut self, effect: Effect) -> Result<(), FatalCause> {
         match effect {
-            Effect::StateVote { meta, digest } => {
-                self.votes.set_own(meta.height, meta.id.0, digest);
-                self.say_vote(meta.height);
-            }
+            Effect::StateVote { meta, result, .. } => self.computed(meta, &result),
             Effect::Ack { meta, outcome } => self.committed(meta, outcome),
             Effect::Pressure(pressure) => {
                 let (now, hold) = (self.now, pressure.hold_votes);

@@ -1,14 +1,13 @@
-//! State votes: sending the own ones, counting those of others, handing certificates on.
+//! State votes: sending the own ones, counting those of others.
 
 use super::{Host, MOST_BLOCKS};
 use crate::{
     chain::decode_outcome,
     config::{Action, HostTimer},
     frame::{Frame, StateVote},
-    proof::StateProof,
+    votes::Added,
 };
 use phalanx_bft::{Claim, Index, Lean, Protocol, Signed, Slot, Statement as _, To};
-use phalanx_pipeline::ConsensusEvent;
 
 /// Share of a peer's budget that a state vote takes, in bytes.
 const VOTE_BYTES: usize = 256;
@@ -63,7 +62,7 @@ impl<P: Protocol> Host<P> {
             if self.votes.certificate(vote.body.slot).is_empty() {
                 self.actions.push(Action::Send(To::All, Frame::StateVote(vote)));
             } else {
-                self.tell_certificate(vote.body.slot);
+                self.handover.due.insert(vote.body.slot);
             }
         }
         self.set_votes_timer();
@@ -85,8 +84,10 @@ impl<P: Protocol> Host<P> {
         let news = votes.into_iter().filter(|vote| slots.contains(&vote.body.slot) && self.votes.is_news(vote));
         let news: Vec<Signed<StateVote>> = news.collect();
         let claims: Vec<Claim> = news.iter().map(|vote| vote.claim(self.config.domain)).collect();
-        if self.scheme.verify(&claims).is_ok() {
+        if self.scheme.accepts(&claims) {
             news.into_iter().for_each(|vote| self.count(vote));
+        } else {
+            self.actions.push(Action::Forged(from));
         }
     }
 
@@ -107,19 +108,11 @@ impl<P: Protocol> Host<P> {
     }
 
     fn count(&mut self, vote: Signed<StateVote>) {
-        let slot = vote.body.slot;
-        if self.votes.add(vote) {
-            self.tell_certificate(slot);
-        }
-    }
-
-    /// Tells the pipeline that a slot is certified.
-    fn tell_certificate(&mut self, slot: Slot) {
-        let votes = self.votes.certificate(slot);
-        if let Some(StateVote { block, digest, .. }) = votes.first().map(|vote| vote.body) {
-            let (id, bytes) = (phalanx_engine_api::BlockId(block), StateProof::Votes(votes.to_vec()).encode());
-            let event = ConsensusEvent::StateCertificate { id, height: slot, digest, bytes };
-            self.events.push_back((self.appended, event));
+        let (slot, signer) = (vote.body.slot, vote.signer);
+        match self.votes.add(vote) {
+            Added::Certifies => drop(self.handover.due.insert(slot)),
+            Added::Contradicts(proof) => self.actions.push(Action::Evidence(signer, proof)),
+            Added::Counted => {}
         }
     }
 }

@@ -2,27 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-use crate::cluster::{Cluster, Setup};
+use crate::{
+    cluster::{Cluster, DOMAIN, Setup},
+    script::{Script, batch, computed, host, play, proposed, state_votes, vote},
+};
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_adapter::Consensus as _;
-use phalanx_bft::{
-    Base, Batch, Checked, Claim, ConfigError, Domain, Index, Input, Lean, Message, Micros, Out, Protocol, Quorums,
-    Signed, Slot, Statement as _, To, View, pbft,
-};
-use phalanx_engine_api::CommittedTip;
-use phalanx_host::{Action, Blocks, Filled, Frame, Host, HostConfig, StateProof, StateVote, certifies};
-use phalanx_keys::{Scheme as _, Simulated};
-use phalanx_pipeline::{ConsensusEvent, Effect};
+use phalanx_bft::{Batch, Index, Lean, Out, Protocol as _, Quorums, pbft};
+use phalanx_host::{Blocks, Filled, Frame, Host, HostConfig};
+use phalanx_keys::Simulated;
+use phalanx_pipeline::ConsensusEvent;
 use phalanx_sim::model::{Costs, model_tx};
 use std::sync::Arc;
-
-const DOMAIN: Domain = Domain { chain: 7, epoch: 0 };
-
-fn vote(signer: u16, slot: Slot, block: B256, digest: B256, lean: Lean) -> Signed<StateVote> {
-    let body = StateVote::new(slot, block, digest, lean);
-    let signature = Simulated::new(Index(signer), 64).sign(&body.signed_bytes(DOMAIN));
-    Signed { signer: Index(signer), signature, body }
-}
 
 /// Votes of a liar for invented blocks keep no certificate of the true one from forming.
 fn flood(flood: bool) {
@@ -193,119 +184,6 @@ fn silence_follows_on_a_wide_network() {
     );
 }
 
-/// A certificate of which one vote is known is counted.
-#[test]
-fn a_certificate_with_a_known_vote_is_counted() {
-    let mut host = host();
-    let (block, digest) = (B256::repeat_byte(1), B256::repeat_byte(2));
-    let votes: Vec<_> = (0..3).map(|signer| vote(signer, 1, block, digest, Lean::Final)).collect();
-    host.on_frame(0, Index(0), Frame::StateVote(votes[0].clone()));
-    host.on_frame(0, Index(1), Frame::Certificate(votes));
-    let event = host.next(0).unwrap();
-    assert!(matches!(event, Some(ConsensusEvent::StateCertificate { .. })), "{event:?}");
-}
-
-// A protocol that does what the test says.
-
-#[derive(Clone, Debug, PartialEq, Eq, alloy_rlp::RlpEncodable, alloy_rlp::RlpDecodable)]
-struct NoMsg {
-    number: u64,
-}
-
-impl Message for NoMsg {
-    fn claims(&self, _: Domain, _: &mut Vec<Claim>) {}
-    fn label(&self) -> u64 {
-        0
-    }
-}
-
-thread_local!(static SCRIPT: std::cell::RefCell<Vec<Out<Script>>> = const { std::cell::RefCell::new(Vec::new()) });
-
-/// Emits the thread's script at the next message.
-struct Script;
-
-impl Protocol for Script {
-    type Config = ();
-    type Msg = NoMsg;
-    type Record = ();
-    type Timer = ();
-
-    fn check((): &()) -> Result<(), ConfigError> {
-        Ok(())
-    }
-    fn open(_: Index, _: Arc<()>, _: Base, _: &[()], _: &mut Vec<Out<Self>>) -> Self {
-        Self
-    }
-    fn batch_bytes((): &()) -> usize {
-        usize::MAX
-    }
-    fn wants(&self, _: Index, _: &NoMsg) -> bool {
-        true
-    }
-    fn on_message(&mut self, _: Micros, _: Index, _: Checked<NoMsg>, out: &mut Vec<Out<Self>>) {
-        SCRIPT.with_borrow_mut(|script| out.append(script));
-    }
-    fn on_timer(&mut self, _: Micros, (): (), _: &mut Vec<Out<Self>>) {}
-    fn on_input(&mut self, _: Micros, _: Input, _: &mut Vec<Out<Self>>) {}
-    fn room(&self) -> u64 {
-        0
-    }
-    fn journal(&self) -> Vec<()> {
-        Vec::new()
-    }
-    fn leader(&self) -> Index {
-        Index(0)
-    }
-    fn view(&self) -> View {
-        0
-    }
-}
-
-fn host() -> Host<Script> {
-    let config = HostConfig::new(Quorums::new(4, 1).unwrap(), DOMAIN);
-    let scheme = Arc::new(Simulated::new(Index(2), 64));
-    let mut host = Host::new(Index(2), config, Arc::new(()), scheme, Vec::new()).unwrap();
-    let genesis = CommittedTip {
-        height: 0,
-        exec: phalanx_engine_api::ExecId::GENESIS,
-        state_root: B256::ZERO,
-        meta: phalanx_engine_api::CommitMeta::default(),
-    };
-    host.resumed(&genesis);
-    host
-}
-
-fn play(host: &mut Host<Script>, outs: Vec<Out<Script>>) -> Vec<ConsensusEvent> {
-    SCRIPT.with_borrow_mut(|script| *script = outs);
-    host.on_frame(0, Index(0), Frame::Protocol(NoMsg { number: 0 }));
-    let mut events = Vec::new();
-    host.durable(0, 1_000_000);
-    while let Some(event) = host.next(0).unwrap() {
-        events.push(event);
-    }
-    events
-}
-
-fn state_votes(host: &mut Host<Script>) -> Vec<StateVote> {
-    let votes = host.take_actions().into_iter().filter_map(|action| match action {
-        Action::Send(To::All, Frame::StateVote(vote)) => Some(vote.body),
-        _ => None,
-    });
-    votes.collect()
-}
-
-fn batch(byte: u8) -> Batch {
-    Batch::new(1, Address::ZERO, vec![Bytes::from(vec![byte])])
-}
-
-fn proposed(events: &[ConsensusEvent]) -> phalanx_pipeline::BlockMeta {
-    let metas = events.iter().filter_map(|event| match event {
-        ConsensusEvent::Proposed { meta, .. } => Some(*meta),
-        _ => None,
-    });
-    metas.last().expect("a proposal")
-}
-
 /// The order vote for one batch is no basis for a state vote on another.
 #[test]
 fn an_order_vote_belongs_to_the_batch_that_it_was_cast_for() {
@@ -320,7 +198,7 @@ fn an_order_vote_belongs_to_the_batch_that_it_was_cast_for() {
     assert_ne!(x.id, y.id);
     let durable = events.iter().any(|event| *event == ConsensusEvent::OrderVoteDurable(y.id));
     host.take_actions();
-    host.apply(Effect::StateVote { meta: y, digest: B256::repeat_byte(2) }).unwrap();
+    host.apply(computed(y, 2)).unwrap();
     let votes = state_votes(&mut host);
     assert!(!durable && votes.is_empty(), "durable {durable}, votes {votes:?} without an order vote for the block");
 }
@@ -333,12 +211,12 @@ fn the_vote_for_the_block_that_wins_is_sent() {
         &mut host,
         vec![Out::Proposed { slot: 1, view: 0, batch: Some(batch(1)) }, Out::OrderVoted { slot: 1, view: 0 }],
     ));
-    host.apply(Effect::StateVote { meta: x, digest: B256::repeat_byte(1) }).unwrap();
+    host.apply(computed(x, 1)).unwrap();
     let y = proposed(&play(
         &mut host,
         vec![Out::Proposed { slot: 1, view: 1, batch: Some(batch(2)) }, Out::OrderVoted { slot: 1, view: 1 }],
     ));
-    host.apply(Effect::StateVote { meta: y, digest: B256::repeat_byte(2) }).unwrap();
+    host.apply(computed(y, 2)).unwrap();
     host.take_actions();
     // The first batch is chosen by a later view after all, and decided.
     play(
@@ -359,44 +237,11 @@ fn a_decision_that_contradicts_the_chain_stops_the_node() {
     for slot in [1, 2] {
         let mut host = host();
         play(&mut host, vec![Out::Decided { slot, batch: Some(batch(1)) }]);
-        SCRIPT.with_borrow_mut(|script| {
-            *script = vec![Out::Decided { slot, batch: Some(batch(1)) }, Out::Decided { slot, batch: Some(batch(2)) }];
-        });
-        host.on_frame(0, Index(0), Frame::Protocol(NoMsg { number: 0 }));
+        Script::next(vec![Out::Decided { slot, batch: Some(batch(1)) }, Out::Decided { slot, batch: Some(batch(2)) }]);
+        host.on_frame(0, Index(0), Script::message());
         let stopped = host.next(0).unwrap_err();
         assert_eq!(stopped, phalanx_engine_api::FatalCause::Contradiction { height: slot });
     }
-}
-
-/// The votes of one certificate lean on one view, and its bytes prove that to others.
-#[test]
-fn a_certificate_that_is_handed_on_certifies() {
-    let mut host = host();
-    let (block, digest) = (B256::repeat_byte(1), B256::repeat_byte(2));
-    for signer in [0, 1, 3] {
-        host.on_frame(0, Index(signer), Frame::StateVote(vote(signer, 1, block, digest, Lean::Early(1))));
-    }
-    let Some(ConsensusEvent::StateCertificate { bytes, .. }) = host.next(0).unwrap() else { panic!("no certificate") };
-    let Some(StateProof::Votes(votes)) = StateProof::decode(&bytes) else { panic!("no votes") };
-    let (quorums, scheme) = (Quorums::new(4, 1).unwrap(), Simulated::new(Index(9), 64));
-    let proves = |votes: &[Signed<StateVote>]| certifies(votes, (1, block, digest), quorums, DOMAIN, &scheme);
-    assert!(proves(&votes) && !proves(&votes[1..]));
-    let mut mixed = votes;
-    mixed[0] = vote(mixed[0].signer.0, 1, block, digest, Lean::Early(2));
-    assert!(!proves(&mixed), "views are mixed");
-    // Two of them repeat their votes for newer views.
-    host.on_frame(0, Index(0), Frame::StateVote(vote(0, 1, block, digest, Lean::Early(2))));
-    host.on_frame(0, Index(1), Frame::StateVote(vote(1, 1, block, digest, Lean::Early(3))));
-    host.take_actions();
-    host.on_frame(0, Index(3), Frame::StateVote(vote(3, 1, block, digest, Lean::Early(1))));
-    let sent = host.take_actions().into_iter().find_map(|action| match action {
-        Action::Send(_, Frame::Certificate(votes)) => Some(votes),
-        _ => None,
-    });
-    let sent = sent.expect("an answer");
-    let mut other = self::host();
-    other.on_frame(0, Index(2), Frame::Certificate(sent));
-    assert!(matches!(other.next(0).unwrap(), Some(ConsensusEvent::StateCertificate { .. })));
 }
 
 /// A view change orders no transaction twice, whenever it comes.
@@ -440,7 +285,6 @@ fn a_request_that_one_backup_has_is_ordered_once() {
 /// A primary that serves one client and ignores another is replaced.
 #[test]
 fn a_primary_that_ignores_a_client_is_replaced() {
-    use phalanx_bft::Protocol as _;
     let mut cluster = Cluster::new(Setup { silent: [0].into(), timeout: 100_000, ..Setup::new(4) });
     cluster.run(10_000);
     (1..4).for_each(|node| cluster.submit_to(node, 1));

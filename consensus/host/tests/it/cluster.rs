@@ -1,12 +1,9 @@
 //! A cluster in virtual time: every node is a [`Node`] of a model engine and a host; log and disk lose what is not synced.
 
+use crate::{subject::Subject, watched::Watched};
 use alloy_primitives::{B256, Bytes};
 use phalanx_adapter::Node;
-use phalanx_bft::{
-    Domain, Index, Micros, Protocol, Quorums, To,
-    pbft::{self, Pbft},
-    rounds::{self, Rounds},
-};
+use phalanx_bft::{Domain, Index, Micros, Protocol, Quorums, To, pbft::Pbft};
 use phalanx_engine_api::{ExecutionEngine as _, Limits};
 use phalanx_host::{Action, Frame, Host, HostConfig, HostRecord, HostTimer};
 use phalanx_keys::Simulated;
@@ -18,35 +15,8 @@ use std::{
     sync::Arc,
 };
 
-/// A protocol that nodes run.
-pub(crate) trait Subject: Protocol<Msg: PartialEq> {
-    fn config(setup: &Setup, quorums: Quorums, domain: Domain) -> Self::Config;
-
-    /// Progress, for failures.
-    fn progress(&self) -> String;
-}
-
-impl Subject for Pbft {
-    fn config(setup: &Setup, quorums: Quorums, domain: Domain) -> pbft::Config {
-        let Setup { interval, timeout, resend, .. } = *setup;
-        pbft::Config { interval, timeout, resend, ..pbft::Config::new(quorums, domain) }
-    }
-
-    fn progress(&self) -> String {
-        format!("active {} stable {} decided {}", self.is_active(), self.stable().slot, self.decided())
-    }
-}
-
-impl Subject for Rounds {
-    fn config(setup: &Setup, quorums: Quorums, domain: Domain) -> rounds::Config {
-        let Setup { interval, timeout, resend, .. } = *setup;
-        rounds::Config { interval, timeout, resend, ..rounds::Config::new(quorums, domain) }
-    }
-
-    fn progress(&self) -> String {
-        format!("in {} stable {} decided {}", self.current_view(), self.stable(), self.decided())
-    }
-}
+/// Domain of every world that has no other.
+pub(crate) const DOMAIN: Domain = Domain { chain: 7, epoch: 0, instance: B256::repeat_byte(3) };
 
 /// Nodes of PBFT.
 pub(crate) type Cluster = Net<Pbft>;
@@ -54,6 +24,7 @@ pub(crate) type Cluster = Net<Pbft>;
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) n: usize,
+    pub(crate) domain: Domain,
     pub(crate) delay: Micros,
     pub(crate) jitter: Micros,
     /// Messages lost, in per mille.
@@ -78,6 +49,7 @@ impl Setup {
     pub(crate) fn new(n: usize) -> Self {
         Self {
             n,
+            domain: DOMAIN,
             delay: 1_000,
             jitter: 0,
             lost: 0,
@@ -107,22 +79,39 @@ enum Event<P: Protocol> {
     Restart(usize),
 }
 
-struct Machine<P: Protocol> {
-    node: Option<Node<ModelEngine, Host<P>>>,
+struct Machine<P: Subject> {
+    node: Option<Node<ModelEngine, Host<Watched<P>>>>,
     epoch: u64,
     disk: Disk,
     log: Vec<HostRecord<P::Record>>,
     unsynced: BTreeMap<u64, HostRecord<P::Record>>,
     /// The log begins with records that include appends up to this number.
     compacted: u64,
+    /// Durable records of the protocol since the start.
+    recorded: u64,
+    /// Blocks up to this slot are durably decided, and results up to this one durably named.
+    decided: u64,
+    named: BTreeSet<u64>,
     timers: BTreeMap<HostTimer<P::Timer>, u64>,
     pipeline_due: Option<Micros>,
+}
+
+impl<P: Subject> Machine<P> {
+    /// Notes a record that is durable.
+    fn note(&mut self, record: &HostRecord<P::Record>) {
+        match record {
+            HostRecord::Protocol(_) => self.recorded += 1,
+            HostRecord::Block(slot, _) => self.decided = self.decided.max(*slot),
+            HostRecord::Outcome(slot, _) => drop(self.named.insert(*slot)),
+            HostRecord::Base(_) => {}
+        }
+    }
 }
 
 /// Message that is held back: from, to, frame.
 type Held<P> = (usize, usize, Frame<<P as Protocol>::Msg>);
 
-pub(crate) struct Net<P: Protocol> {
+pub(crate) struct Net<P: Subject> {
     pub(crate) setup: Setup,
     pub(crate) now: Micros,
     queue: BTreeMap<(Micros, u64), Event<P>>,
@@ -139,6 +128,8 @@ pub(crate) struct Net<P: Protocol> {
     pub(crate) times: BTreeMap<(usize, u64), Micros>,
     pub(crate) halted: BTreeSet<usize>,
     diverging: Option<(usize, u64)>,
+    /// Nodes that named a forger, and the forger.
+    pub(crate) forgers: BTreeSet<(usize, usize)>,
     /// Frames delivered, by kind.
     pub(crate) delivered: BTreeMap<&'static str, u64>,
     /// Answers of the test for a silent node: called with (silent node, sender, frame).
@@ -157,6 +148,9 @@ impl<P: Subject> Net<P> {
             log: Vec::new(),
             unsynced: BTreeMap::new(),
             compacted: 0,
+            recorded: 0,
+            decided: 0,
+            named: BTreeSet::new(),
             timers: BTreeMap::new(),
             pipeline_due: None,
         };
@@ -173,6 +167,7 @@ impl<P: Subject> Net<P> {
             times: BTreeMap::new(),
             halted: BTreeSet::new(),
             diverging: None,
+            forgers: BTreeSet::new(),
             delivered: BTreeMap::new(),
             liar: None,
             setup,
@@ -212,7 +207,7 @@ impl<P: Subject> Net<P> {
 
     fn start(&mut self, node: usize) {
         let quorums = Quorums::new(self.setup.n, (self.setup.n - 1) / 3).expect("a legal size");
-        let domain = Domain { chain: 7, epoch: 0 };
+        let domain = self.setup.domain;
         let config = HostConfig {
             batch_txs: self.setup.batch_txs,
             batch_delay: 500,
@@ -221,6 +216,7 @@ impl<P: Subject> Net<P> {
             ..HostConfig::new(quorums, domain)
         };
         let protocol = P::config(&self.setup, quorums, domain);
+        self.machines[node].recorded = 0;
         let (me, scheme) = (Index(node as u16), Simulated::new(Index(node as u16), 64));
         let log = self.machines[node].log.clone();
         let host = Host::new(me, config, Arc::new(protocol), Arc::new(scheme), log).expect("legal constants");
@@ -348,10 +344,14 @@ impl<P: Subject> Net<P> {
     fn synced(&mut self, node: usize, number: u64) {
         let machine = &mut self.machines[node];
         let later = machine.unsynced.split_off(&(number + 1));
-        machine.log.extend(core::mem::replace(&mut machine.unsynced, later).into_values());
+        let durable = core::mem::replace(&mut machine.unsynced, later).into_values();
+        for record in durable {
+            machine.note(&record);
+            machine.log.push(record);
+        }
     }
 
-    fn call(&mut self, node: usize, act: impl FnOnce(&mut Host<P>)) {
+    fn call(&mut self, node: usize, act: impl FnOnce(&mut Host<Watched<P>>)) {
         if let Some(live) = &mut self.machines[node].node {
             act(live.consensus());
             self.settle(node);
@@ -372,6 +372,10 @@ impl<P: Subject> Net<P> {
                     return;
                 }
             };
+            // A state never gets ahead of the log that decides and names it.
+            let height = live.engine().status().committed.height;
+            assert!(height <= machine.decided, "node {node} commits {height}, its log decides {}", machine.decided);
+            assert!(height == 0 || machine.named.contains(&height), "node {node} commits {height} without its result");
             let (actions, works) = (live.consensus().take_actions(), live.engine().start());
             let due = live.due();
             active |= !actions.is_empty() || !works.is_empty();
@@ -395,10 +399,13 @@ impl<P: Subject> Net<P> {
         }
     }
 
-    fn act(&mut self, node: usize, action: Action<P>) {
+    fn act(&mut self, node: usize, action: Action<Watched<P>>) {
         let (now, epoch) = (self.now, self.machines[node].epoch);
         match action {
-            Action::Append(number, _) if number <= self.machines[node].compacted => {}
+            // It was written with the compacted log.
+            Action::Append(number, record) if number <= self.machines[node].compacted => {
+                self.machines[node].note(&record);
+            }
             Action::Append(number, record) => {
                 self.machines[node].unsynced.insert(number, record);
                 if self.setup.persist == 0 {
@@ -409,6 +416,9 @@ impl<P: Subject> Net<P> {
                 } else {
                     self.push(self.setup.persist, Event::Durable(node, epoch, number));
                 }
+            }
+            Action::Send(_, Frame::Protocol(_)) if !self.leaves_in_time(node) => {
+                panic!("node {node} sends a message before its records are durable");
             }
             Action::Send(..) if self.setup.silent.contains(&node) => {}
             Action::Send(to, frame) => {
@@ -433,8 +443,20 @@ impl<P: Subject> Net<P> {
             }
             Action::Halted(_) => drop(self.halted.insert(node)),
             Action::Stable(_) if self.setup.compacts => self.compact(node),
+            Action::Forged(peer) => {
+                let lies = self.setup.silent.contains(&usize::from(peer.0));
+                assert!(lies, "node {node} takes {peer}, which is correct, for a forger");
+                self.forgers.insert((node, usize::from(peer.0)));
+            }
             Action::Stable(_) | Action::Evidence(..) | Action::Certified { .. } => {}
         }
+    }
+
+    /// Takes the next message of the protocol off its list. Returns true if the records before it are durable.
+    fn leaves_in_time(&self, node: usize) -> bool {
+        let machine = &self.machines[node];
+        let protocol = machine.node.as_ref().and_then(|live| live.peek().protocol());
+        protocol.is_none_or(|protocol| protocol.next_to_leave() <= machine.recorded)
     }
 
     /// Writes the log anew, at once and durably.
@@ -444,8 +466,10 @@ impl<P: Subject> Net<P> {
         let Some(live) = &mut machine.node else { return };
         let (number, records) = live.consensus().compacted().expect("open");
         (machine.log, machine.compacted) = (records, number);
-        machine.unsynced = machine.unsynced.split_off(&(number + 1));
+        let later = machine.unsynced.split_off(&(number + 1));
+        let written = core::mem::replace(&mut machine.unsynced, later);
         live.consensus().durable(now, number);
+        written.into_values().for_each(|record| machine.note(&record));
     }
 
     /// Number of records in a node's log.
@@ -454,8 +478,15 @@ impl<P: Subject> Net<P> {
     }
 
     /// A node's host.
-    pub(crate) fn host(&mut self, node: usize) -> &mut Host<P> {
+    pub(crate) fn host(&mut self, node: usize) -> &mut Host<Watched<P>> {
         self.machines[node].node.as_mut().expect("up").consensus()
+    }
+
+    /// Committed heights that a node keeps and cannot name the result of.
+    pub(crate) fn unnamed(&mut self, node: usize) -> Vec<u64> {
+        let height = self.height(node);
+        let host = self.host(node);
+        (host.base().slot + 1..=height).filter(|height| host.retained(*height).is_none()).collect()
     }
 
     /// A client's transaction reaches one node.

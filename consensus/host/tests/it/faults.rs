@@ -1,7 +1,10 @@
 //! Crashes, loss, cuts and wrong results: one outcome per height, and alive again once the network is.
 
-use crate::cluster::{Cluster, Net, Setup, Subject};
-use phalanx_bft::{Protocol, pbft::Pbft, rounds::Rounds};
+use crate::{
+    cluster::{Cluster, Net, Setup},
+    subject::Subject,
+};
+use phalanx_bft::{Protocol, autobahn::Autobahn, pbft::Pbft, rounds::Rounds, sbft::Sbft};
 use phalanx_sim::model::Costs;
 use std::collections::BTreeSet;
 
@@ -48,7 +51,7 @@ fn worlds<P: Subject>() {
     let (worlds, first) = (number("PHALANX_WORLDS").unwrap_or(150), number("PHALANX_SEED").unwrap_or(0));
     let mut blocks = 0;
     for seed in first..first + worlds {
-        let cluster = world::<P>(seed);
+        let mut cluster = world::<P>(seed);
         let (n, height) = (cluster.setup.n, cluster.lowest());
         assert!(
             height > 0 && cluster.halted.is_empty(),
@@ -62,6 +65,10 @@ fn worlds<P: Subject>() {
             cluster.describe()
         );
         assert!((0..n).all(|node| cluster.root(node) == cluster.root(0)), "seed {seed}: roots differ");
+        for node in 0..n {
+            let unnamed = cluster.unnamed(node);
+            assert!(unnamed.is_empty(), "seed {seed}: node {node} has lost the results of {unnamed:?}");
+        }
         blocks += height;
     }
     println!("{worlds} worlds from seed {first}: {blocks} blocks at every node");
@@ -76,6 +83,16 @@ fn random_crashes_cuts_and_losses_leave_one_outcome_per_height() {
 #[test]
 fn random_crashes_cuts_and_losses_with_three_rounds() {
     worlds::<Rounds>();
+}
+
+#[test]
+fn random_crashes_cuts_and_losses_with_collectors() {
+    worlds::<Sbft>();
+}
+
+#[test]
+fn random_crashes_cuts_and_losses_with_lanes() {
+    worlds::<Autobahn>();
 }
 
 fn histories<P: Subject>() {
@@ -121,6 +138,8 @@ fn away_past_checkpoints<P: Subject>() {
 fn a_node_that_was_away_past_checkpoints_catches_up_from_a_peer() {
     away_past_checkpoints::<Pbft>();
     away_past_checkpoints::<Rounds>();
+    away_past_checkpoints::<Sbft>();
+    away_past_checkpoints::<Autobahn>();
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Latencies of a whole node, exact to the microsecond of virtual time.
 
-use crate::cluster::{Cluster, Net, Setup, Subject};
+use crate::{
+    cluster::{Cluster, Net, Setup},
+    subject::Subject,
+};
 use phalanx_bft::{pbft::Pbft, rounds::Rounds};
 use phalanx_sim::model::Costs;
 

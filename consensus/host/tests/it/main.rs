@@ -1,6 +1,11 @@
-//! Hosts of PBFT with pipelines and model engines, in virtual time.
+//! Hosts of every protocol with pipelines and model engines, in virtual time.
 
+mod subject;
+mod watched;
 mod cluster;
 mod faults;
 mod latency;
+mod script;
 mod attacks;
+mod handover;
+mod forgeries;

@@ -160,9 +160,7 @@ impl Scheme for Bls {
 
     fn verify(&self, claims: &[Claim]) -> Result<(), BadSignature> {
         let of_group = |claim: &Claim| Group::from_signer(claim.signer);
-        let groups: Vec<(Group, &Claim)> = claims.iter().filter_map(|c| Some((of_group(c)?, c))).collect();
-        let singles: Vec<Claim> = claims.iter().filter(|claim| of_group(claim).is_none()).cloned().collect();
-        if self.single.verify(&singles).is_ok() && (groups.is_empty() || self.verify_groups(&groups)) {
+        if self.accepts(claims) {
             return Ok(());
         }
         let is_wrong = |claim: &Claim| match of_group(claim) {
@@ -173,6 +171,13 @@ impl Scheme for Bls {
             Some(at) => Err(BadSignature { at, signer: claims[at].signer }),
             None => Ok(()),
         }
+    }
+
+    fn accepts(&self, claims: &[Claim]) -> bool {
+        let of_group = |claim: &Claim| Group::from_signer(claim.signer);
+        let groups: Vec<(Group, &Claim)> = claims.iter().filter_map(|c| Some((of_group(c)?, c))).collect();
+        let singles: Vec<Claim> = claims.iter().filter(|claim| of_group(claim).is_none()).cloned().collect();
+        self.single.accepts(&singles) && (groups.is_empty() || self.verify_groups(&groups))
     }
 
     fn signature_bytes(&self) -> usize {

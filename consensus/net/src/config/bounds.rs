@@ -141,6 +141,7 @@ mod tests {
             protocol,
             chain: 7,
             epoch: 0,
+            instance: B256::repeat_byte(5),
             faults: ((n - 1) / 3) as u16,
             authentication: Authentication::Mac,
             durability: Durability::Group,

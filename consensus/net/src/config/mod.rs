@@ -7,7 +7,7 @@ mod floor;
 pub(crate) use bounds::MOST_ITEMS;
 pub use floor::order_floor;
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256};
 use phalanx_bft::{
     ConfigError, Domain, Index, Micros, Protocol as _, QuorumError, Quorums, autobahn::Autobahn, pbft::Pbft, sbft::Sbft,
 };
@@ -118,6 +118,10 @@ pub struct NetConfig {
     pub chain: u64,
     /// Number of the replica set.
     pub epoch: u64,
+    /// Name of the network, random for each: what its replicas sign means nothing in another, also with equal keys and genesis. Zero
+    /// for a network that was dealt before networks had names.
+    #[serde(default)]
+    pub instance: B256,
     /// Maximum number of faulty replicas.
     pub faults: u16,
     /// Authentication of frames.
@@ -271,7 +275,7 @@ impl NetConfig {
     /// Separates signatures from those of other networks.
     #[must_use]
     pub const fn domain(&self) -> Domain {
-        Domain { chain: self.chain, epoch: self.epoch }
+        Domain { chain: self.chain, epoch: self.epoch, instance: self.instance }
     }
 
     /// The link from a replica to another.
@@ -286,11 +290,11 @@ impl NetConfig {
     /// Everything that replicas must agree on, in words.
     pub(crate) fn agreed(&self) -> Vec<String> {
         let Self { protocol, chain, epoch, faults, authentication, interval, batch_bytes, .. } = self;
-        let Self { gas_limit, base_fee, timeout_us, .. } = self;
+        let Self { gas_limit, base_fee, timeout_us, instance, .. } = self;
         vec![
             format!("{protocol:?} {authentication:?} of {} replicas, {faults} faulty", self.replicas.len()),
             format!("chain {chain} epoch {epoch} interval {interval} timeout {timeout_us} batch {batch_bytes}"),
-            format!("gas {gas_limit} fee {base_fee}"),
+            format!("gas {gas_limit} fee {base_fee} instance {instance}"),
         ]
     }
 }

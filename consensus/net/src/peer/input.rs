@@ -17,7 +17,7 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Items of a proposal that another frame with the same batch has beside it, at most.
@@ -30,6 +30,10 @@ const MOST_BYTES: usize = 64 << 20;
 const MOST_GREETING: usize = 64;
 /// Patience with a greeting as a whole.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Time for which a replica that signed a wrong frame is not admitted, after its first one. It doubles with each.
+const SHUT_OUT: Duration = Duration::from_secs(1);
+/// Doublings, at most.
+const MOST_DOUBLINGS: u32 = 10;
 
 /// Returns true if a transaction that a peer forwards may be submitted.
 pub(crate) type Check = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
@@ -49,6 +53,8 @@ pub(crate) struct Inputs<M> {
     admit: Check,
     /// The newest connection of each peer, with its number as a writer of the peer's queue.
     open: Mutex<BTreeMap<Index, (u64, TcpStream)>>,
+    /// Replicas that signed wrong frames: how many, and the time until which they are not admitted.
+    forgers: Mutex<BTreeMap<Index, (u32, Instant)>>,
 }
 
 impl<M> core::fmt::Debug for Inputs<M> {
@@ -61,7 +67,31 @@ impl<M: Message + Send + 'static> Inputs<M> {
     pub(crate) fn new(n: usize, bell: Arc<Bell>, refusals: Arc<Refusals>, admit: Check) -> Self {
         let queues = (0..n).map(|_| Queue::new(MOST_FRAMES, MOST_BYTES)).collect();
         let (stopped, greeting, open) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
-        Self { queues, bell, refusals, stopped, greeting, admit, open }
+        Self { queues, bell, refusals, stopped, greeting, admit, open, forgers: Mutex::default() }
+    }
+
+    /// Closes the connection of a replica that signed a wrong frame, drops what it has sent, and admits none for a while: each of
+    /// its frames costs a verification.
+    pub(crate) fn shut_out(&self, peer: Index) {
+        {
+            let mut forgers = self.forgers.lock();
+            let (frames, until) = forgers.entry(peer).or_insert((0, Instant::now()));
+            *until = Instant::now() + SHUT_OUT * (1 << (*frames).min(MOST_DOUBLINGS));
+            *frames += 1;
+        }
+        self.refusals.note(&Refused::Forged);
+        let Some(queue) = self.queues.get(usize::from(peer.0)) else { return };
+        // The thread of the connection may wait for room: it writes no more.
+        queue.take_over();
+        queue.clear();
+        if let Some((_, stream)) = self.open.lock().remove(&peer) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Replicas that signed wrong frames.
+    pub(crate) fn forgers(&self) -> Vec<u16> {
+        self.forgers.lock().keys().map(|peer| peer.0).collect()
     }
 
     /// Ends all threads: the accepting one needs a last connection.
@@ -74,9 +104,13 @@ impl<M: Message + Send + 'static> Inputs<M> {
     }
 
     /// Makes the connection the peer's only one, and returns its number as a writer of the peer's queue. `None` if the replica has
-    /// stopped.
+    /// stopped, or the peer is shut out.
     fn enter(&self, peer: Index, stream: &TcpStream) -> Option<u64> {
         let stream = stream.try_clone().ok()?;
+        if self.forgers.lock().get(&peer).is_some_and(|(_, until)| Instant::now() < *until) {
+            let _ = stream.shutdown(Shutdown::Both);
+            return None;
+        }
         let mut open = self.open.lock();
         // The thread of the connection before may read, or wait for room in the queue: both end.
         let writer = self.queues.get(usize::from(peer.0))?.take_over();

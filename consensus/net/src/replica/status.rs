@@ -29,6 +29,8 @@ pub struct Status {
     pub compactions: u64,
     /// Refused connections and frames by kind.
     pub refused: Vec<(&'static str, u64)>,
+    /// Replicas that sent a wrong signature inside an authentic frame. Their connections are closed for a while.
+    pub forgers: Vec<u16>,
     /// Transactions of clients, or forwarded by replicas, that were malformed or badly signed.
     pub refused_txs: u64,
     /// Frames that were dropped because a peer did not take them.

@@ -212,6 +212,10 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
                 self.folder.keep_evidence(against, &proof)?;
                 self.shared.status.lock().evidence += 1;
             }
+            Action::Forged(peer) => {
+                self.inputs.shut_out(peer);
+                self.shared.status.lock().forgers = self.inputs.forgers();
+            }
             Action::Halted(incident) => self.folder.keep_incident(&incident)?,
         }
         Ok(())

@@ -40,6 +40,9 @@ pub enum Refused {
     /// The bytes of an authentic frame are no message.
     #[error("a frame is no message: {0}")]
     Malformed(alloy_rlp::Error),
+    /// A signature inside an authentic frame is wrong: a correct replica verifies what it hands on.
+    #[error("a signature inside a frame is wrong")]
+    Forged,
     /// There are as many connections as the replica admits.
     #[error("there are too many connections")]
     Full,
@@ -47,11 +50,19 @@ pub enum Refused {
 
 /// Number of refusals by kind.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals([AtomicU64; 7]);
+pub(crate) struct Refusals([AtomicU64; 8]);
 
 impl Refusals {
-    const NAMES: [&str; 7] =
-        ["too_long", "greeting", "other_instance", "wrong_index", "not_authentic", "malformed", "too_many_connections"];
+    const NAMES: [&str; 8] = [
+        "too_long",
+        "greeting",
+        "other_instance",
+        "wrong_index",
+        "not_authentic",
+        "malformed",
+        "too_many_connections",
+        "wrong_signature",
+    ];
 
     /// Counts a refusal. A connection that ends is none.
     pub(crate) fn note(&self, refused: &Refused) {
@@ -64,6 +75,7 @@ impl Refusals {
             Refused::Unproven => 4,
             Refused::Malformed(_) => 5,
             Refused::Full => 6,
+            Refused::Forged => 7,
         };
         self.0[kind].fetch_add(1, Relaxed);
     }

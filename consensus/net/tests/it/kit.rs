@@ -56,6 +56,7 @@ pub(crate) fn config(n: usize, dir: &Path) -> NetConfig {
         protocol: ProtocolName::Pbft,
         chain: 7,
         epoch: 0,
+        instance: B256::repeat_byte(5),
         faults: ((n - 1) / 3) as u16,
         authentication: Authentication::Mac,
         durability: Durability::Group,

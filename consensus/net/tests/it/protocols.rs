@@ -158,7 +158,12 @@ fn an_acknowledgement_comes_from_one_replica() {
     let Reply::Acknowledged(message) = reply else { panic!("{reply:?}") };
     assert_eq!(message.tx, hash);
     let key = net.group_key();
-    let trust = phalanx_merkle_proof::Trust { chain: net.config.chain, epoch: 0, public_key: &key };
+    let trust = phalanx_merkle_proof::Trust {
+        chain: net.config.chain,
+        epoch: 0,
+        instance: net.config.instance.0,
+        public_key: &key,
+    };
     let known = phalanx_merkle_proof::verify_acknowledgement(&trust, &hash.0, &message.bytes).expect("a proof");
     println!("{} bytes prove a transaction of {}", message.bytes.len(), known.fate.count);
     assert!(message.bytes.len() < 600, "{}", message.bytes.len());

@@ -148,7 +148,8 @@ impl Pipeline {
         let outcome = self.works.get(&exec).and_then(|work| work.outcome());
         if let (Some(outcome), true, false) = (outcome, released, block.voted) {
             block.voted = true;
-            out.push(Effect::StateVote { meta: block.meta, digest: outcome.digest() });
+            let (meta, digest, result) = (block.meta, outcome.digest(), outcome.result());
+            out.push(Effect::StateVote { meta, digest, result });
         }
     }
 }

@@ -127,7 +127,7 @@ impl Node {
     /// State votes of this node so far.
     pub(crate) fn votes(&self) -> Vec<(BlockId, B256)> {
         let vote = |effect: &Effect| match effect {
-            Effect::StateVote { meta, digest } => Some((meta.id, *digest)),
+            Effect::StateVote { meta, digest, .. } => Some((meta.id, *digest)),
             _ => None,
         };
         self.effects.iter().filter_map(vote).collect()

@@ -30,7 +30,7 @@ fn blocks_pass_through_the_shell_in_order() {
     let (acks, acked) = channel();
     // Committee of one: its own vote is the certificate.
     let sink = move |effect: Effect, answers: &mut Vec<ConsensusEvent>| match effect {
-        Effect::StateVote { meta, digest } => {
+        Effect::StateVote { meta, digest, .. } => {
             answers.push(ConsensusEvent::StateVote { from: 0, id: meta.id, digest, signature: Default::default() });
         }
         Effect::Ack { meta, .. } => acks.send(meta.height).expect("the test listens"),

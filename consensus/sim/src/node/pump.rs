@@ -226,7 +226,7 @@ impl<M: Machine> Node<M> {
                     self.replay(&block, true);
                 }
             }
-            Effect::StateVote { meta, digest } => self.send_state_vote(meta, digest, shared),
+            Effect::StateVote { meta, digest, .. } => self.send_state_vote(meta, digest, shared),
             Effect::Certified(meta, certificate) => {
                 let (id, height, digest, bytes) = (meta.id, meta.height, certificate.digest, certificate.bytes);
                 self.certificates.insert(height, Certified { id, height, digest, bytes });

@@ -2,6 +2,7 @@
 //! replica is among them, and every certified car of its lane.
 
 use super::world::{Setup, World};
+use crate::world::signatures;
 use phalanx_bft::{
     Domain, Index, Quorums,
     autobahn::{Config, Mutation, Spread, Tips},
@@ -136,4 +137,15 @@ fn random_worlds_agree_and_lose_no_certified_car() {
 fn an_order_that_depends_on_the_replica_is_caught() {
     let broken = (1..40).any(|seed| world(seed, Some(Mutation::OwnLaneFirst)).ledger.violation.is_some());
     assert!(broken);
+}
+
+/// A host verifies what a message claims: no signature may be left out, also not those inside others.
+#[test]
+fn every_signature_in_a_message_is_claimed() {
+    signatures::begin();
+    for seed in 0..60 {
+        world(seed, None);
+    }
+    let messages = signatures::end();
+    assert!(messages > 1_000, "{messages} messages with signatures");
 }

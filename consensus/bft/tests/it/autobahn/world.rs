@@ -4,7 +4,7 @@
 //! ledger checks that no two correct replicas order different blocks, and that no correct replica signs two statements that
 //! contradict each other, whether or not a crash lies between.
 
-use crate::world::{is_genuine, sign};
+use crate::world::{is_genuine, sign, signatures};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_bft::{
     Base, Batch, Checked, Crypto, Index, Input, Message as _, Micros, Out, Protocol as _, Signed, Slot, To, Want,
@@ -210,6 +210,7 @@ impl World {
                     alloy_rlp::Decodable::decode(&mut bytes.as_slice()).expect("encoded messages decode");
                 assert_eq!(decoded, message);
                 let domain = self.setup.config.domain;
+                signatures::check(&decoded, domain);
                 if let Some(checked) = Checked::new(decoded, domain, |claims| claims.iter().all(is_genuine)) {
                     let from = Index(from as u16);
                     self.call(to, |replica, now, out| replica.on_message(now, from, checked, out));

@@ -8,7 +8,7 @@ use phalanx_bft::{
 
 fn config(n: usize) -> Config {
     let quorums = Quorums::new(n, (n - 1) / 3).expect("a legal size");
-    Config { timeout: 100_000, resend: 10_000_000, ..Config::new(quorums, Domain { chain: 1, epoch: 0 }) }
+    Config { timeout: 100_000, resend: 10_000_000, ..Config::new(quorums, Domain::unnamed(1, 0)) }
 }
 
 #[test]

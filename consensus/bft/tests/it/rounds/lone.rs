@@ -8,7 +8,7 @@ use phalanx_bft::{
 };
 use std::sync::Arc;
 
-pub(super) const DOMAIN: Domain = Domain { chain: 3, epoch: 1 };
+pub(super) const DOMAIN: Domain = Domain::unnamed(3, 1);
 
 pub(super) fn batch(byte: u8) -> Batch {
     Batch::new(1, Address::ZERO, vec![Bytes::from(vec![byte])])

@@ -11,7 +11,7 @@ const PERSIST: u64 = 60;
 
 fn config(interval: u64) -> Config {
     let quorums = Quorums::new(4, 1).expect("a legal size");
-    Config { interval, timeout: 20_000, resend: 5_000, ..Config::new(quorums, Domain { chain: 1, epoch: 0 }) }
+    Config { interval, timeout: 20_000, resend: 5_000, ..Config::new(quorums, Domain::unnamed(1, 0)) }
 }
 
 fn world(interval: u64) -> Net<Rounds> {

@@ -1,6 +1,6 @@
 //! Random worlds with every fault at once: loss, jitter, cuts, crashes, silence and lies.
 
-use crate::world::{Conditions, Net};
+use crate::world::{Conditions, Net, signatures};
 use phalanx_bft::{
     Domain, Index, Quorums,
     rounds::{Config, Mutation, Rounds},
@@ -19,7 +19,7 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Rounds>, String> {
         timeout: 20_000,
         resend: 5_000,
         mutation,
-        ..Config::new(Quorums::new(n, f).expect("a legal size"), Domain { chain: 1, epoch: seed })
+        ..Config::new(Quorums::new(n, f).expect("a legal size"), Domain::unnamed(1, seed))
     };
     let mut setup = Conditions { seed, ..Conditions::new(config) };
     setup.draw(&mut rng);
@@ -73,8 +73,7 @@ fn broken_rules_are_noticed() {
 #[test]
 fn a_replica_that_was_away_past_a_checkpoint_catches_up() {
     let quorums = Quorums::new(4, 1).expect("a legal size");
-    let config =
-        Config { interval: 4, timeout: 50_000, resend: 5_000, ..Config::new(quorums, Domain { chain: 1, epoch: 0 }) };
+    let config = Config { interval: 4, timeout: 50_000, resend: 5_000, ..Config::new(quorums, Domain::unnamed(1, 0)) };
     let mut world = Net::<Rounds>::new(Conditions { execute: 10, persist: 5, ..Conditions::new(config) });
     world.crash(3, 2_000_000);
     (0..40).for_each(|number| drop(world.request(number * 10_000, number)));
@@ -82,4 +81,15 @@ fn a_replica_that_was_away_past_a_checkpoint_catches_up() {
     assert!(world.height() == 0 && world.replica(0).is_some_and(|replica| replica.stable() >= 36));
     world.run(4_000_000);
     assert_eq!((world.ledger.violation.clone(), world.height(), world.unexecuted()), (None, 40, 0));
+}
+
+/// A host verifies what a message claims: no signature may be left out, also not those inside others.
+#[test]
+fn every_signature_in_a_message_is_claimed() {
+    signatures::begin();
+    for seed in 0..60 {
+        world(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+    }
+    let messages = signatures::end();
+    assert!(messages > 1_000, "{messages} messages with signatures");
 }

@@ -18,7 +18,7 @@ fn config(n: usize, f: usize) -> Config {
         help: 500_000,
         stagger: 60_000,
         fast_wait: FastWait { least: 700, most: 700 },
-        ..Config::new(quorums, Domain { chain: 1, epoch: 0 })
+        ..Config::new(quorums, Domain::unnamed(1, 0))
     }
 }
 

@@ -19,7 +19,7 @@ fn config(mutation: Option<Mutation>) -> Config {
         timeout: LONG,
         fast_wait: FastWait { least: 5_000, most: 100_000 },
         mutation,
-        ..Config::new(quorums, Domain { chain: 1, epoch: 0 })
+        ..Config::new(quorums, Domain::unnamed(1, 0))
     }
 }
 

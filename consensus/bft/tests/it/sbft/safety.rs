@@ -1,7 +1,7 @@
 //! Random worlds with every fault at once: loss, jitter, cuts, crashes, silence and lies. Never two decisions of a slot; alive
 //! again once the network is.
 
-use crate::world::{Conditions, Net};
+use crate::world::{Conditions, Net, signatures};
 use phalanx_bft::{
     Domain, Protocol as _, Quorums,
     sbft::{Config, FastWait, Mutation, Paths, Sbft},
@@ -24,7 +24,7 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Sbft>, String> {
         paths: if rng.random_ratio(1, 5) { Paths::Linear } else { Paths::Dual },
         active: rng.random_ratio(1, 2).then_some(64),
         mutation,
-        ..Config::new(quorums, Domain { chain: 1, epoch: seed })
+        ..Config::new(quorums, Domain::unnamed(1, seed))
     };
     let mut setup = Conditions { seed, ..Conditions::new(config) };
     setup.draw(&mut rng);
@@ -66,4 +66,15 @@ fn broken_rules_are_noticed() {
         println!("{mutation:?}: {found:?}");
         assert!(found.is_some(), "{mutation:?} is not noticed");
     }
+}
+
+/// A host verifies what a message claims: no signature may be left out, also not those inside others.
+#[test]
+fn every_signature_in_a_message_is_claimed() {
+    signatures::begin();
+    for seed in 0..60 {
+        world(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+    }
+    let messages = signatures::end();
+    assert!(messages > 1_000, "{messages} messages with signatures");
 }

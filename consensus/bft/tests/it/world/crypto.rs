@@ -5,17 +5,24 @@ use phalanx_bft::{Claim, Crypto, Index, Input, ReplicaSet};
 
 /// A signature that only the signer can make, as far as this world is concerned.
 pub(crate) fn sign(signer: Index, bytes: &[u8]) -> Bytes {
+    let signature = hash(signer, bytes);
+    super::signatures::note(&signature);
+    signature
+}
+
+fn hash(signer: Index, bytes: &[u8]) -> Bytes {
     Bytes::from(keccak256([&signer.0.to_be_bytes()[..], bytes].concat()).to_vec())
 }
 
 pub(crate) fn is_genuine(claim: &Claim) -> bool {
-    sign(claim.signer, &claim.bytes) == claim.signature
+    hash(claim.signer, &claim.bytes) == claim.signature
 }
 
 /// Cryptographic work of a replica. A group's signature is that of its name; shares are those of their replicas. A liar's share
 /// is wrong.
 pub(crate) fn work(me: Index, job: u64, crypto: Crypto, lies: bool) -> Input {
-    let share = |signer: Index, bytes: &[u8]| sign(signer, &[b"share".as_slice(), bytes].concat());
+    // Shares are no claims: they are verified when they are combined.
+    let share = |signer: Index, bytes: &[u8]| hash(signer, &[b"share".as_slice(), bytes].concat());
     match crypto {
         Crypto::Sign(bytes) => Input::Signed { job, signature: sign(me, &bytes) },
         Crypto::Share { group, bytes } if !lies => {

@@ -1,0 +1,127 @@
+//! A protocol that notes, for each message, how many records have to be durable before it leaves.
+
+use crate::subject::Subject;
+use phalanx_bft::{Base, Checked, ConfigError, Domain, Index, Input, Micros, Out, Outs, Protocol, Quorums, View};
+use std::{cell::RefCell, collections::VecDeque, sync::Arc};
+
+/// The protocol, and what its host owes it.
+pub(crate) struct Watched<P> {
+    inner: P,
+    owed: RefCell<Owed>,
+}
+
+#[derive(Default)]
+struct Owed {
+    /// Records since the start.
+    records: u64,
+    /// Records before each message that has not left yet.
+    before: VecDeque<u64>,
+}
+
+impl<P: Subject> Watched<P> {
+    /// Number of records that came before the next message to leave.
+    pub(crate) fn next_to_leave(&self) -> u64 {
+        self.owed.borrow_mut().before.pop_front().expect("the protocol has sent what leaves")
+    }
+
+    fn pass(&self, outs: Outs<P>, out: &mut Outs<Self>) {
+        let mut owed = self.owed.borrow_mut();
+        out.extend(outs.into_iter().map(|effect| match effect {
+            Out::Persist(record) => {
+                owed.records += 1;
+                Out::Persist(record)
+            }
+            Out::Send(to, message) => {
+                let before = owed.records;
+                owed.before.push_back(before);
+                Out::Send(to, message)
+            }
+            Out::Timer(timer, after) => Out::Timer(timer, after),
+            Out::Cancel(timer) => Out::Cancel(timer),
+            Out::Work { job, crypto } => Out::Work { job, crypto },
+            Out::Proposed { slot, view, batch } => Out::Proposed { slot, view, batch },
+            Out::OrderVoted { slot, view } => Out::OrderVoted { slot, view },
+            Out::Decided { slot, batch } => Out::Decided { slot, batch },
+            Out::Certificate { slot, digest, signature, answers } => {
+                Out::Certificate { slot, digest, signature, answers }
+            }
+            Out::Conflict { slot } => Out::Conflict { slot },
+            Out::Stable { base, proof } => Out::Stable { base, proof },
+            Out::Want(want) => Out::Want(want),
+            Out::Returned(batch) => Out::Returned(batch),
+            Out::Evidence { against, proof } => Out::Evidence { against, proof },
+        }));
+    }
+
+    fn with(&mut self, out: &mut Outs<Self>, act: impl FnOnce(&mut P, &mut Outs<P>)) {
+        let mut outs = Vec::new();
+        act(&mut self.inner, &mut outs);
+        self.pass(outs, out);
+    }
+}
+
+impl<P: Subject> Protocol for Watched<P> {
+    type Config = P::Config;
+    type Msg = P::Msg;
+    type Record = P::Record;
+    type Timer = P::Timer;
+
+    const OWN_REQUESTS: bool = P::OWN_REQUESTS;
+
+    fn check(config: &Self::Config) -> Result<(), ConfigError> {
+        P::check(config)
+    }
+
+    fn batch_bytes(config: &Self::Config) -> usize {
+        P::batch_bytes(config)
+    }
+
+    fn open(me: Index, config: Arc<Self::Config>, base: Base, log: &[Self::Record], out: &mut Outs<Self>) -> Self {
+        let mut outs = Vec::new();
+        let watched = Self { inner: P::open(me, config, base, log, &mut outs), owed: RefCell::default() };
+        watched.pass(outs, out);
+        watched
+    }
+
+    fn wants(&self, from: Index, message: &Self::Msg) -> bool {
+        self.inner.wants(from, message)
+    }
+
+    fn on_message(&mut self, now: Micros, from: Index, message: Checked<Self::Msg>, out: &mut Outs<Self>) {
+        self.with(out, |inner, out| inner.on_message(now, from, message, out));
+    }
+
+    fn on_timer(&mut self, now: Micros, timer: Self::Timer, out: &mut Outs<Self>) {
+        self.with(out, |inner, out| inner.on_timer(now, timer, out));
+    }
+
+    fn on_input(&mut self, now: Micros, input: Input, out: &mut Outs<Self>) {
+        self.with(out, |inner, out| inner.on_input(now, input, out));
+    }
+
+    fn room(&self) -> u64 {
+        self.inner.room()
+    }
+
+    fn leader(&self) -> Index {
+        self.inner.leader()
+    }
+
+    fn view(&self) -> View {
+        self.inner.view()
+    }
+
+    fn journal(&self) -> Vec<Self::Record> {
+        self.inner.journal()
+    }
+}
+
+impl<P: Subject> Subject for Watched<P> {
+    fn config(setup: &crate::cluster::Setup, quorums: Quorums, domain: Domain) -> Self::Config {
+        P::config(setup, quorums, domain)
+    }
+
+    fn progress(&self) -> String {
+        self.inner.progress()
+    }
+}
