@@ -143,7 +143,8 @@ const fn code_of_replica(error: &ReplicaError) -> u8 {
         | ReplicaError::Listen { .. }
         | ReplicaError::Incident { .. }
         | ReplicaError::Log(LogError::Record { .. } | LogError::Wal(WalError::Format { .. })) => USAGE,
-        ReplicaError::Log(LogError::Wal(WalError::Corrupt { .. } | WalError::Locked { .. }))
+        ReplicaError::Log(LogError::Foreign { .. } | LogError::Lost { .. })
+        | ReplicaError::Log(LogError::Wal(WalError::Corrupt { .. } | WalError::Locked { .. }))
         | ReplicaError::Open(_)
         | ReplicaError::Behind { .. } => STORE,
         _ => INTERNAL,

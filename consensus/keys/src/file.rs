@@ -88,6 +88,12 @@ pub enum KeyError {
         /// Reason, as the end of a sentence.
         what: &'static str,
     },
+    /// The operating system gives no randomness.
+    #[error("the operating system gives no randomness: {what}")]
+    Random {
+        /// Message of the system.
+        what: String,
+    },
     /// The signing seed does not belong to the public key at the replica's index.
     #[error(
         "the signing seed of replica {index} does not belong to its public key: the file is of another replica set"
@@ -188,7 +194,17 @@ impl KeyFile {
     }
 }
 
-/// Deals the keys of `n` replicas from a secret seed. Equal seeds give equal keys: for tests and benchmarks on one machine.
+/// A secret seed from the operating system, for [`deal`] and [`deal_bls`](crate::deal_bls).
+///
+/// # Errors
+/// The system gives no randomness.
+pub fn fresh_seed() -> Result<[u8; 32], KeyError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| KeyError::Random { what: error.to_string() })?;
+    Ok(seed)
+}
+
+/// Deals the keys of `n` replicas from a secret seed: one of [`fresh_seed`], since equal seeds give equal keys.
 ///
 /// A network of several operators needs keys that no dealer knows.
 ///

@@ -24,5 +24,5 @@ mod file;
 
 pub use bls::{Bls, BlsFile, deal_bls};
 pub use channel::{Channel, TAG_BYTES};
-pub use file::{KeyError, KeyFile, deal};
+pub use file::{KeyError, KeyFile, deal, fresh_seed};
 pub use scheme::{BadSignature, Ed25519, Scheme, Simulated};

@@ -32,5 +32,7 @@ pub use config::{
     order_floor,
 };
 pub use phalanx_adapter::WalError;
-pub use replica::{Admit, DecisionPath, LogError, Machine, Networked, Replica, ReplicaError, ReplicaKeys, Status};
+pub use replica::{
+    Admit, DecisionPath, LogError, Machine, Networked, Replica, ReplicaError, ReplicaKeys, Status, leave_token,
+};
 pub use wire::Refused;

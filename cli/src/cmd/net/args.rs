@@ -113,9 +113,12 @@ pub(crate) struct NetArgs {
     /// Time for the rest to settle after the last transaction, in seconds
     #[arg(long, default_value_t = 60, help_heading = heading::LOAD)]
     pub(crate) drain: u64,
-    /// Seed of keys, accounts and losses
+    /// Seed of accounts and losses
     #[arg(long, default_value_t = 1, help_heading = heading::LOAD)]
     pub(crate) seed: u64,
+    /// Deal keys that follow from --seed, which everyone knows: for tests
+    #[arg(long, help_heading = heading::LOAD)]
+    pub(crate) test_keys: bool,
     /// Folder for configuration, keys, logs and states, new or empty [default: a temporary one]
     #[arg(long, value_name = "DIR", help_heading = heading::OUTPUT)]
     pub(crate) dir: Option<PathBuf>,

@@ -4,14 +4,17 @@ use super::{
     args::NetArgs,
     file::{EngineSection, NetworkFile},
 };
+use alloy_primitives::{B256, keccak256};
 use anyhow::Context as _;
-use phalanx_bft::Group;
-use phalanx_keys::{BlsFile, KeyFile, deal, deal_bls};
+use phalanx_bft::{Group, Index};
+use phalanx_keys::{BlsFile, KeyFile, deal, deal_bls, fresh_seed};
 use phalanx_lab::error::Usage;
-use phalanx_net::{Links, Member, NetConfig, ProtocolName, VERSION};
+use phalanx_net::{Links, Member, NetConfig, ProtocolName, VERSION, leave_token};
 use std::{
     fs,
+    io::Write as _,
     net::{Ipv4Addr, SocketAddr, TcpListener},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -40,12 +43,21 @@ impl NetArgs {
             let load = phalanx_workloads::TransferLoad::default();
             (load.fees, load.coinbase)
         };
+        // Keys are from the operating system: equal seeds would be equal networks, known to everyone.
+        let (seed, instance) = match self.test_keys {
+            true => {
+                let mut seed = [0; 32];
+                seed[..8].copy_from_slice(&self.seed.to_be_bytes());
+                (seed, keccak256(seed))
+            }
+            false => (fresh_seed()?, B256::new(fresh_seed()?)),
+        };
         let network = NetConfig {
             version: VERSION,
             protocol: self.protocol(),
             chain: CHAIN,
             epoch: 0,
-            instance: alloy_primitives::B256::ZERO,
+            instance,
             faults: ((self.n - 1) / 3) as u16,
             authentication: self.authentication(),
             durability: self.durability(),
@@ -71,8 +83,6 @@ impl NetArgs {
         };
         network.check().map_err(|error| Usage(error.to_string()))?;
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-        let mut seed = [0; 32];
-        seed[..8].copy_from_slice(&self.seed.to_be_bytes());
         let keys: Result<Vec<String>, _> = match network.protocol {
             ProtocolName::Sbft => {
                 deal_bls(self.n, network.faults.into(), &seed).map(|files| files.iter().map(BlsFile::to_json).collect())
@@ -81,14 +91,22 @@ impl NetArgs {
                 deal(self.n, &seed).map(|files| files.iter().map(KeyFile::to_json).collect())
             }
         };
-        for (member, keys) in network.replicas.iter().zip(keys.map_err(|error| Usage(error.to_string()))?) {
+        let keys = keys.map_err(|error| Usage(error.to_string()))?;
+        for (index, (member, keys)) in (0..).map(Index).zip(network.replicas.iter().zip(keys)) {
             let path = dir.join(&member.keys);
-            fs::write(&path, keys).with_context(|| format!("writing {}", path.display()))?;
+            write_secret(&path, keys.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+            leave_token(&network, index, &dir.join(&member.dir))?;
         }
         let (path, file) = (dir.join("network.json"), NetworkFile { network, engine });
         file.write(&path)?;
         Ok((path, file))
     }
+}
+
+/// Writes a file that its owner alone may read.
+fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
 /// Free addresses on loopback. Their ports lie below those of outgoing connections, which could take a replica's own while it is

@@ -69,8 +69,12 @@ pub(crate) fn start(
         Execution::Decoupled => {
             let service = Arc::new(Service::open(engine, ServiceConfig::default())?);
             let pool = Arc::clone(&service);
-            // The pool keeps the recovered sender, so that execution does not recover it again.
-            let admit: Admit = Arc::new(move |tx| !matches!(pool.send(tx), Err(phalanx::SendError::Recover(_))));
+            // The pool's rules are those of a node: a sender who cannot pay fills no blocks. It also keeps the recovered sender, so that
+            // execution does not recover it again. A transaction that it knows may be unknown to the replica.
+            let admit: Admit = Arc::new(move |tx| {
+                use phalanx::pool::{Admission, Refusal};
+                matches!(pool.send(tx), Ok(Admission::Admitted { .. } | Admission::Refused(Refusal::Known)))
+            });
             Replica::start(network, keys, dir, Machine { engine: service, genesis, admit, step: None })
         }
         Execution::Worker => {

@@ -1,5 +1,9 @@
 //! The log of a replica, on a thread of its own: group commit, and compaction in the order of appends.
 
+mod owner;
+
+pub(crate) use owner::Owner;
+
 use crate::{config::Durability, queue::Bell};
 use alloy_primitives::Bytes;
 use alloy_rlp::{Decodable, Encodable};
@@ -69,21 +73,68 @@ pub enum LogError {
         /// Reason.
         error: alloy_rlp::Error,
     },
+    /// The log is another replica's, or of another network.
+    #[error(
+        "the log {} is of another replica or network: on it, a replica would vote against what it has said. Give each replica its own \
+         folder",
+        path.display()
+    )]
+    Foreign {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// The log is empty, and this is not the first start.
+    #[error(
+        "the log {} is empty, and this is no first start: the replica may have voted before, and without its log it may contradict its \
+         votes. Restore the newest folder of this replica; an older copy is as bad as none",
+        path.display()
+    )]
+    Lost {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// The system starts no thread.
     #[error("the system starts no thread: {0}")]
     Thread(#[from] io::Error),
+}
+
+/// What a log has to belong to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Belongs<'a> {
+    /// Owner; `None` for logs without one.
+    pub(crate) owner: Option<&'a Owner>,
+    /// True for a first start: an empty log becomes the owner's.
+    pub(crate) begins: bool,
+}
+
+impl Belongs<'_> {
+    /// Checks the records of a log, and returns those behind the owner's.
+    fn check<'a>(&self, wal: &mut Wal, found: &'a [Bytes], path: &Path) -> Result<&'a [Bytes], LogError> {
+        let Some(owner) = self.owner else { return Ok(found) };
+        match found.split_first() {
+            Some((first, rest)) if *first == owner.record() => Ok(rest),
+            Some(_) => Err(LogError::Foreign { path: path.to_path_buf() }),
+            None if self.begins => {
+                wal.append(&[owner.record()])?;
+                Ok(found)
+            }
+            None => Err(LogError::Lost { path: path.to_path_buf() }),
+        }
+    }
 }
 
 impl<R: Encodable + Decodable + Send + 'static> Log<R> {
     /// Opens the log in a file and returns its records. `bell` rings when records are durable; the log is long from `long` bytes on.
     pub(crate) fn open(
         path: &Path,
+        belongs: Belongs<'_>,
         durability: Durability,
         bell: Arc<Bell>,
         long: u64,
     ) -> Result<(Self, Vec<HostRecord<R>>), LogError> {
         let sync = if durability == Durability::None { Sync::Never } else { Sync::Always };
-        let (wal, found) = Wal::open(path, sync)?;
+        let (mut wal, found) = Wal::open(path, sync)?;
+        let found = belongs.check(&mut wal, &found, path)?;
         let mut records = Vec::with_capacity(found.len());
         for (at, bytes) in found.iter().enumerate() {
             let mut rest = &bytes[..];
@@ -102,9 +153,10 @@ impl<R: Encodable + Decodable + Send + 'static> Log<R> {
         let run = {
             let shared = Arc::clone(&shared);
             let path = path.to_path_buf();
+            let first = belongs.owner.map(Owner::record);
             move || {
                 let guard = Panicked { shared: &shared, bell: &bell, path };
-                if let Err(error) = write(wal, &inbox, &shared, &bell, most_records) {
+                if let Err(error) = write((wal, first), &inbox, &shared, &bell, most_records) {
                     *shared.failure.lock() = Some(error);
                     bell.ring();
                 }
@@ -185,7 +237,7 @@ impl Drop for Panicked<'_> {
 
 /// Writes jobs in order until the channel ends.
 fn write<R: Encodable>(
-    mut wal: Wal,
+    (mut wal, first): (Wal, Option<Bytes>),
     inbox: &Receiver<Job<R>>,
     shared: &Shared,
     bell: &Bell,
@@ -196,17 +248,17 @@ fn write<R: Encodable>(
     while let Some(job) = next.take() {
         match job {
             Job::Replace(number, records) => {
-                let records: Vec<Bytes> = records.iter().map(|record| alloy_rlp::encode(record).into()).collect();
-                wal.replace(&records)?;
+                let records = records.iter().map(|record| Bytes::from(alloy_rlp::encode(record)));
+                wal.replace(&first.iter().cloned().chain(records).collect::<Vec<Bytes>>())?;
                 written = number;
                 shared.replaced.store(wal.bytes(), Relaxed);
                 shared.replacing.store(false, Relaxed);
             }
-            Job::Append(first, record) => {
+            Job::Append(number, record) => {
                 let mut group: Vec<Bytes> = Vec::new();
-                let mut last = first;
+                let mut last = number;
                 let mut bytes = 0;
-                let mut job = Some((first, record));
+                let mut job = Some((number, record));
                 while let Some((number, record)) = job.take() {
                     // A replacement has the records that were on the way to it.
                     if number > written {

@@ -1,13 +1,14 @@
 //! Files that a replica keeps for people: proofs of faults, and the incident that stopped it.
 
 use super::error::ReplicaError;
+use crate::log::Owner;
 use alloy_primitives::Bytes;
 use phalanx_bft::Index;
 use phalanx_engine_api::FatalCause;
 use phalanx_pipeline::Incident;
 use std::{
     fs::{self, File},
-    io::Write as _,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -26,6 +27,35 @@ impl Folder {
 
     pub(crate) fn log(&self) -> PathBuf {
         self.0.join("log")
+    }
+
+    /// Token of a first start, which dealing leaves once.
+    fn token(&self) -> PathBuf {
+        self.0.join("first-start")
+    }
+
+    /// Leaves the token of a first start.
+    pub(crate) fn leave_token(&self, owner: &Owner) -> Result<(), ReplicaError> {
+        write(&self.token(), &owner.record())
+    }
+
+    /// Returns true if the owner starts here for the first time.
+    pub(crate) fn has_token(&self, owner: &Owner) -> Result<bool, ReplicaError> {
+        match fs::read(self.token()) {
+            Ok(bytes) => Ok(owner.record() == bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(ReplicaError::Io { path: self.token(), source }),
+        }
+    }
+
+    /// Takes the token away, durably: the log has an owner now.
+    pub(crate) fn take_token(&self) -> Result<(), ReplicaError> {
+        let path = self.token();
+        let taken = match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            taken => taken.and_then(|()| File::open(&self.0)?.sync_all()),
+        };
+        taken.map_err(|source| ReplicaError::Io { path, source })
     }
 
     fn incident(&self) -> PathBuf {

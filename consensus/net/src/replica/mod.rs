@@ -17,10 +17,12 @@ pub use status::Status;
 use crate::{
     client::Clients,
     config::{Cut, NetConfig, NetConfigError, ProtocolName},
+    log::Owner,
     peer::Output,
     queue::Bell,
     wire::Refusals,
 };
+use keep::Folder;
 use parking_lot::Mutex;
 use phalanx_bft::{Index, autobahn::Autobahn, pbft::Pbft, sbft::Sbft};
 use phalanx_engine_api::ExecutionEngine;
@@ -88,6 +90,19 @@ impl Clock {
     /// The moment at a number of µs since the start.
     pub(crate) fn at(&self, us: u64) -> Instant {
         self.start + Duration::from_micros(us)
+    }
+}
+
+/// Leaves the token of a first start in the folder of a replica: a log may begin there once. Dealing a network does so for each of
+/// its replicas. A replica without its log and without the token is refused, because it may have voted before.
+///
+/// # Errors
+/// The folder cannot be made or written, or has an incident.
+pub fn leave_token(config: &NetConfig, index: Index, dir: &Path) -> Result<(), ReplicaError> {
+    match Owner::new(config, index) {
+        Some(owner) => Folder::open(dir)?.leave_token(&owner),
+        // A network without a name has logs without an owner.
+        None => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     client::{self, Clients},
     config::{MOST_ITEMS, NetConfig, NetConfigError},
-    log::Log,
+    log::{Belongs, Log, Owner},
     peer::{self, Inputs, LinkControl, Output},
     queue::Bell,
     wire::{Identity, Refusals, instance},
@@ -51,7 +51,18 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     let identity = Identity::new(keys.single().clone(), config.authentication)?;
     let folder = Folder::open(dir)?;
     let bell = Arc::new(Bell::default());
-    let (log, records) = Log::<P::Record>::open(&folder.log(), config.durability, Arc::clone(&bell), config.log_bytes)?;
+    let owner = Owner::new(config, me);
+    let belongs = Belongs {
+        owner: owner.as_ref(),
+        // A state that has moved on was not begun now.
+        begins: match &owner {
+            Some(owner) => folder.has_token(owner)? && machine.engine.status().committed.height == 0,
+            None => false,
+        },
+    };
+    let (path, ring) = (folder.log(), Arc::clone(&bell));
+    let (log, records) = Log::<P::Record>::open(&path, belongs, config.durability, ring, config.log_bytes)?;
+    folder.take_token()?;
     let scheme = keys.scheme(&identity)?;
     let host_config = config.host(clock.epoch_ms).map_err(NetConfigError::from)?;
     let protocol = Arc::new(protocol);

@@ -6,7 +6,7 @@ use phalanx_engine_api::{ExecutionEngine as _, Limits};
 use phalanx_keys::{deal, deal_bls};
 use phalanx_net::{
     Audit, Authentication, Client, ClientSender, Durability, LOG_BYTES, Links, Machine, Member, NetConfig,
-    ProtocolName, Replica, ReplicaError, ReplicaKeys, Reply, Request, VERSION,
+    ProtocolName, Replica, ReplicaError, ReplicaKeys, Reply, Request, VERSION, leave_token,
 };
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::{
@@ -138,6 +138,9 @@ impl Net {
             sent: 0,
             config,
         };
+        for (index, member) in net.config.replicas.iter().enumerate() {
+            leave_token(&net.config, Index(index as u16), &member.dir).expect("a folder");
+        }
         (0..n).for_each(|index| net.start(index));
         net
     }

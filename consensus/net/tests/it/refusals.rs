@@ -1,7 +1,9 @@
 //! Configurations, keys and files that are wrong: a sentence, and nothing is started or changed.
 
 use crate::kit::{Net, config, folder, machine};
-use phalanx_net::{Links, NetConfig, Replica, ReplicaError, ReplicaKeys};
+use alloy_primitives::B256;
+use phalanx_bft::Index;
+use phalanx_net::{Links, LogError, NetConfig, ProtocolName, Replica, ReplicaError, ReplicaKeys, leave_token};
 use phalanx_sim::model::Disk;
 use std::{fs, net::TcpListener};
 
@@ -44,6 +46,7 @@ fn wrong_configurations_are_refused_with_a_sentence() {
     let config = config(4, folder.path());
     let of_seven = Replica::start(&config, dealt(7), folder.path(), machine(Disk::default()).1);
     assert!(matches!(of_seven, Err(ReplicaError::Count { keys: 7, replicas: 4 })));
+    leave_token(&config, Index(1), folder.path()).expect("a folder");
     let taken = TcpListener::bind(config.replicas[1].peers).expect("free");
     let in_use = Replica::start(&config, dealt(4), folder.path(), machine(Disk::default()).1);
     assert!(matches!(in_use, Err(ReplicaError::Listen { .. })), "{in_use:?}");
@@ -73,4 +76,38 @@ fn damaged_logs_and_incidents_keep_a_replica_down() {
     net.start(1);
     net.submit(10);
     net.settle();
+}
+
+/// A replica that may have voted before votes on no other log than its own: not without one, nor on another replica's, nor on one of
+/// another network with the same keys.
+#[test]
+fn a_replica_votes_on_its_own_log_alone() {
+    for protocol in [ProtocolName::Pbft, ProtocolName::Sbft, ProtocolName::Autobahn] {
+        let folder = folder();
+        let mut config = config(4, folder.path());
+        config.protocol = protocol;
+        let mut net = Net::new(config);
+        net.submit(20);
+        net.settle();
+        (1..3).for_each(|index| net.stop(index));
+        let dirs: Vec<_> = net.config.replicas.iter().map(|member| member.dir.clone()).collect();
+        let log = fs::read(dirs[1].join("log")).expect("a log");
+        let refused = |net: &mut Net| match net.try_start(1) {
+            Err(ReplicaError::Log(error)) => error,
+            other => panic!("{protocol:?}: {other:?}"),
+        };
+        fs::remove_dir_all(&dirs[1]).expect("a folder");
+        assert!(matches!(refused(&mut net), LogError::Lost { .. }), "{protocol:?}: a folder that was wiped");
+        // An empty log is left behind, and is as bad as none.
+        assert!(matches!(refused(&mut net), LogError::Lost { .. }));
+        fs::copy(dirs[2].join("log"), dirs[1].join("log")).expect("a log");
+        assert!(matches!(refused(&mut net), LogError::Foreign { .. }), "{protocol:?}: another replica's log");
+        fs::write(dirs[1].join("log"), &log).expect("a file");
+        let name = core::mem::replace(&mut net.config.instance, B256::repeat_byte(6));
+        assert!(matches!(refused(&mut net), LogError::Foreign { .. }), "{protocol:?}: another network's log");
+        net.config.instance = name;
+        (1..3).for_each(|index| net.start(index));
+        net.submit(20);
+        net.settle();
+    }
 }
