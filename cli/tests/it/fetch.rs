@@ -33,7 +33,7 @@ fn post(address: &str, body: &Value) -> Option<Value> {
     let body = body.to_string();
     let len = body.len();
     let head = format!(
-        "POST / HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all((head + &body).as_bytes()).expect("written");
     let mut answer = String::new();

@@ -155,7 +155,7 @@ fn ask(address: SocketAddr, method: &str, params: &Value) -> Option<Value> {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
     let len = body.len();
     let head = format!(
-        "POST / HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
     );
     let answer: Value = serde_json::from_str(&http(address, &(head + &body))?).ok()?;
     answer.get("result").cloned()

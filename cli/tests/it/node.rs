@@ -24,7 +24,7 @@ fn ask(address: &str, method: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("a connection");
     let len = body.len();
     let head = format!(
-        "POST / HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all((head + &body).as_bytes()).expect("written");
     let mut answer = String::new();

@@ -27,7 +27,7 @@ impl Client {
     fn exchange(&mut self, head: &str, body: &str) -> anyhow::Result<String> {
         let len = body.len();
         let request = format!(
-            "{head} HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\nContent-Length: {len}\r\n\r\n{body}"
+            "{head} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len}\r\n\r\n{body}"
         );
         self.0.get_mut().write_all(request.as_bytes())?;
         let (mut line, mut length, mut status) = (String::new(), None, None);
