@@ -86,6 +86,11 @@ impl Votes {
         self.own.insert(vote.body.slot, vote);
     }
 
+    /// True if the own vote on this basis is for another block.
+    pub(crate) fn is_taken(&self, slot: Slot, block: B256, lean: Lean) -> bool {
+        self.own.get(&slot).is_some_and(|vote| vote.body.lean() == lean && vote.body.block != block)
+    }
+
     /// Own votes for slots above this one, lowest first.
     pub(crate) fn own_above(&self, slot: Slot, most: usize) -> Vec<Signed<StateVote>> {
         self.own.range(slot + 1..).take(most).map(|(_, vote)| vote.clone()).collect()

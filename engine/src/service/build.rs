@@ -3,6 +3,7 @@
 use super::{
     Service,
     driver::{Driver, Order, rows_above},
+    environment::check as check_environment,
     execute::{Executing, Failed, Frame, environment, keep},
     failure::unread,
     kept::{Changed, Kept},
@@ -190,6 +191,10 @@ impl Build for Service {
         let (says, expected) = (request.env.height, below + 1);
         if says != expected {
             return Err(Failure::Invalid(api::InvalidCause::Height { says, expected }));
+        }
+        // Before the driver takes the job, whose first answer is the empty block. Behind a parent that has not run it is the driver's.
+        if let Ok(parent) = self.kept(api::ViewAt::Exec(request.parent)) {
+            check_environment(&self.shared.rules, &request.env, &parent.fees).map_err(Failure::Invalid)?;
         }
         let forced = self.shared.forced_of(&request).map_err(Failure::Invalid)?;
         let empty = self.shared.proposal(&request, Vec::new());

@@ -176,6 +176,9 @@ impl Service {
     ///
     /// The store's durability must be `Block` for commits to survive power loss, as the API promises.
     ///
+    /// A chain that was begun with [`Engine::begin`] is given to it before every opening, not the first one alone: the rules of the
+    /// first block follow from the header of the genesis, which the store does not hold.
+    ///
     /// # Errors
     /// [`Error::Outdated`] for the state of an earlier version's service. Other errors if there is no genesis, the store's note
     /// is not a service's, the chain is not on proof of stake or lacks a contract that its blocks call, the last block of a chain
@@ -328,7 +331,11 @@ fn check_contracts(engine: &Engine, fees: &Fees, height: u64) -> Result<(), Erro
     if !engine.rules.follow_chain() {
         return Ok(());
     }
-    let env = api::BlockEnv { height: height + 1, timestamp_ms: fees.timestamp * 1000, ..api::BlockEnv::default() };
+    let env = api::BlockEnv {
+        height: height + 1,
+        timestamp_ms: fees.timestamp.saturating_mul(1000),
+        ..api::BlockEnv::default()
+    };
     let spec = engine.rules.plain(&execute::environment(&env)).spec;
     if !spec.is_enabled_in(SpecId::MERGE) {
         let what = "the chain is not on proof of stake at its next block, and a service executes no other";

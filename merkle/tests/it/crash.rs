@@ -254,7 +254,8 @@ fn a_torn_or_damaged_file_reopens_at_a_block_or_is_an_error() {
     let tip = ends.len() as u64 - 1;
 
     let stride = number("PHALANX_STRIDE", 7) as usize;
-    let is_tried = |at: &usize| at % stride == 0 || ends.iter().chain([&begin]).any(|end| at.abs_diff(*end) <= 8);
+    let is_tried =
+        |at: &usize| at.is_multiple_of(stride) || ends.iter().chain([&begin]).any(|end| at.abs_diff(*end) <= 8);
     for cut in (0..=whole.len()).filter(is_tried) {
         std::fs::write(&file, &whole[..cut]).expect("a write");
         if cut < begin {

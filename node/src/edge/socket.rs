@@ -93,7 +93,13 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        let this = self.get_mut();
+        // hyper does not read again behind an answer before something wakes it: the time of an idle connection begins here. The timer
+        // wakes the task, and reading ends the connection.
+        if let Some(deadline) = this.connection.read_deadline() {
+            let _ = elapsed(this.read.as_mut(), deadline, cx);
+        }
+        Pin::new(&mut this.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {

@@ -91,6 +91,8 @@ impl Dispatch {
             let Some(answer) = self.one(text, caller, begun).await else { continue };
             let separator: &[u8] = if all.len() == 0 { b"[" } else { b"," };
             if all.append(separator).and_then(|()| all.append(answer.as_ref())).is_err() {
+                // Nothing goes on whose name the client does not get.
+                begun.clear();
                 return wrong(RpcError::of(TOO_BIG_BATCH_RESPONSE_CODE, TOO_BIG_BATCH_RESPONSE_MSG).into());
             }
         }
@@ -99,7 +101,10 @@ impl Dispatch {
         }
         match all.append(b"]") {
             Ok(()) => Some(all.finish()),
-            Err(error) => wrong(error.into()),
+            Err(error) => {
+                begun.clear();
+                wrong(error.into())
+            }
         }
     }
 
@@ -107,10 +112,10 @@ impl Dispatch {
         let (id, request) = match request::read(text) {
             Asked::Call(id, request) => (id, request),
             Asked::Notification => return None,
-            Asked::Wrong(id, error) => return Some(out::error(id, error)),
+            Asked::Wrong(id, error) => return Some(out::refused(&caller.connection.answers, id, error)),
         };
         let Some((&name, method)) = self.methods.get_key_value(&*request.method) else {
-            return Some(out::error(id, ErrorCode::MethodNotFound));
+            return Some(out::refused(&caller.connection.answers, id, ErrorCode::MethodNotFound));
         };
         let (since, params) = (Instant::now(), Params::new(request.params.map(RawValue::get)));
         let answer = match method {
@@ -122,7 +127,9 @@ impl Dispatch {
             Method::Subscribe => match subscribe::begin(&params, caller) {
                 Ok(new) => {
                     let named = self.write(id, new.name(), caller);
-                    begun.push(new);
+                    if named.is_ok() {
+                        begun.push(new);
+                    }
                     named
                 }
                 Err(error) => Err(error),
@@ -133,7 +140,7 @@ impl Dispatch {
             },
         };
         self.api.metrics.request(name, answer.is_err(), since.elapsed());
-        Some(answer.unwrap_or_else(|error| out::error(id, error)))
+        Some(answer.unwrap_or_else(|error| out::refused(&caller.connection.answers, id, error)))
     }
 
     fn out(&self, caller: &Caller) -> Out {

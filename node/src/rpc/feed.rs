@@ -135,12 +135,15 @@ pub(super) struct Feed {
     next: watch::Sender<u64>,
     /// Number of subscriptions: without one, nothing is kept.
     pub(super) subscribers: Arc<AtomicUsize>,
+    /// Number of those of transactions: without one, an admitted transaction is no event.
+    pub(super) of_txs: Arc<AtomicUsize>,
 }
 
 impl Feed {
     pub(super) fn new() -> Arc<Self> {
         let ring = Ring { first: 0, events: VecDeque::new(), bytes: 0 };
-        Arc::new(Self { ring: Mutex::new(ring), next: watch::Sender::new(0), subscribers: Arc::default() })
+        let (subscribers, of_txs) = (Arc::default(), Arc::default());
+        Arc::new(Self { ring: Mutex::new(ring), next: watch::Sender::new(0), subscribers, of_txs })
     }
 
     /// Number of the next event.
@@ -198,10 +201,16 @@ impl Feed {
                 block = blocks.recv() => block.map(|block| {
                     Event::Block(Fresh { block, head: OnceLock::new(), logs: OnceLock::new() })
                 }),
-                tx = admitted.recv() => tx.map(|tx| {
-                    let hash = encode(tx.hash());
-                    Event::Admitted(Waiting { tx, hash, full: OnceLock::new() })
-                }),
+                tx = admitted.recv() => {
+                    // Where none subscribes to them, they push no block out of the ring, and none is missed.
+                    if self.of_txs.load(Ordering::Relaxed) == 0 && !matches!(tx, Err(RecvError::Closed)) {
+                        continue;
+                    }
+                    tx.map(|tx| {
+                        let hash = encode(tx.hash());
+                        Event::Admitted(Waiting { tx, hash, full: OnceLock::new() })
+                    })
+                }
                 () = stopped(&mut stops) => return,
             };
             let event = match event {
@@ -215,14 +224,18 @@ impl Feed {
             if !self.is_wanted() {
                 continue;
             }
-            // Logs may be many: no thread of connections encodes them.
-            let encoded = tokio::task::spawn_blocking(move || {
-                if let Some(Event::Block(block)) = &event {
-                    block.logs();
+            let event = match event {
+                // Logs may be many: no thread of connections encodes them.
+                Some(Event::Block(block)) => {
+                    let encoded = tokio::task::spawn_blocking(move || {
+                        block.logs();
+                        Event::Block(block)
+                    });
+                    encoded.await.ok()
                 }
-                event
-            });
-            self.push(encoded.await.ok().flatten());
+                other => other,
+            };
+            self.push(event);
         }
     }
 }

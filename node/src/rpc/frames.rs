@@ -74,6 +74,11 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Self { io, codec, max, buffer: arrived, at: 0, partial: None }
     }
 
+    /// True between the frames of one message.
+    pub(super) const fn is_partial(&self) -> bool {
+        self.partial.is_some()
+    }
+
     /// True if bytes of the next message have arrived.
     pub(super) const fn is_amid(&self) -> bool {
         self.partial.is_some() || self.at < self.buffer.len()

@@ -123,7 +123,7 @@ impl Meter {
     }
 
     /// Takes room for bytes.
-    fn take(&mut self, bytes: usize) {
+    const fn take(&mut self, bytes: usize) {
         match self.room.bytes.checked_sub(bytes) {
             Some(left) => self.room.bytes = left,
             None => self.over = Some("the trace is too large"),

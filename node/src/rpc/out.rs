@@ -133,7 +133,25 @@ impl Write for Out {
     }
 }
 
-/// Answer with an error. It is short, and has room always.
+/// Length up to which an answer with an error, or its id, is not counted, in bytes.
+const SHORT: usize = 4 << 10;
+
+/// Answer to a request with an error, counted where it is long: an id, an argument that is repeated, data of a call that reverts.
+pub(super) fn refused(account: &Arc<Account>, id: &RawValue, why: impl Into<ErrorObjectOwned>) -> Answer {
+    let answer = error(id, why);
+    if answer.json.len() <= SHORT {
+        return answer;
+    }
+    match account.take(answer.json.len()) {
+        Ok(held) => Answer { json: answer.json, _held: Some(held) },
+        Err(full) => {
+            let id = if id.get().len() <= SHORT / 2 { id } else { RawValue::NULL };
+            error(id, RpcError::limit(full.to_string()))
+        }
+    }
+}
+
+/// Answer with an error of the node's own words. It is short, and has room always.
 pub(super) fn error(id: &RawValue, error: impl Into<ErrorObjectOwned>) -> Answer {
     let error: ErrorObjectOwned = error.into();
     // The types of an error have no keys that JSON cannot hold.

@@ -60,6 +60,7 @@ struct Subscription {
     _held: Held,
     _place: OwnedSemaphorePermit,
     _counted: Counted,
+    _of_txs: Option<Counted>,
 }
 
 /// A subscription that begins behind the answer with its name.
@@ -78,6 +79,13 @@ impl Begun {
 /// One of the subscriptions that a feed counts.
 #[derive(Debug)]
 struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -149,7 +157,7 @@ fn bytes(kind: &Kind) -> usize {
     512 + 2 * (20 * filter.address.len() + 32 * topics)
 }
 
-fn of<'c>(caller: &'c Caller) -> Result<&'c Arc<Subscriptions>, RpcError> {
+fn of(caller: &Caller) -> Result<&Arc<Subscriptions>, RpcError> {
     let none = || RpcError::of(METHOD_NOT_FOUND_CODE, "notifications not supported");
     caller.subscriptions.as_ref().ok_or_else(none)
 }
@@ -163,11 +171,10 @@ pub(super) fn begin(params: &Params<'_>, caller: &Caller) -> Result<Begun, RpcEr
         RpcError::of(error.code(), error.message())
     })?;
     let held = subscriptions.filters.take(bytes(&kind)).map_err(|full| RpcError::limit(full.to_string()))?;
-    let count = &subscriptions.feed.subscribers;
-    count.fetch_add(1, Ordering::Relaxed);
-    let counted = Counted(Arc::clone(count));
+    let counted = Counted::new(&subscriptions.feed.subscribers);
+    let of_txs = matches!(kind, Kind::Pending { .. }).then(|| Counted::new(&subscriptions.feed.of_txs));
     let since = subscriptions.feed.next();
-    let subscription = Subscription { kind, since, _held: held, _place: place, _counted: counted };
+    let subscription = Subscription { kind, since, _held: held, _place: place, _counted: counted, _of_txs: of_txs };
     Ok(Begun { name: ids::random().into(), subscription })
 }
 

@@ -126,7 +126,10 @@ impl Session {
                     Incoming::Ping(payload) => self.outbox.pong(payload),
                     Incoming::Pong => {}
                 }
-                drop(connection.complete(Instant::now()));
+                // Between the frames of a message its bytes stay counted, and its time runs on.
+                if !reader.is_partial() {
+                    drop(connection.complete(Instant::now()));
+                }
             };
             let held = connection.complete(Instant::now());
             let (dispatch, caller) = (Arc::clone(&self.dispatch), Arc::clone(&self.caller));

@@ -17,8 +17,8 @@ const SIGNED: usize = 1 << 13;
 pub fn transactions(workload: &dyn Workload, count: u64, ui: &Ui) -> anyhow::Result<Vec<TxEnv>> {
     let bar = ui.bar("making transactions", count);
     let count = usize::try_from(count).context("a load of more transactions than memory")?;
-    let mut txs = Vec::with_capacity(count);
     let mut stream = workload.transactions();
+    let mut txs = Vec::with_capacity(count.min(usize::try_from(stream.remaining()).unwrap_or(usize::MAX)));
     while txs.len() < count {
         ui.go_on()?;
         let chunk = MADE.min(count - txs.len());

@@ -23,6 +23,11 @@ pub(crate) fn expand(
     let mut named = Vec::new();
     for (name, value) in environment {
         let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+        // Kubernetes and Docker give processes the addresses of services, under such names beside a service phalanx-node.
+        let is_of_service = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT_"].iter().any(|part| name.contains(part));
+        if is_of_service || name.ends_with("_PORT") {
+            continue;
+        }
         let is_it = |flag: &&String| name[PREFIX.len()..] == flag.replace('-', "_").to_uppercase();
         let flag = flags.iter().find(is_it).ok_or_else(|| Usage(format!("{name} is no flag of node: unset it")))?;
         let value = value.into_string().map_err(|_| Usage(format!("the value of {name} is no text")))?;

@@ -53,7 +53,9 @@ impl<P: Protocol> Host<P> {
     /// Takes a checkpoint as a certificate: a correct replica behind it has executed the decided prefix, so that it certifies the
     /// state like a quorum of state votes. Votes for older slots may be lost with the replicas that counted them.
     pub(super) fn certify(&mut self, base: Base, proof: &Bytes) {
-        if base.slot <= self.chain.decided() && base.slot > self.committed {
+        // A newer checkpoint that waits certifies all blocks below it.
+        let is_newest = self.handover.checkpoint.as_ref().is_none_or(|(known, _)| known.slot <= base.slot);
+        if base.slot <= self.chain.decided() && base.slot > self.committed && is_newest {
             self.handover.checkpoint = Some((base, proof.clone()));
             self.handover.due.insert(base.slot);
         }

@@ -28,6 +28,11 @@ impl<P: Protocol> Host<P> {
     pub(super) fn say_vote(&mut self, slot: Slot) {
         let Some(lean) = self.lean(slot) else { return };
         let Some(block) = self.chain.block(slot).map(|block| block.meta.id.0) else { return };
+        // A later view may give the same content another parent before its own order vote: a second vote on the basis of the first one
+        // would contradict it.
+        if self.votes.is_taken(slot, block, lean) {
+            return;
+        }
         let Some(digest) = self.votes.own_due(slot, block, lean) else { return };
         let body = StateVote::new(slot, block, digest, lean);
         let signature = self.scheme.sign(&body.signed_bytes(self.config.domain));

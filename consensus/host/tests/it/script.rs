@@ -44,7 +44,7 @@ impl Script {
         SCRIPT.with_borrow_mut(|script| *script = outs);
     }
 
-    pub(crate) fn message() -> Frame<NoMsg> {
+    pub(crate) const fn message() -> Frame<NoMsg> {
         Frame::Protocol(NoMsg { number: 0 })
     }
 }

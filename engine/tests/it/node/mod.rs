@@ -55,7 +55,7 @@ pub(crate) fn genesis(times: &[(&str, u64)], funded: &[Address]) -> Genesis {
         alloc.insert(format!("{address:#x}"), serde_json::json!({"balance": "0xd3c21bcecceda1000000"}));
     }
     let genesis = serde_json::json!({
-        "config": config, "nonce": "0x0", "timestamp": "0x10", "extraData": "0x", "gasLimit": "0x2255100",
+        "config": config, "nonce": "0x0", "timestamp": "0x10", "extraData": "0x", "gasLimit": "0x1c9c380",
         "difficulty": "0x0", "mixHash": B256::ZERO, "baseFeePerGas": "0x3b9aca00",
         "coinbase": "0x0000000000000000000000000000000000000000", "alloc": alloc,
     });
