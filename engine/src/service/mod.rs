@@ -17,6 +17,7 @@
 
 mod stepped;
 mod build;
+mod child;
 mod prove;
 mod view;
 mod hand_over;

@@ -200,7 +200,8 @@ fn a_block_is_built_on_a_foreign_state_by_leaving_out_what_is_invalid() {
     let (mut case, world) = asks_for_hashes();
     let mut engine = stateless(&case.rules, Executor::Sequential, 1);
     // A nonce that is too high, one that the transaction before has used, a fee below the base fee, more value than there is.
-    let changes: [(usize, fn(&mut TxEnv)); 4] = [
+    type Change = fn(&mut TxEnv);
+    let changes: [(usize, Change); 4] = [
         (0, |tx| tx.nonce = 5),
         (3, |tx| tx.caller = Address::repeat_byte(5)),
         (5, |tx| tx.gas_price = 1),

@@ -480,11 +480,12 @@ fn a_place_that_cannot_be_written_is_a_typed_error() {
 /// A process may be killed after it took the lock, and before it wrote a file.
 #[test]
 fn a_creation_that_got_no_further_than_its_lock_begins_again() {
-    for (kind, lock) in [
+    let locks: &[(&str, &str)] = &[
         ("file", "lock"),
         #[cfg(feature = "rocksdb")]
         ("rocks", "store.lock"),
-    ] {
+    ];
+    for (kind, lock) in locks {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join(lock), b"").expect("a write");
         let mut store = open(&backend(kind, dir.path()), HashFn::Sha256);

@@ -16,7 +16,13 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
+
+/// Waits until the server stops.
+pub(super) async fn stopped(stops: &mut watch::Receiver<bool>) {
+    // An error means that the server has ended.
+    let _ = stops.wait_for(|stops| *stops).await;
+}
 
 /// Context of every method.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! The newest events stay in a ring that bytes bound. Every connection reads it at its own speed; one that falls out of it is too
 //! slow, and is closed.
 
-use super::{convert, pool, server::stopped};
+use super::{api::stopped, convert, pool};
 use crate::{chain::Chain, store::Block};
 use ::phalanx::pool::PooledTx;
 use alloy_rpc_types_eth::Log;

@@ -131,7 +131,7 @@ impl Meter {
     }
 
     /// Takes room for a call or a log with data.
-    fn take_with_data(&mut self, bytes: usize, data: usize) {
+    const fn take_with_data(&mut self, bytes: usize, data: usize) {
         self.is_changed = true;
         self.take(bytes.saturating_add(if self.rates.has_data { data } else { 0 }));
     }

@@ -2,7 +2,7 @@
 
 use super::{
     accounts,
-    api::Api,
+    api::{Api, stopped},
     blocks, calls, changes, debug,
     dispatch::Dispatch,
     feed::Feed,
@@ -125,12 +125,6 @@ async fn serve(socket: Socket, visit: Arc<Visit>, cors: Option<CorsLayer>, mut s
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection of JSON-RPC has ended");
     }
-}
-
-/// Waits until the server stops.
-pub(super) async fn stopped(stops: &mut watch::Receiver<bool>) {
-    // An error means that the server has ended.
-    let _ = stops.wait_for(|stops| *stops).await;
 }
 
 fn methods(namespaces: &[String]) -> Registry {

@@ -1,12 +1,12 @@
 //! One WebSocket: requests are read as long as few are in flight, and everything that is sent waits in one outbox.
 
 use super::{
+    api::stopped,
     dispatch::{Caller, Dispatch},
     error::RpcError,
     frames::{self, Broken, GOING_AWAY, Incoming, NORMAL, Reader},
     out,
     outbox::{Message, Outbox},
-    server::stopped,
     subscribe::Subscriptions,
 };
 use crate::edge::Socket;

@@ -146,10 +146,7 @@ fn the_pool_follows_a_block_that_was_executed_before_a_restart() {
 /// Creates a contract without code: the nonce of the account that runs it goes up.
 const CREATES: [u8; 9] = [0x60, 0, 0x60, 0, 0x60, 0, 0xf0, 0x50, 0];
 
-/// Sends the value of the call to the address behind it.
-const FORWARDS: [u8; 11] = [0x60, 0, 0x80, 0x80, 0x80, 0x34, 0x82, 0x35, 0x5a, 0xf1, 0];
-
-/// A service on a chain where sender 3 delegates to code that creates, and sender 5 has little.
+/// A service on a chain where sender 3 delegates to code that creates.
 fn open_with_delegated(world: &World, name: &str, lists: bool) -> Service {
     let store = StoreConfig::new(Backend::File(world.folder.path().join(name)));
     let mut engine = builder().with_threads(1).with_store(store).with_access_lists(lists).build().expect("an engine");
@@ -162,11 +159,10 @@ fn open_with_delegated(world: &World, name: &str, lists: bool) -> Service {
         };
         match from {
             3 => GenesisAccount { code: Some([&[0xef, 1, 0][..], &creates.address[..]].concat().into()), ..rich },
-            5 => GenesisAccount { balance: U256::from(100 * 100_000 + 50), ..rich },
             _ => rich,
         }
     });
-    engine.genesis(accounts.chain([creates.clone(), contract(0xec, &FORWARDS)])).expect("a genesis");
+    engine.genesis(accounts.chain([creates.clone()])).expect("a genesis");
     Service::open(engine, ServiceConfig::default()).expect("a service")
 }
 
@@ -186,29 +182,4 @@ fn a_nonce_that_others_move_moves_in_the_pool() {
         send(&service, &[own(3)]);
         assert_eq!(ready_of(&service, world.sender(3)), [3]);
     }
-}
-
-#[test]
-fn a_transaction_that_others_pay_for_becomes_ready() {
-    let world = World::new();
-    let service = open_with_delegated(&world, "balances", true);
-    send(&service, &[0, 1].map(|nonce| world.tx(5, nonce, world.sender(9), 1)));
-    assert_eq!(ready_of(&service, world.sender(5)), [0], "it cannot pay for the second one");
-    let mut tx = TxEnv {
-        tx_type: 2,
-        caller: world.sender(0),
-        gas_limit: 200_000,
-        gas_price: 100,
-        gas_priority_fee: Some(3),
-        kind: TxKind::Call(Address::repeat_byte(0xec)),
-        value: U256::from(10).pow(U256::from(18)),
-        chain_id: Some(CHAIN),
-        ..Default::default()
-    };
-    tx.data = world.sender(5).into_word().0.to_vec().into();
-    let forwards = world.load.accounts().sign(&[tx]).expect("a known sender");
-    let block = candidate(service.status().committed.exec, 1, forwards, TxPolicy::Strict);
-    assert_eq!(submit(&service, &block).txs[..], [TxStatus::Succeeded]);
-    commit(&service, &block);
-    assert_eq!(ready_of(&service, world.sender(5)), [0, 1]);
 }
