@@ -137,10 +137,7 @@ fn hexadecimal_arguments_have_one_form() {
         ("eth_getStorageAt", json!([who, "0x1_0", "latest"])),
         ("eth_call", json!([{ "to": who }, "latest", { who.clone(): { "balance": "0x1_0" } }])),
         ("eth_call", json!([{ "to": who }, "latest", {}, { "baseFeePerGas": "0x1_0" }])),
-        (
-            "debug_traceCall",
-            json!([{ "to": who }, "latest", { "stateOverrides": { who.clone(): { "nonce": "0x1_0" } } }]),
-        ),
+        ("debug_traceCall", json!([{ "to": who }, "latest", { "stateOverrides": { who: { "nonce": "0x1_0" } } }])),
     ] {
         assert_eq!(client.error(method, params.clone()).0, -32602, "{method}{params}");
     }

@@ -97,6 +97,11 @@ impl Db {
     /// Finds out which store it is, and refuses one of another kind than the command line names.
     pub(super) fn identity(&self) -> anyhow::Result<Identity> {
         let path = self.path();
+        let expected = match &self.db {
+            Place::Folder(_) => None,
+            // A kind that this build lacks is named, whatever is in the folder.
+            Place::Store(store) => Some(store.backend()?.name()),
+        };
         if let Some(partial) = merkle::interrupted_import(path).filter(|_| is_empty(path)) {
             let what = "an import, restore or backup into it was interrupted or still runs";
             let repair = "repeat the command, or `phalanx state discard` it";
@@ -107,11 +112,9 @@ impl Db {
             return Err(Usage(format!("{} is a file, and a store is a folder", path.display())).into());
         }
         let identity = Identity::of(path)?;
-        if let Place::Store(store) = &self.db {
-            let (found, expected) = (identity.backend.name(), store.backend()?.name());
-            if found != expected {
-                return Err(merkle::Error::OtherBackend { path: path.to_path_buf(), found, expected }.into());
-            }
+        let found = identity.backend.name();
+        if let Some(expected) = expected.filter(|expected| *expected != found) {
+            return Err(merkle::Error::OtherBackend { path: path.to_path_buf(), found, expected }.into());
         }
         check_hasher(path, identity.params.hash, self.hasher)?;
         Ok(identity)
