@@ -11,13 +11,15 @@ use redb::{
 };
 use std::{
     collections::BTreeSet,
-    fs::{OpenOptions, TryLockError},
+    fs::{File, OpenOptions, TryLockError},
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
 /// Facts about the index itself, by name.
@@ -90,6 +92,19 @@ pub(super) struct Extent {
     pub(super) txs: u64,
 }
 
+/// Locks the file: two nodes never share it. A process that this one has begun holds the lock of a closed file until it executes its
+/// program, so the lock is tried for half a second.
+fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
+    for _ in 0..20 {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(25)),
+            Err(TryLockError::Error(error)) => return Err(StoreError::io(path)(error)),
+        }
+    }
+    Err(StoreError::Locked { path: path.to_owned() })
+}
+
 #[derive(Debug)]
 pub(super) struct Index {
     path: PathBuf,
@@ -138,12 +153,7 @@ impl Index {
     fn open_at(path: &Path) -> Result<Self, StoreError> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = file.map_err(StoreError::io(path))?;
-        // Two nodes never share a file.
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
-            Err(TryLockError::Error(error)) => return Err(StoreError::io(path)(error)),
-        }
+        lock(&file, path)?;
         let damaged = Arc::new(AtomicBool::new(false));
         let file = CheckedFile::new(file, Arc::clone(&damaged));
         let open = || Database::builder().set_cache_size(CACHE).create_with_backend(file);
