@@ -20,7 +20,7 @@ use std::{
     thread,
 };
 
-/// Wish to stop of a command that ends in order when it is asked to; absent for all others.
+/// Wish to stop of a command that ends in order at a signal; absent for all others.
 static STOP: OnceLock<Arc<Stop>> = OnceLock::new();
 
 /// Watches for Ctrl-C, SIGTERM and SIGHUP. The first asks a command that has a terminal [open](open) to end in order. The second, or
@@ -58,12 +58,12 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Opens the terminal of a command that ends in order when it is asked to.
+/// Opens the terminal of a command that ends in order at a signal.
 pub(crate) fn open() -> Ui {
     Ui::new(bars(), Arc::clone(STOP.get_or_init(Arc::default)))
 }
 
-/// Opens the terminal of a command that has nothing to report until it says that it is [prepared](Ui::prepared), if ever: until then
+/// Opens the terminal of a command that has nothing to report before it is [prepared](Ui::prepared), if ever: until then
 /// the first signal ends it at once.
 pub(crate) fn measuring() -> Ui {
     let ui = open();

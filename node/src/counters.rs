@@ -25,7 +25,7 @@ pub(crate) struct Counters {
     gauges: Series,
 }
 
-/// Those of the process, once a node has been started.
+/// Counters of the process, once a node has been started.
 static OF_PROCESS: OnceLock<&'static Counters> = OnceLock::new();
 
 impl Counters {

@@ -1,4 +1,4 @@
-//! What the system knows of the process, for `/metrics`; nothing where there is no `/proc`.
+//! Figures of the process from the system, for `/metrics`; nothing where there is no `/proc`.
 
 use std::fs;
 

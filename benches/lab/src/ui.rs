@@ -24,7 +24,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Asks the command to end in order. Returns false if the process is to end at once: the command was asked before, or prepares
+    /// Requests an end in order. Returns false if the process is to end at once: a request came before, or the command prepares
     /// and has nothing to report.
     pub fn ask(&self) -> bool {
         !self.prepares.load(Relaxed) && !self.asked.swap(true, Relaxed)

@@ -44,7 +44,7 @@ struct OfSlot {
 #[derive(Debug)]
 struct Own {
     digest: B256,
-    /// What the digest covers, encoded.
+    /// Result that the digest covers, encoded.
     outcome: Bytes,
     /// Basis on which the vote was last sent.
     sent: Option<Lean>,

@@ -210,7 +210,7 @@ pub enum Effect {
         meta: BlockMeta,
         /// [`ExecOutcome::digest`].
         digest: B256,
-        /// What the digest covers: a consensus with a log of its own keeps it before it lets the block be committed.
+        /// Result that the digest covers: a consensus with a log of its own keeps it before it lets the block be committed.
         result: BlockResult,
     },
     /// A quorum certifies this result.

@@ -62,7 +62,7 @@ impl Engine {
     /// gas limits and blobs fit. A block with an access list has no invalid transaction.
     ///
     /// # Errors
-    /// Those of [`Self::execute_on`].
+    /// The errors of [`Self::execute_on`].
     pub fn execute_on_by<D: DatabaseRef + Sync>(
         &mut self,
         database: &D,

@@ -104,7 +104,7 @@ const fn is_changed(account: &AccountChanges) -> bool {
 pub(super) enum Changed {
     /// These, if the pool knows them.
     All(Vec<Address>),
-    /// These, which transactions name, and those whose code may have moved nonce or balance without a transaction of their own.
+    /// Accounts that transactions name, and accounts whose code may have moved nonce or balance without a transaction of their own.
     Named(Vec<Address>),
     /// Any account: the blocks between were executed before a restart, or rewound.
     Unknown,

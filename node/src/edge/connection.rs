@@ -75,7 +75,7 @@ struct State {
     cut: Option<Cut>,
 }
 
-/// What the client does.
+/// Phase of a connection, by what the client does.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// No byte has come yet.

@@ -1,4 +1,4 @@
-//! What a connection can cost: sockets, time and bytes. The only place of the node that owns sockets of JSON-RPC.
+//! Bounds of the cost of a connection: sockets, time and bytes. The only place of the node that owns sockets of JSON-RPC.
 //!
 //! ```text
 //!  accept ─► listener: a place, or status 503 ─► socket: deadlines of every read and write ─► HTTP, WebSocket

@@ -40,7 +40,7 @@ pub(crate) struct Held {
 /// No room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Full {
-    /// This connection holds too much.
+    /// The connection holds too much.
     #[error("the connection holds too many bytes, of at most {max}")]
     Connection { max: usize },
     /// All connections together hold too much.

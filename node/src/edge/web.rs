@@ -22,13 +22,13 @@ impl Web {
     /// # Errors
     /// The origin or name that is none.
     pub(crate) fn new(origins: &[String], hosts: &[String], bound: SocketAddr) -> Result<Self, String> {
-        let origins = given(origins);
+        let origins = names(origins);
         let is_all = origins.contains(&"*".to_owned());
         if let Some(wrong) = origins.iter().find(|origin| *origin != "*" && !is_origin(origin)) {
             return Err(format!("{wrong} is no origin of web pages, as http://localhost:3000 is one"));
         }
         let origins = (!is_all).then_some(origins);
-        let mut hosts = given(hosts);
+        let mut hosts = names(hosts);
         if let Some(wrong) = hosts.iter().find(|host| *host != "*" && name(host) != Some(host)) {
             return Err(format!("{wrong} is no name of a host, without a port"));
         }
@@ -57,8 +57,8 @@ impl Web {
     }
 }
 
-/// What a setting names: nothing is nothing.
-fn given(list: &[String]) -> Vec<String> {
+/// Names of a setting, without empty ones.
+fn names(list: &[String]) -> Vec<String> {
     list.iter().map(|item| item.trim().to_ascii_lowercase()).filter(|item| !item.is_empty()).collect()
 }
 

@@ -6,7 +6,7 @@ use super::{
     calls::{self, CallState},
     convert,
     error::{RpcError, simulated},
-    mended::Mended,
+    geth_tracer::GethTracer,
     meter::{Meter, Room},
     registry::Registry,
     replay::Replay,
@@ -87,7 +87,7 @@ fn trace(
     let tracer = DebugInspector::new(options.clone()).map_err(|error| RpcError::invalid(error.to_string()))?;
     // The meter comes first: it counts what the tracer will record.
     let meter = Meter::new(&tracer, *room);
-    let both = (meter, Mended::new(tracer, shown_steps(options)));
+    let both = (meter, GethTracer::new(tracer, shown_steps(options)));
     let (called, (meter, mended)) = simulator.inspect(tx, both).map_err(|error| simulated(tx.caller, &error))?;
     *room = meter.room;
     let (mut inspector, refunds) = mended.end();

@@ -1,12 +1,12 @@
 //! From a body to its answer: requests are read, places taken, methods run, times measured, and answers encoded, once for all.
 
 use super::{
+    answer::{self, Answer, Out},
     api::Api,
     args::Args,
     error::RpcError,
-    out::{self, Answer, Out},
     registry::{Load, Method, Registry, Run},
-    request::{self, Asked, Body},
+    request::{self, Body, Member},
     subscribe::{self, Begun, Subscriptions},
     wait,
 };
@@ -66,19 +66,19 @@ impl Dispatch {
     pub(super) async fn answer(&self, body: &[u8], mut held: Held, caller: &Caller) -> Reply {
         let mut reply = Reply::default();
         if let Err(full) = held.grow(request::decoded_bytes(body)) {
-            reply.answer = Some(out::error(RawValue::NULL, RpcError::limit(full.to_string())));
+            reply.answer = Some(answer::error(RawValue::NULL, RpcError::limit(full.to_string())));
             return reply;
         }
         reply.answer = match Body::read(body) {
             Ok(Body::One(text)) => self.one(text, caller, &mut reply.begun).await,
             Ok(Body::Batch(texts)) => self.batch(&texts, caller, &mut reply.begun).await,
-            Err(error) => Some(out::error(RawValue::NULL, error)),
+            Err(error) => Some(answer::error(RawValue::NULL, error)),
         };
         reply
     }
 
     async fn batch(&self, texts: &[&RawValue], caller: &Caller, begun: &mut Vec<Begun>) -> Option<Answer> {
-        let wrong = |error: ErrorObjectOwned| Some(out::error(RawValue::NULL, error));
+        let wrong = |error: ErrorObjectOwned| Some(answer::error(RawValue::NULL, error));
         let max = self.api.limits.max_batch as usize;
         if texts.is_empty() {
             return wrong(ErrorCode::InvalidRequest.into());
@@ -110,12 +110,12 @@ impl Dispatch {
 
     async fn one(&self, text: &RawValue, caller: &Caller, begun: &mut Vec<Begun>) -> Option<Answer> {
         let (id, request) = match request::read(text) {
-            Asked::Call(id, request) => (id, request),
-            Asked::Notification => return None,
-            Asked::Wrong(id, error) => return Some(out::refused(&caller.connection.answers, id, error)),
+            Member::Call(id, request) => (id, request),
+            Member::Notification => return None,
+            Member::Wrong(id, error) => return Some(answer::refused(&caller.connection.answers, id, error)),
         };
         let Some((&name, method)) = self.methods.get_key_value(&*request.method) else {
-            return Some(out::refused(&caller.connection.answers, id, ErrorCode::MethodNotFound));
+            return Some(answer::refused(&caller.connection.answers, id, ErrorCode::MethodNotFound));
         };
         let (since, params) = (Instant::now(), Params::new(request.params.map(RawValue::get)));
         let answer = match method {
@@ -140,7 +140,7 @@ impl Dispatch {
             },
         };
         self.api.metrics.request(name, answer.is_err(), since.elapsed());
-        Some(answer.unwrap_or_else(|error| out::refused(&caller.connection.answers, id, error)))
+        Some(answer.unwrap_or_else(|error| answer::refused(&caller.connection.answers, id, error)))
     }
 
     fn out(&self, caller: &Caller) -> Out {

@@ -1,4 +1,4 @@
-//! What subscribers are notified of: new blocks and admitted transactions, each encoded once for all of them.
+//! Events for subscribers: new blocks and admitted transactions, each encoded once for all of them.
 //!
 //! The newest events stay in a ring that bytes bound. Every connection reads it at its own speed; one that falls out of it is too
 //! slow, and is closed.

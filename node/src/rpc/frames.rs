@@ -20,7 +20,7 @@ pub(super) const GOING_AWAY: u16 = 1001;
 pub(super) const PROTOCOL: u16 = 1002;
 pub(super) const TOO_BIG: u16 = 1009;
 
-/// What arrives.
+/// Message or control frame of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
     Message(Vec<u8>),

@@ -60,7 +60,7 @@ pub(super) struct Meter {
     unseen: u32,
 }
 
-/// What a tracer takes.
+/// Bytes that a tracer takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Rates {
     /// Bytes of a call.
@@ -70,7 +70,7 @@ struct Rates {
     steps: Option<Steps>,
 }
 
-/// What a tracer takes of every instruction.
+/// Parts of every instruction that a tracer keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Steps {
     stack: bool,

@@ -1,6 +1,6 @@
 //! Messages that wait for a WebSocket: answers, which requests in flight bound, and notifications, which bytes bound.
 
-use super::out::Answer;
+use super::answer::Answer;
 use crate::edge::{Account, Held};
 use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc};
@@ -14,7 +14,7 @@ const OVERHEAD: usize = 128;
 pub(super) enum Message {
     /// An answer, with the place of its request among those in flight.
     Answer(Answer, OwnedSemaphorePermit),
-    /// What a subscription is notified of. The JSON is that of all subscribers.
+    /// Event of a subscription. The JSON is that of all subscribers.
     Event {
         name: Arc<str>,
         json: Arc<str>,

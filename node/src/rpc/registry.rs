@@ -1,6 +1,6 @@
 //! Registration of methods: what a method does with its arguments, and what it costs.
 
-use super::{api::Api, args::Args, error::RpcError, out::Out};
+use super::{answer::Out, api::Api, args::Args, error::RpcError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::{collections::HashMap, sync::Arc};

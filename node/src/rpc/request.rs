@@ -32,16 +32,16 @@ fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D:
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// One request, or several.
+/// Body of a request: a call, or a batch.
 #[derive(Debug)]
 pub(super) enum Body<'b> {
     One(&'b RawValue),
     Batch(Vec<&'b RawValue>),
 }
 
-/// What a request asks for.
+/// Member of a body.
 #[derive(Debug)]
-pub(super) enum Asked<'b> {
+pub(super) enum Member<'b> {
     /// A call, with the id that its answer has.
     Call(&'b RawValue, Request<'b>),
     /// Nothing that is answered.
@@ -54,7 +54,7 @@ impl<'b> Body<'b> {
     /// Reads a body.
     ///
     /// # Errors
-    /// It is no JSON.
+    /// The body is no JSON.
     pub(super) fn read(body: &'b [u8]) -> Result<Self, ErrorObjectOwned> {
         let is_batch = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
         let read = if is_batch {
@@ -67,8 +67,8 @@ impl<'b> Body<'b> {
 }
 
 /// Reads one request. An id is a string, a number or null, and its answer has it as it came.
-pub(super) fn read(text: &RawValue) -> Asked<'_> {
-    let wrong = |id: Option<_>| Asked::Wrong(id.unwrap_or(RawValue::NULL), ErrorCode::InvalidRequest.into());
+pub(super) fn read(text: &RawValue) -> Member<'_> {
+    let wrong = |id: Option<_>| Member::Wrong(id.unwrap_or(RawValue::NULL), ErrorCode::InvalidRequest.into());
     let Ok(request) = serde_json::from_str::<Request<'_>>(text.get()) else {
         let named = serde_json::from_str::<Named<'_>>(text.get());
         return wrong(named.ok().and_then(|named| named.id).filter(|id| is_id(id)));
@@ -76,8 +76,8 @@ pub(super) fn read(text: &RawValue) -> Asked<'_> {
     match request.id {
         Some(id) if !is_id(id) => wrong(None),
         id if request.jsonrpc != "2.0" => wrong(id),
-        Some(id) => Asked::Call(id, request),
-        None => Asked::Notification,
+        Some(id) => Member::Call(id, request),
+        None => Member::Notification,
     }
 }
 
@@ -98,11 +98,11 @@ mod tests {
     fn one(text: &str) -> String {
         let Ok(Body::One(text)) = Body::read(text.as_bytes()) else { panic!("{text}") };
         match read(text) {
-            Asked::Call(id, request) => {
+            Member::Call(id, request) => {
                 format!("{} {} {:?}", id.get(), request.method, request.params.map(RawValue::get))
             }
-            Asked::Notification => "nothing".into(),
-            Asked::Wrong(id, error) => format!("{} {}", id.get(), error.code()),
+            Member::Notification => "nothing".into(),
+            Member::Wrong(id, error) => format!("{} {}", id.get(), error.code()),
         }
     }
 

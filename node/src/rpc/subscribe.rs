@@ -76,7 +76,7 @@ impl Begun {
     }
 }
 
-/// One of the subscriptions that a feed counts.
+/// Subscription that a feed counts.
 #[derive(Debug)]
 struct Counted(Arc<AtomicUsize>);
 

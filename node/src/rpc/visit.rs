@@ -1,11 +1,11 @@
 //! Requests of one connection over HTTP/1.1: what is served, what is refused, and the way to a WebSocket.
 
 use super::{
+    answer,
     api::Api,
     dispatch::{Caller, Dispatch},
     error::RpcError,
     feed::Feed,
-    out,
     subscribe::Subscriptions,
     websocket,
 };
@@ -31,7 +31,7 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 /// Types of content that a page cannot send without asking first, as JSON-RPC names them.
 const TYPES: [&str; 3] = ["application/json", "application/json-rpc", "application/jsonrequest"];
 
-/// What all connections share.
+/// Parts that all connections share.
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) dispatch: Arc<Dispatch>,
@@ -42,7 +42,7 @@ pub(super) struct Host {
     pub(super) stops: watch::Receiver<bool>,
 }
 
-/// One connection. Its place is free once this is dropped.
+/// Connection that is served. Its place is free once this is dropped.
 #[derive(Debug)]
 pub(super) struct Visit {
     host: Arc<Host>,
@@ -183,7 +183,7 @@ fn text(status: StatusCode, why: &'static str) -> Response<Full<Bytes>> {
 
 /// A refusal as an error of JSON-RPC, behind which the connection ends.
 fn refusal(status: StatusCode, error: impl Into<ErrorObjectOwned>) -> Response<Full<Bytes>> {
-    closing(json(status, Bytes::from_owner(out::error(RawValue::NULL, error))))
+    closing(json(status, Bytes::from_owner(answer::error(RawValue::NULL, error))))
 }
 
 fn closing(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {

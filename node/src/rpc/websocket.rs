@@ -1,11 +1,11 @@
-//! One WebSocket: requests are read as long as few are in flight, and everything that is sent waits in one outbox.
+//! WebSocket: requests are read as long as few are in flight, and everything that is sent waits in one outbox.
 
 use super::{
+    answer,
     api::stopped,
     dispatch::{Caller, Dispatch},
     error::RpcError,
     frames::{self, Broken, GOING_AWAY, Incoming, NORMAL, Reader},
-    out,
     outbox::{Message, Outbox},
     subscribe::Subscriptions,
 };
@@ -59,7 +59,7 @@ pub(super) async fn serve(
     }
 }
 
-/// One connection, as long as it is read from.
+/// Reading side of a connection, as long as it is read from.
 #[derive(Debug)]
 struct Session {
     dispatch: Arc<Dispatch>,
@@ -102,7 +102,7 @@ impl Session {
     async fn refuse(&self, broken: &Broken) {
         let error = RpcError::of(jsonrpsee::types::error::OVERSIZED_REQUEST_CODE, broken.to_string());
         if let Ok(place) = Arc::clone(&self.places).acquire_owned().await {
-            self.outbox.answer(out::error(RawValue::NULL, error), place);
+            self.outbox.answer(answer::error(RawValue::NULL, error), place);
         }
     }
 

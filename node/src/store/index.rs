@@ -3,7 +3,7 @@
 //! Most commits are not durable: after a crash the index is as it was some blocks ago, and the store adds the rest again. What is
 //! read is checked ([`CheckedFile`]): an answer is right, or an error that names the file.
 
-use super::{checked::CheckedFile, error::StoreError, record::Block};
+use super::{checked_file::CheckedFile, error::StoreError, record::Block};
 use phalanx::alloy::primitives::{Address, B256};
 use redb::{
     Database, Durability, MultimapTableDefinition, ReadOnlyMultimapTable, ReadableDatabase as _, ReadableTable as _,

@@ -7,7 +7,7 @@
 
 mod blocks;
 mod index;
-mod checked;
+mod checked_file;
 mod segment;
 mod frame;
 mod record;

@@ -1,4 +1,4 @@
-//! What a connection can cost: sockets, idle time, bodies, unread answers, requests in flight, notifications; and which web pages may call.
+//! Bounds of the cost of a connection: sockets, idle time, bodies, unread answers, requests in flight, notifications; and which web pages may call.
 
 use crate::kit::{Call, Client, Socket, config, deploy, signed};
 use alloy_primitives::{Address, U256};
@@ -76,7 +76,7 @@ fn rest(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// One answer of a connection that stays open.
+/// Answer of a connection that stays open.
 fn one_answer(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"}") {

@@ -70,7 +70,7 @@ pub struct Host<P: Protocol> {
     transfer: Option<Transfer>,
     /// Checkpoint that was wanted while a transfer was in progress.
     wanted: Option<(Base, Bytes)>,
-    /// Peer that is asked for decided blocks.
+    /// Peer that requests for decided blocks go to.
     asked: u16,
     fatal: Option<FatalCause>,
 }

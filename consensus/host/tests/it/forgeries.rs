@@ -13,7 +13,7 @@ use std::{
     rc::Rc,
 };
 
-/// One replica answers each state vote with a certificate of another result, signed in the names of the others. Replica 0 is slow,
+/// Replica 1 answers each state vote with a certificate of another result, signed in the names of the others. Replica 0 is slow,
 /// so that the forged one comes before the true one.
 fn forged_votes<P: Subject>() {
     let slow = [(0, Costs { execute_us: 30_000, ..Costs::default() })].into();
@@ -43,7 +43,7 @@ fn votes_in_the_names_of_others_certify_nothing() {
     forged_votes::<Rounds>();
 }
 
-/// The first replica that is asked for decided blocks answers with others.
+/// The first replica that receives a request for decided blocks answers with others.
 fn invented_blocks<P: Subject>() {
     let mut cluster = Net::<P>::new(Setup { interval: 8, timeout: 100_000, ..Setup::new(7) });
     cluster.run(10_000);
@@ -73,7 +73,7 @@ fn blocks_that_were_never_decided_are_not_believed() {
     invented_blocks::<Rounds>();
 }
 
-/// What a network signed means nothing in another one with the same keys: one replica repeats all of it there.
+/// Statements of one network mean nothing in another with the same keys: a replica repeats all of them there.
 fn other_networks<P: Subject>() {
     let heard = Rc::new(RefCell::new(Vec::new()));
     let noted = Rc::clone(&heard);

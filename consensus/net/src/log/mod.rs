@@ -98,16 +98,16 @@ pub enum LogError {
     Thread(#[from] io::Error),
 }
 
-/// What a log has to belong to.
+/// Owner that a log must have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Belongs<'a> {
+pub(crate) struct Ownership<'a> {
     /// Owner; `None` for logs without one.
     pub(crate) owner: Option<&'a Owner>,
     /// True for a first start: an empty log becomes the owner's.
     pub(crate) begins: bool,
 }
 
-impl Belongs<'_> {
+impl Ownership<'_> {
     /// Checks the records of a log, and returns those behind the owner's.
     fn check<'a>(&self, wal: &mut Wal, found: &'a [Bytes], path: &Path) -> Result<&'a [Bytes], LogError> {
         let Some(owner) = self.owner else { return Ok(found) };
@@ -127,7 +127,7 @@ impl<R: Encodable + Decodable + Send + 'static> Log<R> {
     /// Opens the log in a file and returns its records. `bell` rings when records are durable; the log is long from `long` bytes on.
     pub(crate) fn open(
         path: &Path,
-        belongs: Belongs<'_>,
+        belongs: Ownership<'_>,
         durability: Durability,
         bell: Arc<Bell>,
         long: u64,

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     client::{self, Clients},
     config::{MOST_ITEMS, NetConfig, NetConfigError},
-    log::{Belongs, Log, Owner},
+    log::{Log, Owner, Ownership},
     peer::{self, Inputs, LinkControl, Output},
     queue::Bell,
     wire::{Identity, Refusals, instance},
@@ -52,7 +52,7 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     let folder = Folder::open(dir)?;
     let bell = Arc::new(Bell::default());
     let owner = Owner::new(config, me);
-    let belongs = Belongs {
+    let belongs = Ownership {
         owner: owner.as_ref(),
         // A state that has moved on was not begun now.
         begins: match &owner {

@@ -10,7 +10,7 @@ use crate::tree::TwigTree;
 const MAX_TWIGS: usize = 64;
 
 /// Twigs that several proofs share: each takes half a millisecond to rebuild, and an account is in the proof of each of its slots.
-/// It serves one store, whatever the block.
+/// The twigs are of one store, and of any of its blocks.
 #[derive(Debug, Default)]
 pub struct ProvenTwigs(HashMap<u64, Arc<TwigTree>>);
 

@@ -86,10 +86,7 @@ fn a_replica_that_was_away_past_a_checkpoint_catches_up() {
 /// A host verifies what a message claims: no signature may be left out, also not those inside others.
 #[test]
 fn every_signature_in_a_message_is_claimed() {
-    signatures::begin();
-    for seed in 0..60 {
+    signatures::are_claimed(|seed| {
         world(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
-    }
-    let messages = signatures::end();
-    assert!(messages > 1_000, "{messages} messages with signatures");
+    });
 }

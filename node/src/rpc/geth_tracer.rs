@@ -19,7 +19,7 @@ use ::phalanx::revm::{
 
 /// A tracer with what it needs besides.
 #[derive(Clone, Debug)]
-pub(super) struct Mended<I> {
+pub(super) struct GethTracer<I> {
     tracer: I,
     /// Contract, receiver and balance of the SELFDESTRUCT that runs, until the tracer has notice of it.
     leaving: Option<(Address, Address, U256)>,
@@ -33,7 +33,7 @@ pub(super) struct Mended<I> {
     steps: usize,
 }
 
-impl<I> Mended<I> {
+impl<I> GethTracer<I> {
     /// Mends a tracer whose trace holds at most so many instructions.
     pub(super) const fn new(tracer: I, steps: usize) -> Self {
         Self { tracer, leaving: None, around: Vec::new(), base: 0, own: 0, refunds: Vec::new(), steps }
@@ -62,7 +62,7 @@ impl<I> Mended<I> {
     }
 }
 
-impl<C, I> Inspector<C> for Mended<I>
+impl<C, I> Inspector<C> for GethTracer<I>
 where
     C: ContextTr<Journal: JournalExt>,
     I: Inspector<C>,
