@@ -1,7 +1,10 @@
 //! revm's mainnet handler without the payment of the beneficiary, for transactions and for calls without a signature.
 
 use crate::vm::Vm;
+use alloy_primitives::Address;
 use revm::{
+    JournalEntry,
+    context::journal::JournalInner,
     context_interface::{
         ContextTr as _, Database, JournalTr as _, Transaction as _,
         journaled_state::account::JournaledAccountTr as _,
@@ -40,8 +43,22 @@ impl<D: Database, I> Handler for DeferredReward<D, I> {
     type Error = EVMError<D::Error, InvalidTransaction>;
     type HaltReason = HaltReason;
 
-    fn reward_beneficiary(&self, _: &mut Self::Evm, _: &mut FrameResult) -> Result<(), Self::Error> {
+    fn reward_beneficiary(&self, evm: &mut Self::Evm, _: &mut FrameResult) -> Result<(), Self::Error> {
+        let payee = evm.ctx.block.beneficiary;
+        touch_if_changed(&mut evm.ctx.journaled_state.inner, &payee);
         Ok(())
+    }
+}
+
+/// Touches an account that the transaction is still to pay, if its balance changed and the touch was reverted. revm takes a
+/// transfer from the payer before it finds that the payee's balance overflows, and does not return it (a sum that no real
+/// chain has); a payment in revm touches the payer, and the loss counts.
+pub(crate) fn touch_if_changed(journal: &mut JournalInner<JournalEntry>, payee: &Address) {
+    if let Some(account) = journal.state.get_mut(payee)
+        && !account.is_touched()
+        && account.is_changed()
+    {
+        account.mark_touch();
     }
 }
 

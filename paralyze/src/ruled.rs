@@ -4,7 +4,7 @@ use crate::{
     chain_rules::{ChainRules, Payments},
     forced::ForcedTx,
     foreign_evm::{ForeignEvm, ForeignFailure, Kept},
-    handler::{DeferredReward, Unsigned},
+    handler::{DeferredReward, Unsigned, touch_if_changed},
     vm::Vm,
 };
 use alloy_primitives::U256;
@@ -222,7 +222,7 @@ impl<D: Database, I> Handler for Ruled<'_, D, I> {
     }
 
     fn reward_beneficiary(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), Self::Error> {
-        if self.kind != Kind::Paid {
+        if self.kind == Kind::Unsigned {
             return Ok(());
         }
         let gas = result.gas();
@@ -231,7 +231,10 @@ impl<D: Database, I> Handler for Ruled<'_, D, I> {
         let tip = tip(tx, block, cfg.spec, used);
         let Payments { reward, shares } = self.rules.split(tx, block, used, tip);
         for (to, amount) in core::iter::once((block.beneficiary, reward)).chain(shares) {
-            journal.load_account_mut(to)?.incr_balance(amount);
+            match self.kind {
+                Kind::Paid => _ = journal.load_account_mut(to)?.incr_balance(amount),
+                _ => touch_if_changed(&mut journal.inner, &to),
+            }
         }
         Ok(())
     }

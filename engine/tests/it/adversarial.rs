@@ -1,6 +1,6 @@
 //! Adversarial transactions: they break predictions, orders and deferred rewards.
 
-use crate::kit::{COINBASE, ETHER, builder, call, contract, env, eoa, prove};
+use crate::kit::{Asm, COINBASE, Case, ETHER, base_fee, builder, call, contract, env, eoa, prove};
 use phalanx::{
     BlockLimits, Executor, GenesisAccount, Order, Outcome,
     paralyze::StateKey,
@@ -224,6 +224,28 @@ fn contracts_are_created_called_and_kept() {
             ran.engine.state().account(&created(3)).expect("readable").expect("created");
         assert_eq!((nonce, balance), (1, U256::from(7)));
         assert_eq!(ran.succeeded(), 30);
+    }
+}
+
+/// revm does not return a transfer that overflows its payee's balance to the payer, and forgets that only if nothing touches the
+/// payer after it reverts. The reward of the block touches it.
+#[test]
+fn an_overflowing_transfer_of_the_beneficiary_ends_as_in_revm() {
+    let (pays, full) = (Address::repeat_byte(0xee), Address::repeat_byte(0xdd));
+    let code = Asm::new().call(0xf1, full, 5, 50_000).ops(&[0x50, 0x60, 0, 0x60, 0, 0xfd]).build();
+    for fork in ["London", "Osaka"] {
+        let mut case = Case::new(fork).with((1..=6).map(eoa)).with([
+            GenesisAccount { balance: U256::from(12), ..contract(0xee, &code) },
+            GenesisAccount { address: full, balance: U256::MAX - U256::from(4), ..Default::default() },
+        ]);
+        let price = u128::from(base_fee(&case.rules)) + 1;
+        let tx = |from: u8, to| TxEnv { gas_price: price, ..call(from, 0, to, 0) };
+        let txs = [tx(1, pays), tx(2, full), tx(3, pays), tx(4, Address::repeat_byte(1)), tx(5, pays), tx(6, full)];
+        case = case.block_with(txs, |body| body.header.beneficiary = pays);
+        let proof = case.prove();
+        let ended: Vec<_> = (0..6).map(|tx| proof.succeeded(tx)).collect();
+        assert_eq!(ended, [false, true, false, true, false, true], "{fork}");
+        assert!(proof.balance(pays) % U256::from(ETHER) < U256::from(1_000_000), "rewards alone, less what is lost");
     }
 }
 

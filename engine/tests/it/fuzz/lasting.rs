@@ -4,9 +4,11 @@
 
 use super::world::{self, World};
 use crate::kit::{Asm, Body, Case, Hint, Oracle};
+use alloy_rlp::Decodable as _;
 use phalanx::{
     BlockError, Done, Engine, Executor, GenesisAccount, Hints, Outcome, Traces, Tuning,
     access::AccessSets,
+    eip7928::AccountChanges,
     merkle::{Backend, BlockId, StoreConfig},
     paralyze::StateKey,
     revm::{
@@ -255,8 +257,9 @@ impl Alive {
         let list = executed.block().access_list().map(|list| list.rlp().clone());
         let root = self.commit(rng, executed, tally);
         let Ok((_, state, expected)) = &truth.verdict else { return Ok(()) };
-        if list.is_some_and(|list| list != *expected) {
-            return Err(format!("{}: another access list than by brute force", self.name));
+        if let Some(list) = list.filter(|list| list != expected) {
+            let what = unlike(&list, expected);
+            return Err(format!("{}: another access list than by brute force: {what}", self.name));
         }
         if self.engine().state().root() != root {
             return Err(format!("{}: the root after the block is another than before", self.name));
@@ -274,6 +277,14 @@ impl Alive {
         }
         Ok(())
     }
+}
+
+/// First account in which two block access lists differ, as they have it.
+fn unlike(ours: &[u8], truth: &[u8]) -> String {
+    let accounts = |mut rlp: &[u8]| Vec::<AccountChanges>::decode(&mut rlp).expect("a list");
+    let (ours, truth) = (accounts(ours), accounts(truth));
+    let at = ours.iter().zip(&truth).position(|(ours, truth)| ours != truth).unwrap_or(ours.len().min(truth.len()));
+    format!("{:?}\n  by brute force: {:?}", ours.get(at), truth.get(at))
 }
 
 /// Contract that most transactions of a hot block call, so that its calls are learned and recorded: it goes several ways
