@@ -87,9 +87,9 @@ pub use recovery::{
 };
 pub use seal::{BlockInfo, BlockStats, Committed, Executed, Merkleized};
 pub use service::{
-    Anchor, BlockAttributes, BlockSink, CheckForced, Performed, ProofMismatch, ProvenTransaction, SendError, Service,
-    ServiceConfig, SinkBlock, SinkRefused, SteppedService, verify_account, verify_code, verify_fate, verify_inclusion,
-    verify_slot, verify_transaction,
+    Anchor, BlockAttributes, BlockSink, CheckForced, Performed, ProofMismatch, ProvenTransaction, Recovered, SendError,
+    Service, ServiceConfig, SinkBlock, SinkRefused, SteppedService, verify_account, verify_code, verify_fate,
+    verify_inclusion, verify_slot, verify_transaction,
 };
 pub use state::{
     Ancestors, Anchored, CODE_RULE, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError,

@@ -2,7 +2,7 @@
 
 use crate::error::NodeError;
 use phalanx::alloy::{genesis::Genesis, primitives::Address};
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 /// Chain id of a chain for development.
 pub const DEV_CHAIN: u64 = 1337;
@@ -174,6 +174,36 @@ impl Default for RpcConfig {
     }
 }
 
+/// Address of a binary ingress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IngressAddress {
+    /// Address and port; port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// Path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl core::fmt::Display for IngressAddress {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl FromStr for IngressAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err("unix:PATH names a socket".into()),
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => text.parse().map(Self::Tcp).map_err(|_| "an address as 127.0.0.1:8547, or unix:PATH".into()),
+        }
+    }
+}
+
 /// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -208,6 +238,8 @@ pub struct NodeConfig {
     pub recovered_bytes: usize,
     /// JSON-RPC.
     pub rpc: RpcConfig,
+    /// Addresses of the binary ingress. Sizes, connections and times are bounded as those of JSON-RPC.
+    pub ingress: Vec<IngressAddress>,
     /// Address of the metrics and the health page; `None` for none.
     pub metrics: Option<SocketAddr>,
 }
@@ -231,6 +263,7 @@ impl NodeConfig {
             min_tip: 0,
             recovered_bytes: 256 << 20,
             rpc: RpcConfig::default(),
+            ingress: Vec::new(),
             metrics: None,
         }
     }
@@ -257,5 +290,20 @@ impl NodeConfig {
             return Err(NodeError::Setting(why));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_of_a_port_or_of_a_path() {
+        for text in ["127.0.0.1:8547", "[::1]:1", "unix:/run/phalanx.sock", "unix:a b"] {
+            assert_eq!(text.parse::<IngressAddress>().map(|address| address.to_string()), Ok(text.to_owned()));
+        }
+        for wrong in ["", "unix:", "localhost:1", "127.0.0.1", "/run/phalanx.sock"] {
+            assert!(wrong.parse::<IngressAddress>().is_err(), "{wrong}");
+        }
     }
 }

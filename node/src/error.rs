@@ -35,6 +35,14 @@ pub enum NodeError {
         /// Error of the system.
         source: std::io::Error,
     },
+    /// The system does not let the binary ingress listen.
+    #[error("the binary ingress cannot listen on {address}: {source}")]
+    Ingress {
+        /// Address, or path of a Unix socket.
+        address: String,
+        /// Error of the system.
+        source: std::io::Error,
+    },
     /// The system gives no thread, or no runtime.
     #[error("cannot start threads: {0}")]
     Threads(std::io::Error),

@@ -15,11 +15,12 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Passes a transaction on, as its sender has encoded it. Never blocks.
-    pub(crate) fn pass(&self, bytes: &Bytes) {
+    /// Passes transactions on, as their senders have encoded them. Never blocks.
+    pub(crate) fn pass(&self, txs: &[&Bytes]) {
         match self {
+            Self::Producer(_) if txs.is_empty() => {}
             Self::Producer(bell) => bell.ring(),
-            Self::Mempool(relay) => relay.pass(bytes.clone()),
+            Self::Mempool(relay) => txs.iter().for_each(|tx| relay.pass(Bytes::clone(tx))),
             // They never come into the pool.
             Self::Upstream(_) => {}
         }

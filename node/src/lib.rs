@@ -17,7 +17,9 @@
 //! - `source`: the source of blocks of a running node, a producer or CometBFT.
 //! - `join`: a node without a chain, which takes a snapshot from others.
 //! - `rpc`: the methods, their arguments and errors, and the server.
-//! - `edge`: sockets of JSON-RPC, and what a connection can cost.
+//! - `ingress`: transactions in frames, for clients that send many.
+//! - `edge`: sockets of clients, and what a connection can cost.
+//! - `intake`: the queue of the transactions that clients send.
 //! - `exit`: way of an admitted transaction out of the pool: to the producer, or to CometBFT.
 //! - `validator`: blocks of a chain that CometBFT orders.
 //! - `relay`: transactions for the pools of other validators.
@@ -40,6 +42,8 @@ mod opening;
 mod source;
 mod join;
 mod rpc;
+pub mod ingress;
+mod intake;
 mod exit;
 mod validator;
 mod relay;
@@ -63,7 +67,9 @@ mod config;
 mod error;
 pub mod store;
 
-pub use config::{CometConfig, DEV_CHAIN, Durability, NAMESPACES, NodeConfig, Production, RpcConfig, StorePlace};
+pub use config::{
+    CometConfig, DEV_CHAIN, Durability, IngressAddress, NAMESPACES, NodeConfig, Production, RpcConfig, StorePlace,
+};
 pub use error::NodeError;
 pub use genesis::{DevAccount, dev_accounts, dev_genesis};
 pub use node::Node;

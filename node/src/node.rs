@@ -2,7 +2,7 @@
 
 use crate::{
     chain::Chain,
-    config::NodeConfig,
+    config::{IngressAddress, NodeConfig},
     error::NodeError,
     join::Join,
     opening::{Opening, Slot},
@@ -92,6 +92,11 @@ impl Node {
     /// Address of JSON-RPC: that of the settings until the chain is open.
     pub fn address(&self) -> SocketAddr {
         self.serving.lock().as_ref().map_or(self.addresses.0, |serving| serving.address())
+    }
+
+    /// Addresses of the binary ingress: none until the chain is open.
+    pub fn ingress(&self) -> Vec<IngressAddress> {
+        self.serving.lock().as_ref().map(|serving| serving.ingress().to_vec()).unwrap_or_default()
     }
 
     /// Address of the metrics and the health page: that of the settings until the chain is open.

@@ -2,8 +2,10 @@
 
 use crate::{
     chain::{Chain, Opened},
-    config::NodeConfig,
+    config::{IngressAddress, NodeConfig},
     error::NodeError,
+    ingress::Ingress,
+    intake::Intake,
     metrics::{Metrics, Stages},
     rpc::{Api, Pages, Server, serve_pages},
     source::Ready,
@@ -22,6 +24,7 @@ use tokio::{net::TcpListener, runtime::Handle, sync::watch};
 pub(crate) struct Serving {
     pub(crate) chain: Arc<Chain>,
     server: Server,
+    ingress: Ingress,
     pub(crate) metrics: Option<SocketAddr>,
     /// Ends of files that belonged to no committed block.
     pub(crate) cuts: Vec<Cut>,
@@ -33,9 +36,14 @@ impl Serving {
         self.server.address
     }
 
+    /// Addresses of the binary ingress.
+    pub(crate) fn ingress(&self) -> &[IngressAddress] {
+        &self.ingress.addresses
+    }
+
     /// Refuses new requests, and waits for those in flight.
     pub(crate) async fn stop(self, patience: Duration) -> Arc<Chain> {
-        self.server.stop(patience).await;
+        tokio::join!(self.server.stop(patience), self.ingress.stop(patience));
         self.chain
     }
 }
@@ -68,9 +76,11 @@ impl Opening {
         });
         let pages = pages.transpose()?;
         let (ready, exit) = Ready::new(config, &chain, &metrics, (runtime, stops));
-        let api = Arc::new(Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, exit));
+        let intake = Arc::new(Intake::start(Arc::clone(&chain), exit.clone())?);
+        let ingress = runtime.block_on(async { Ingress::start(&config.ingress, &config.rpc, &intake, &metrics) })?;
+        let api = Arc::new(Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, (intake, exit)));
         let server = runtime.block_on(Server::start(api))?;
-        *slot.lock() = Some(Serving { chain, server, metrics: pages, cuts });
+        *slot.lock() = Some(Serving { chain, server, ingress, metrics: pages, cuts });
         Ok(ready)
     }
 }

@@ -19,6 +19,8 @@ mod doctor;
 mod completions;
 mod man;
 mod version;
+#[cfg(feature = "node")]
+mod process;
 mod idle;
 
 use crate::{

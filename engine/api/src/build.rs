@@ -35,7 +35,8 @@ pub struct BuiltCandidate {
 
 /// Block under construction. The best block improves until the job ends.
 pub trait BuildHandle: Send {
-    /// The best block so far: at least one with the forced transactions alone.
+    /// The best block so far: at least one with the forced transactions alone. May wait until it is sealed, in time linear in
+    /// the block; the job goes on.
     ///
     /// # Errors
     /// Only with forced transactions: `Retry` until they have run, and the cause if no block can hold them.

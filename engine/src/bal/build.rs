@@ -55,21 +55,52 @@ impl<V, K: PartialEq + Clone> Track<V, K> {
 struct Traces {
     balance: Option<Track<(), U256>>,
     nonce: Option<Track<(), u64>>,
+    /// What few accounts have.
+    rare: Option<Box<Rare>>,
+}
+
+/// Code and storage of an account.
+#[derive(Clone, Debug, Default)]
+struct Rare {
     code: Option<Track<Bytes, B256>>,
     /// Tracks of slots; `None` for a slot that was only read.
     slots: HashMap<U256, Option<Track<(), U256>>>,
 }
 
+impl Traces {
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+}
+
+/// Accounts of a block, and the place of each. Most have few values, and sorting moves places alone.
+#[derive(Debug, Default)]
+struct Accounts {
+    places: HashMap<Address, u32>,
+    traces: Vec<Traces>,
+}
+
+impl Accounts {
+    fn of(&mut self, address: Address) -> &mut Traces {
+        let Self { places, traces } = self;
+        let place = *places.entry(address).or_insert_with(|| {
+            traces.push(Traces::default());
+            (traces.len() - 1) as u32
+        });
+        &mut traces[place as usize]
+    }
+}
+
 /// Builds a list from the footprints of a block's steps, in order. O(n log n) in the accesses of all steps.
 pub(crate) struct Builder<F> {
-    accounts: HashMap<Address, Traces>,
+    accounts: Accounts,
     /// Returns an account as it is before the first step.
     before: F,
 }
 
 impl<F: Fn(&Address) -> Result<Value, StateError>> Builder<F> {
     pub(crate) fn new(before: F) -> Self {
-        Self { accounts: HashMap::default(), before }
+        Self { accounts: Accounts::default(), before }
     }
 
     /// Adds a step. Consecutive steps may share an index.
@@ -83,7 +114,7 @@ impl<F: Fn(&Address) -> Result<Value, StateError>> Builder<F> {
             match *event {
                 Event::Account(named) => {
                     address = named;
-                    traces = self.accounts.entry(named).or_default();
+                    traces = self.accounts.of(named);
                 }
                 Event::Balance { before, after } => {
                     traces.balance.get_or_insert_with(|| Track::new(before)).set(index, after, ());
@@ -93,11 +124,11 @@ impl<F: Fn(&Address) -> Result<Value, StateError>> Builder<F> {
                     traces.nonce.get_or_insert_with(|| Track::new(before)).set(index, after, ());
                 }
                 Event::Code { before, after, ref code } => {
-                    traces.code.get_or_insert_with(|| Track::new(before)).set(index, after, code.clone());
+                    traces.rare().code.get_or_insert_with(|| Track::new(before)).set(index, after, code.clone());
                 }
-                Event::Read(slot) => _ = traces.slots.entry(slot).or_default(),
+                Event::Read(slot) => _ = traces.rare().slots.entry(slot).or_default(),
                 Event::Write { slot, before, after } => {
-                    let track = traces.slots.entry(slot).or_default();
+                    let track = traces.rare().slots.entry(slot).or_default();
                     let track = track.get_or_insert_with(|| Track::new(before));
                     // Before Cancun a step that destroys an account clears slots that it does not access.
                     track.set_from(index, before, after, ());
@@ -105,22 +136,24 @@ impl<F: Fn(&Address) -> Result<Value, StateError>> Builder<F> {
             }
         }
         if let Some(reward) = footprint.reward {
-            let traces = self.accounts.entry(*beneficiary).or_default();
+            let traces = self.accounts.of(*beneficiary);
             if !reward.is_zero() {
                 credit(traces, index, beneficiary, reward, &self.before)?;
             }
         }
         for (to, amount) in &footprint.shares {
-            credit(self.accounts.entry(*to).or_default(), index, to, *amount, &self.before)?;
+            credit(self.accounts.of(*to), index, to, *amount, &self.before)?;
         }
         Ok(())
     }
 
     /// The list in canonical order.
     pub(crate) fn finish(self) -> Vec<AccountChanges> {
-        let mut accounts: Vec<_> = self.accounts.into_iter().collect();
-        accounts.sort_unstable_by_key(|(address, _)| *address);
-        accounts.into_iter().map(|(address, traces)| changes(address, traces)).collect()
+        let Accounts { places, mut traces } = self.accounts;
+        let mut places: Vec<_> = places.into_iter().collect();
+        places.sort_unstable();
+        let mut take = |place: u32| core::mem::take(&mut traces[place as usize]);
+        places.into_iter().map(|(address, place)| changes(address, take(place))).collect()
     }
 }
 
@@ -144,7 +177,8 @@ fn credit(
 fn changes(address: Address, traces: Traces) -> AccountChanges {
     let at = BlockAccessIndex::new;
     let mut list = AccountChanges::new(address);
-    let Traces { balance, nonce, code, slots } = traces;
+    let Traces { balance, nonce, rare } = traces;
+    let Rare { code, slots } = rare.map(|rare| *rare).unwrap_or_default();
     for (index, value, ()) in balance.into_iter().flat_map(|track| track.changes) {
         list.balance_changes.push(BalanceChange::new(at(index), value));
     }

@@ -45,6 +45,10 @@ pub enum SendError {
     State(#[from] Failure),
 }
 
+/// Transactions of [`Service::recover`], each with its senders or the reason why it has none.
+#[derive(Debug)]
+pub struct Recovered(Vec<Result<Arc<RecoveredTx>, SendError>>);
+
 /// A committed state as the pool reads it.
 pub(super) struct Senders(pub(super) StateSnapshot);
 
@@ -73,24 +77,30 @@ impl Service {
     /// side by side and unknown senders are read in one call. Nothing waits for other calls.
     ///
     /// # Errors
-    /// If the state cannot be read now, or at all; then the pool has not changed. Each transaction has its own result
-    /// besides, as from [`Self::send`].
+    /// As [`Self::admit`].
     pub fn send_all<B: AsRef<[u8]>>(&self, encoded: &[B]) -> Result<Vec<Result<Admission, SendError>>, Failure> {
+        self.admit(self.recover(encoded))
+    }
+
+    /// Does the part of [`Self::send_all`] that looks at no state: most of its time, and on as many threads as call it.
+    pub fn recover<B: AsRef<[u8]>>(&self, encoded: &[B]) -> Recovered {
         let spec = *self.shared.spec.lock();
         let recovered = self.shared.recovery.clone().with_spec(spec).recover_each(Form::Pooled, encoded);
-        let is_fit = |tx: &Arc<RecoveredTx>| self.shared.has_blobs || tx.tx().blob_hashes.is_empty();
-        let mut fit = Vec::with_capacity(recovered.len());
-        let refused: Vec<Option<SendError>> = recovered
-            .into_iter()
-            .map(|recovered| match recovered {
-                Ok(tx) if is_fit(&tx) => {
-                    fit.push(tx);
-                    None
-                }
-                Ok(_) => Some(SendError::Blobs),
-                Err(error) => Some(error.into()),
-            })
-            .collect();
+        let fit = |tx: Arc<RecoveredTx>| match self.shared.has_blobs || tx.tx().blob_hashes.is_empty() {
+            true => Ok(tx),
+            false => Err(SendError::Blobs),
+        };
+        Recovered(recovered.into_iter().map(|tx| tx.map_err(SendError::from).and_then(fit)).collect())
+    }
+
+    /// Offers recovered transactions to the pool, in order, under one lock.
+    ///
+    /// # Errors
+    /// If the state cannot be read now, or at all; then the pool has not changed. Each transaction has its own result
+    /// besides, as from [`Self::send`].
+    pub fn admit(&self, recovered: Recovered) -> Result<Vec<Result<Admission, SendError>>, Failure> {
+        let mut fit = Vec::with_capacity(recovered.0.len());
+        let refused = recovered.0.into_iter().map(|tx| tx.map(|tx| fit.push(tx)).err()).collect::<Vec<_>>();
         if fit.is_empty() {
             return Ok(refused.into_iter().flatten().map(Err).collect());
         }
@@ -261,7 +271,9 @@ impl Driver {
         let forced = (0..).zip(slot.forced.iter().cloned()).map(|(rank, tx)| CandidateTx { tx, rank });
         // After an error the chain may have no rules for this environment: there is no block with it.
         let mut job = self.builder.open(&mut self.engine, target, budget, forced)?;
-        let stop = || slot.is_stopped() || shared.urgent.load(Ordering::Relaxed);
+        let is_over = || slot.is_stopped() || shared.urgent.load(Ordering::Relaxed);
+        // Also to seal the block so far for a caller.
+        let stop = || is_over() || slot.is_wanted();
         let blob = job.env().blob_excess_gas_and_price.map_or(1, |blobs| blobs.blob_gasprice);
         let fees = Fees { base: request.env.base_fee.into(), blob };
         let tip = Tip { now: request.env.height, fees, changed: Vec::new() };
@@ -283,9 +295,20 @@ impl Driver {
             if let Some(lost) = best.dropped.iter().map(|dropped| dropped.candidate.rank).find(|rank| lost(*rank)) {
                 return Err(Failed::Invalid(InvalidCause::Forced { index: lost as u32 }));
             }
-            slot.improve(best_of(&shared, request, &best, &offered));
+            slot.improve(Some(best_of(&shared, request, &best, &offered)));
         }
-        while !stop() && progress.waiting == 0 {
+        loop {
+            if slot.is_wanted() {
+                let best = job.best();
+                // A failure costs the block all its transactions, the forced ones too.
+                let sound = best.failure.is_none().then(|| best_of(&shared, request, &best, &offered));
+                slot.improve(sound);
+                progress = job.extend([], &stop)?;
+                continue;
+            }
+            if is_over() || progress.waiting > 0 {
+                break;
+            }
             let max_gas = budget.gas.min(request.env.gas_limit).saturating_sub(progress.used.gas);
             let taken = shared.pool.lock().take(&Batch { max_txs: TAKEN, max_gas, ..Batch::default() });
             if taken.is_empty() {
@@ -301,11 +324,6 @@ impl Driver {
                 })
                 .collect();
             progress = job.extend(candidates, &stop)?;
-            let best = job.best();
-            // A failure costs the block all its transactions, the forced ones too.
-            if best.failure.is_none() {
-                slot.improve(best_of(&shared, request, &best, &offered));
-            }
         }
         let mut built = job.finish();
         // Nothing is decided: every transaction is returned, except those that are invalid on the committed state. What is invalid

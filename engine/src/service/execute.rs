@@ -199,7 +199,11 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
     let merkleized = engine.merkleize(executed)?;
     fill(&mut statuses, merkleized.block());
     let sealed = merkleized.outcome();
-    let hashes: Arc<[B256]> = candidate.payload().txs().iter().map(|tx| api::transaction_hash(tx)).collect();
+    let hashes: Arc<[B256]> = if txs.len() == statuses.len() {
+        txs.iter().map(|tx| *tx.hash()).collect()
+    } else {
+        candidate.payload().txs().iter().map(|tx| api::transaction_hash(tx)).collect()
+    };
     let statuses: Arc<[TxStatus]> = statuses.into_iter().map(|status| status.unwrap_or(TxStatus::Skipped)).collect();
     let outcome = api::ExecOutcome {
         id,

@@ -19,7 +19,7 @@ impl Driver {
             let (Some(info), Some(outcome), Some(facts)) = (&kept.info, &kept.outcome, &kept.facts) else {
                 return Err(Failure::Superseded);
             };
-            let diff = self.diff(kept).map_err(|error| failure(&error))?;
+            let diff = sink.needs_diff().then(|| self.diff(kept)).transpose().map_err(|error| failure(&error))?;
             let header = kept.header.as_deref();
             let (hashes, senders) = (&facts.hashes[..], &facts.senders[..]);
             let block = SinkBlock { committed, candidate, outcome, header, info, hashes, senders, diff };

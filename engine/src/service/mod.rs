@@ -37,7 +37,7 @@ mod failure;
 
 pub use anchor::Anchor;
 pub use attributes::BlockAttributes;
-pub use build::SendError;
+pub use build::{Recovered, SendError};
 pub use prove::{
     ProofMismatch, ProvenTransaction, verify_account, verify_code, verify_fate, verify_inclusion, verify_slot,
     verify_transaction,

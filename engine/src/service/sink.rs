@@ -23,8 +23,8 @@ pub struct SinkBlock<'a> {
     pub hashes: &'a [B256],
     /// Senders of the executed transactions, in order.
     pub senders: &'a [Address],
-    /// Values that the block writes.
-    pub diff: StateDiff,
+    /// Values that the block writes, if the sink [needs](BlockSink::needs_diff) them.
+    pub diff: Option<StateDiff>,
 }
 
 /// Refusal of a block by a [`BlockSink`]: nothing is committed, and consensus tries again.
@@ -41,6 +41,11 @@ pub trait BlockSink: Send + Sync {
     /// The service was opened, or has gone back: `tip` is the newest committed block. The sink may hold blocks above
     /// it, which were never committed, or not any more; it holds all blocks up to it that it has ever accepted.
     fn resumed(&self, tip: &CommittedTip);
+
+    /// True if blocks come with the values that they write. They cost time linear in the values.
+    fn needs_diff(&self) -> bool {
+        false
+    }
 
     /// Takes a block. It returns when the block is as durable in the sink as the node needs it: after that the engine
     /// does not have the data any more.

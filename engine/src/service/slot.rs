@@ -21,8 +21,11 @@ pub(super) struct Slot {
     /// The forced transactions of the request.
     pub(super) forced: Vec<Arc<RecoveredTx>>,
     inner: Mutex<(Phase, Result<BuiltCandidate, Failure>)>,
+    /// Notified when the job has ended, and when the block so far is there.
     done: Condvar,
     stop: AtomicBool,
+    /// True while a caller waits for the block so far. It is sealed for them alone: a seal takes time linear in the block.
+    is_wanted: AtomicBool,
 }
 
 impl Slot {
@@ -31,7 +34,8 @@ impl Slot {
         let best =
             if forced.is_empty() { Ok(empty) } else { Err(Failure::Retry(RetryCause::NotReady(empty.candidate.id()))) };
         let inner = Mutex::new((Phase::Waiting, best));
-        Self { request, forced, inner, done: Condvar::new(), stop: AtomicBool::new(false) }
+        let (stop, is_wanted) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { request, forced, inner, done: Condvar::new(), stop, is_wanted }
     }
 
     /// Starts the job. Returns false if it was ended before.
@@ -44,12 +48,30 @@ impl Slot {
         begins
     }
 
+    /// The best block so far. Waits until the driver has sealed it, if it works on the job.
     pub(super) fn best(&self) -> Result<BuiltCandidate, Failure> {
-        self.inner.lock().1.clone()
+        let mut inner = self.inner.lock();
+        if inner.0 == Phase::Working {
+            self.is_wanted.store(true, Ordering::Relaxed);
+            let waits = |(phase, _): &mut (Phase, _)| *phase == Phase::Working && self.is_wanted();
+            self.done.wait_while(&mut inner, waits);
+        }
+        inner.1.clone()
     }
 
-    pub(super) fn improve(&self, best: BuiltCandidate) {
-        self.inner.lock().1 = Ok(best);
+    /// True if a caller waits for the block so far.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Relaxed)
+    }
+
+    /// Gives the block so far to all who wait for it; `None` if it is no better than the one before.
+    pub(super) fn improve(&self, best: Option<BuiltCandidate>) {
+        let mut inner = self.inner.lock();
+        if let Some(best) = best {
+            inner.1 = Ok(best);
+        }
+        self.is_wanted.store(false, Ordering::Relaxed);
+        self.done.notify_all();
     }
 
     /// Returns true if the driver must stop.

@@ -3,6 +3,7 @@
 mod open;
 mod view;
 mod sink;
+mod recent;
 mod anchor;
 mod metadata;
 mod failure;

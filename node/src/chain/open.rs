@@ -2,6 +2,7 @@
 
 use super::{
     AnchorFiles,
+    recent::Recent,
     sink::Sink,
     view::{Chain, disk_room},
 };
@@ -67,7 +68,8 @@ impl Chain {
         }
         let store = Arc::new(store);
         let (rules, _) = engine.rules_of(&genesis);
-        let service = service(config, engine, Arc::clone(&store))?;
+        let recent = Arc::new(Recent::default());
+        let service = service(config, engine, Sink { store: Arc::clone(&store), recent: Arc::clone(&recent) })?;
         let tip = service.status().committed;
         let missing =
             || NodeError::Differ { height: tip.height, state: tip.exec.0.to_string(), block: "nothing".into() };
@@ -81,7 +83,7 @@ impl Chain {
         }
         let anchor = anchor.map(|block| block.height());
         Ok(Opened {
-            chain: Self::new(service, store, (spec, genesis), rules, (head, anchor), config.store.folder()),
+            chain: Self::new(service, (store, recent), (spec, genesis), rules, (head, anchor), config.store.folder()),
             cuts,
         })
     }
@@ -126,7 +128,7 @@ fn engine(config: &NodeConfig, spec: &ChainSpec, observer: Arc<dyn Observer>) ->
     Ok(builder.build()?)
 }
 
-fn service(config: &NodeConfig, engine: Engine, store: Arc<BlockStore>) -> Result<Service, NodeError> {
+fn service(config: &NodeConfig, engine: Engine, sink: Sink) -> Result<Service, NodeError> {
     let pool = PoolConfig {
         max_tx_gas: config.gas_limit.unwrap_or(config.genesis.gas_limit),
         min_tip: config.min_tip,
@@ -136,11 +138,8 @@ fn service(config: &NodeConfig, engine: Engine, store: Arc<BlockStore>) -> Resul
     let room = move || disk_room(&folder);
     // A proposal of another validator may hold what cannot run: it is ordered first.
     let policy = if config.comet.is_some() { TxPolicy::SkipInvalid } else { TxPolicy::Strict };
-    let mut settings = ServiceConfig::default()
-        .with_policy(policy)
-        .with_pool(pool)
-        .with_sink(Arc::new(Sink { store }))
-        .with_disk_room(room);
+    let mut settings =
+        ServiceConfig::default().with_policy(policy).with_pool(pool).with_sink(Arc::new(sink)).with_disk_room(room);
     settings.recovered_bytes = config.recovered_bytes;
     Ok(Service::open(engine, settings)?)
 }

@@ -1,5 +1,6 @@
 //! The service's sink: it puts every block into the store before the block becomes visible.
 
+use super::recent::Recent;
 use crate::store::{Block, BlockStore, Entry, Head, Skipped};
 use phalanx::{
     BlockSink, SinkBlock, SinkRefused,
@@ -11,10 +12,12 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Sink {
     pub(super) store: Arc<BlockStore>,
+    pub(super) recent: Arc<Recent>,
 }
 
 impl BlockSink for Sink {
     fn resumed(&self, tip: &CommittedTip) {
+        self.recent.cut_above(tip.height);
         if let Err(error) = self.store.cut_above(tip.height, &mut Vec::new()) {
             tracing::error!(%error, height = tip.height, "blocks that were never committed stay in the block store");
         }
@@ -31,7 +34,9 @@ impl BlockSink for Sink {
         self.store.append(&stored).map_err(|error| {
             tracing::error!(%error, height = stored.height(), "the block store refuses a block");
             SinkRefused
-        })
+        })?;
+        self.recent.put(Arc::new(stored));
+        Ok(())
     }
 }
 

@@ -1,8 +1,8 @@
 //! Committed blocks and states for any number of readers. A block is visible here once the engine has committed it.
 
-use super::failure::StateUnread;
+use super::{failure::StateUnread, recent::Recent};
 use crate::store::{Block, BlockStore, Entry, Head, StoreError};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use phalanx::{
     Service, StateSnapshot,
     alloy::{consensus::Header, primitives::B256},
@@ -13,14 +13,10 @@ use phalanx::{
     revm::context::BlockEnv,
 };
 use std::{
-    collections::VecDeque,
     path::{Path, PathBuf},
     sync::Arc,
 };
 use tokio::sync::broadcast;
-
-/// Number of newest blocks that stay in memory, decoded.
-const RECENT: usize = 32;
 
 /// Number of blocks after which old segments are pruned.
 const PRUNE_EVERY: u64 = 256;
@@ -50,8 +46,7 @@ pub(crate) struct Chain {
     rules: VmConfig,
     /// The newest visible block.
     head: RwLock<Arc<Head>>,
-    /// Newest blocks, by height.
-    recent: Mutex<VecDeque<Arc<Block>>>,
+    recent: Arc<Recent>,
     blocks: broadcast::Sender<Arc<Block>>,
     admitted: broadcast::Sender<Arc<PooledTx>>,
     /// Height of the snapshot that the chain was joined with: its block has no body here.
@@ -69,13 +64,13 @@ impl core::fmt::Debug for Chain {
 impl Chain {
     pub(super) fn new(
         service: Service,
-        store: Arc<BlockStore>,
+        (store, recent): (Arc<BlockStore>, Arc<Recent>),
         (spec, genesis): (ChainSpec, Header),
         rules: VmConfig,
         (head, anchor): (Head, Option<u64>),
         folder: &Path,
     ) -> Self {
-        let (head, recent) = (RwLock::new(Arc::new(head)), Mutex::new(VecDeque::new()));
+        let head = RwLock::new(Arc::new(head));
         let (blocks, admitted) = (broadcast::Sender::new(BEHIND), broadcast::Sender::new(TXS_BEHIND));
         let folder = folder.to_owned();
         Self { service, store, spec, genesis, rules, head, recent, blocks, admitted, anchor, folder }
@@ -99,13 +94,10 @@ impl Chain {
     /// Makes a committed block visible, and announces it. Old ones are pruned from time to time.
     pub(crate) fn publish(&self, height: u64) -> Result<(), StoreError> {
         let missing = || StoreError::Behind { held: format!("no block {height}"), committed: height };
-        let block = Arc::new(self.store.block(height)?.ok_or_else(missing)?);
-        let mut recent = self.recent.lock();
-        recent.push_back(Arc::clone(&block));
-        if recent.len() > RECENT {
-            recent.pop_front();
-        }
-        drop(recent);
+        let block = match self.recent.get(height) {
+            Some(block) => block,
+            None => Arc::new(self.store.block(height)?.ok_or_else(missing)?),
+        };
         *self.head.write() = Arc::new(block.head.clone());
         // An error means that there is no subscriber.
         let _ = self.blocks.send(block);
@@ -144,16 +136,10 @@ impl Chain {
         if height > self.height() || self.anchor == Some(height) {
             return Ok(None);
         }
-        if let Some(block) = self.recent(height) {
+        if let Some(block) = self.recent.get(height) {
             return Ok(Some(block));
         }
         Ok(self.store.block(height)?.map(Arc::new))
-    }
-
-    fn recent(&self, height: u64) -> Option<Arc<Block>> {
-        let recent = self.recent.lock();
-        let place = height.checked_sub(recent.front()?.height())?;
-        recent.get(usize::try_from(place).ok()?).filter(|block| block.height() == height).cloned()
     }
 
     /// Head of a visible block.
@@ -162,7 +148,7 @@ impl Chain {
         if height >= head.header.number {
             return Ok((height == head.header.number).then_some(head));
         }
-        if let Some(block) = self.recent(height) {
+        if let Some(block) = self.recent.get(height) {
             return Ok(Some(Arc::new(block.head.clone())));
         }
         Ok(self.store.head(height)?.map(Arc::new))
@@ -183,7 +169,7 @@ impl Chain {
         if height > self.height() {
             return Ok(None);
         }
-        let entry = match self.recent(height) {
+        let entry = match self.recent.get(height) {
             Some(block) => block.entries.get(index as usize).cloned(),
             None => self.store.entry(height, index)?,
         };

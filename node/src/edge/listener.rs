@@ -1,14 +1,16 @@
 //! Sockets before anything is read from them: at most so many, and a line in the log when there are too many.
 
+use super::stream::Stream;
 use parking_lot::Mutex;
 use std::{
     io::{self, Write as _},
     net::SocketAddr,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::{TcpListener, TcpSocket, UnixListener},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
@@ -25,24 +27,39 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Wait behind a failed accept: the process is out of files, most likely.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Answer to a connection without a place. It is short, so that the kernel takes it at once.
-const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 40\r\n\
-    Retry-After: 1\r\nConnection: close\r\n\r\nThe node has no place for a connection.\n";
-
 /// A listening socket with a bounded number of connections.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    listener: TcpListener,
+    listener: Listening,
+    /// Name in the log.
+    name: &'static str,
+    /// Answer to a connection without a place. It is short, so that the kernel takes it at once.
+    refusal: &'static [u8],
     places: Arc<Semaphore>,
     max: usize,
     refused: Mutex<Often>,
     failed: Mutex<Often>,
 }
 
+#[derive(Debug)]
+enum Listening {
+    Tcp(TcpListener),
+    /// The socket, and its file.
+    Unix(UnixListener, PathBuf),
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 /// A connection and its place, which it holds until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Accepted {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     pub(crate) place: OwnedSemaphorePermit,
 }
 
@@ -51,20 +68,45 @@ impl Listener {
     ///
     /// # Errors
     /// The address cannot be listened on.
-    pub(crate) fn bind(address: SocketAddr, max: usize) -> io::Result<Self> {
+    pub(crate) fn bind(
+        address: SocketAddr,
+        max: usize,
+        name: &'static str,
+        refusal: &'static [u8],
+    ) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
         socket.set_send_buffer_size(KERNEL_BUFFER)?;
         socket.set_recv_buffer_size(KERNEL_BUFFER)?;
         socket.bind(address)?;
-        let listener = socket.listen(BACKLOG)?;
-        let max = within(max, rustix::process::getrlimit(rustix::process::Resource::Nofile).current);
-        let places = Arc::new(Semaphore::new(max));
-        Ok(Self { listener, places, max, refused: Mutex::default(), failed: Mutex::default() })
+        Ok(Self::of(Listening::Tcp(socket.listen(BACKLOG)?), max, (name, refusal)))
     }
 
+    /// Listens on a Unix socket, likewise. A socket that an earlier process has left behind is replaced.
+    ///
+    /// # Errors
+    /// The path cannot be listened on.
+    pub(crate) fn bind_path(path: &Path, max: usize, name: &'static str) -> io::Result<Self> {
+        let is_left = std::os::unix::net::UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        if is_left {
+            std::fs::remove_file(path)?;
+        }
+        Ok(Self::of(Listening::Unix(UnixListener::bind(path)?, path.to_owned()), max, (name, b"")))
+    }
+
+    fn of(listener: Listening, max: usize, (name, refusal): (&'static str, &'static [u8])) -> Self {
+        let max = within(max, rustix::process::getrlimit(rustix::process::Resource::Nofile).current);
+        let places = Arc::new(Semaphore::new(max));
+        Self { listener, name, refusal, places, max, refused: Mutex::default(), failed: Mutex::default() }
+    }
+
+    /// Address of a TCP socket.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        match &self.listener {
+            Listening::Tcp(listener) => listener.local_addr(),
+            Listening::Unix(..) => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// The places of connections: all are free once the last connection has ended.
@@ -74,11 +116,15 @@ impl Listener {
 
     /// The next connection that has a place; `None` if one was refused. Cancelling loses no connection.
     pub(crate) async fn accept(&self) -> Option<Accepted> {
-        let stream = match self.listener.accept().await {
-            Ok((stream, _)) => stream,
+        let accepted = match &self.listener {
+            Listening::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
+            Listening::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+        };
+        let stream = match accepted {
+            Ok(stream) => stream,
             Err(error) => {
                 if let Some(times) = self.failed.lock().count(Instant::now()) {
-                    tracing::warn!(%error, times, "connections of JSON-RPC are not accepted");
+                    tracing::warn!(%error, times, "connections of {} are not accepted", self.name);
                 }
                 tokio::time::sleep(PAUSE).await;
                 return None;
@@ -86,14 +132,19 @@ impl Listener {
         };
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             if let Some(times) = self.refused.lock().count(Instant::now()) {
-                tracing::warn!(max = self.max, times, "connections of JSON-RPC are refused: all places are taken");
+                let (max, name) = (self.max, self.name);
+                tracing::warn!(max, times, "connections of {name} are refused: all places are taken");
             }
             // A client that does not take these bytes sees the end all the same. The socket does not block.
-            let _ = stream.into_std().and_then(|mut stream| stream.write(REFUSAL));
+            if let Stream::Tcp(stream) = stream {
+                let _ = stream.into_std().and_then(|mut stream| stream.write(self.refusal));
+            }
             return None;
         };
-        // A small answer must not wait for the next one.
-        let _ = stream.set_nodelay(true);
+        if let Stream::Tcp(stream) = &stream {
+            // A small answer must not wait for the next one.
+            let _ = stream.set_nodelay(true);
+        }
         Some(Accepted { stream, place })
     }
 }
@@ -148,12 +199,5 @@ mod tests {
             assert_eq!(often.count(begun + Duration::from_secs(9)), None);
         }
         assert_eq!(often.count(begun + Duration::from_secs(10)), Some(6));
-    }
-
-    #[test]
-    fn the_refusal_is_whole() {
-        let text = core::str::from_utf8(REFUSAL).expect("text");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
     }
 }

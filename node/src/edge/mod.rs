@@ -1,4 +1,4 @@
-//! Bounds of the cost of a connection: sockets, time and bytes. The only place of the node that owns sockets of JSON-RPC.
+//! Bounds of the cost of a connection: sockets, time and bytes. The only place of the node that owns sockets of clients.
 //!
 //! ```text
 //!  accept ─► listener: a place, or status 503 ─► socket: deadlines of every read and write ─► HTTP, WebSocket
@@ -6,17 +6,18 @@
 //! ```
 //!
 //! - `listener` accepts at most so many sockets, and refuses others before it reads from them.
-//! - `socket` closes a connection that is idle, sends too slowly or does not read. `pace` decides that, `connection` has the books.
+//! - `stream` is a socket of TCP or of this machine. `socket` closes a connection that is idle, sends too slowly or does not read. `pace` decides that, `connection` has the books.
 //! - `pool` counts bytes, of a connection and of all.
 //! - `web` decides by `Host` and `Origin` which web pages may call.
 //!
-//! Nothing here knows JSON-RPC.
+//! Nothing here knows what is said on a connection.
 
 mod connection;
 mod listener;
 mod pace;
 mod pool;
 mod socket;
+mod stream;
 mod web;
 
 pub(crate) use connection::{Connection, Cut, Patience};

@@ -1,6 +1,6 @@
 //! A socket with deadlines: it ends with an error when its peer is idle, sends too slowly or does not read.
 
-use super::connection::Connection;
+use super::{connection::Connection, stream::Stream};
 use std::{
     future::Future as _,
     io::{Error, ErrorKind, IoSlice, Result},
@@ -11,21 +11,20 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     time::{Sleep, sleep_until},
 };
 
 /// A socket of a connection.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    stream: TcpStream,
+    stream: Stream,
     connection: Arc<Connection>,
     read: Pin<Box<Sleep>>,
     write: Pin<Box<Sleep>>,
 }
 
 impl Socket {
-    pub(crate) fn new(stream: TcpStream, connection: Arc<Connection>) -> Self {
+    pub(crate) fn new(stream: Stream, connection: Arc<Connection>) -> Self {
         let timer = || Box::pin(sleep_until(Instant::now().into()));
         Self { stream, connection, read: timer(), write: timer() }
     }
@@ -42,8 +41,7 @@ impl Socket {
             Poll::Pending => {
                 ready!(elapsed(self.write.as_mut(), self.connection.write_deadline(now), cx));
                 self.connection.write_late();
-                // The kernel would keep what is unread for minutes. A reset frees it, and the peer sees the end.
-                let _ = self.stream.set_zero_linger();
+                self.stream.drop_unread();
                 Poll::Ready(Err(Error::new(ErrorKind::TimedOut, "the answer is not read")))
             }
         }

@@ -5,6 +5,7 @@ use crate::{
     chain::Chain,
     config::RpcConfig,
     exit::Exit,
+    intake::Intake,
     metrics::Metrics,
     store::{Block, Head},
 };
@@ -31,6 +32,7 @@ pub(crate) struct Api {
     pub(super) limits: RpcConfig,
     pub(super) filters: Filters,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) intake: Arc<Intake>,
     pub(super) exit: Exit,
     /// Places of calls, traces and log queries.
     pub(super) calls: Arc<Semaphore>,
@@ -66,12 +68,17 @@ impl Api {
         Until { end: Instant::now() + all, all }
     }
 
-    pub(crate) fn new(chain: Arc<Chain>, limits: RpcConfig, metrics: Arc<Metrics>, exit: Exit) -> Self {
+    pub(crate) fn new(
+        chain: Arc<Chain>,
+        limits: RpcConfig,
+        metrics: Arc<Metrics>,
+        (intake, exit): (Arc<Intake>, Exit),
+    ) -> Self {
         let filters = Filters::new(limits.max_filters, limits.filter_timeout);
         let calls = Arc::new(Semaphore::new(limits.max_calls.max(1)));
         let os = std::env::consts::OS;
         let version = format!("phalanx/v{}/{os}-{}/rust", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
-        Self { chain, limits, filters, metrics, exit, calls, tip: Mutex::default(), version }
+        Self { chain, limits, filters, metrics, intake, exit, calls, tip: Mutex::default(), version }
     }
 
     /// Height of a named block that is committed; `None` for the pending one, and for one that is not there.

@@ -6,22 +6,32 @@ use super::{
     args::Args,
     error::RpcError,
     registry::{Load, Method, Registry, Run},
-    request::{self, Body, Member},
+    request::{self, Body, Member, Request},
+    send,
     subscribe::{self, Begun, Subscriptions},
     wait,
 };
 use crate::edge::{Connection, Held};
+use alloy_primitives::Bytes;
 use jsonrpsee::types::{
     ErrorObjectOwned, Params,
     error::{ErrorCode, TOO_BIG_BATCH_RESPONSE_CODE, TOO_BIG_BATCH_RESPONSE_MSG, reject_too_big_batch_request},
 };
 use serde_json::value::RawValue;
-use std::{collections::HashMap, sync::Arc, time::Instant};
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Instant,
+};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::spawn_blocking,
     time::timeout,
 };
+
+/// Name of the method that offers a transaction.
+const SEND: &str = "eth_sendRawTransaction";
 
 /// Methods, and what they run on.
 #[derive(Debug)]
@@ -70,7 +80,7 @@ impl Dispatch {
             return reply;
         }
         reply.answer = match Body::read(body) {
-            Ok(Body::One(text)) => self.one(text, caller, &mut reply.begun).await,
+            Ok(Body::One(text)) => self.one(request::read(text), caller, &mut reply.begun).await,
             Ok(Body::Batch(texts)) => self.batch(&texts, caller, &mut reply.begun).await,
             Err(error) => Some(answer::error(RawValue::NULL, error)),
         };
@@ -87,29 +97,68 @@ impl Dispatch {
             return wrong(reject_too_big_batch_request(max));
         }
         let mut all = self.out(caller);
-        for text in texts {
-            let Some(answer) = self.one(text, caller, begun).await else { continue };
-            let separator: &[u8] = if all.len() == 0 { b"[" } else { b"," };
-            if all.append(separator).and_then(|()| all.append(answer.as_ref())).is_err() {
+        match self.members(texts, caller, begun, &mut all).await {
+            Ok(()) if all.len() == 0 => None,
+            Ok(()) => Some(all.finish()),
+            Err(_) => {
                 // Nothing goes on whose name the client does not get.
                 begun.clear();
-                return wrong(RpcError::of(TOO_BIG_BATCH_RESPONSE_CODE, TOO_BIG_BATCH_RESPONSE_MSG).into());
-            }
-        }
-        if all.len() == 0 {
-            return None;
-        }
-        match all.append(b"]") {
-            Ok(()) => Some(all.finish()),
-            Err(error) => {
-                begun.clear();
-                wrong(error.into())
+                wrong(RpcError::of(TOO_BIG_BATCH_RESPONSE_CODE, TOO_BIG_BATCH_RESPONSE_MSG).into())
             }
         }
     }
 
-    async fn one(&self, text: &RawValue, caller: &Caller, begun: &mut Vec<Begun>) -> Option<Answer> {
-        let (id, request) = match request::read(text) {
+    /// Writes the answers to the members of a batch, in order. Transactions that follow each other are offered together.
+    async fn members(
+        &self,
+        texts: &[&RawValue],
+        caller: &Caller,
+        begun: &mut Vec<Begun>,
+        all: &mut Out,
+    ) -> Result<(), RpcError> {
+        let mut sends = Vec::new();
+        for text in texts {
+            let member = request::read(text);
+            if let Member::Call(id, request) = &member
+                && let Some(Method::Send) = self.methods.get(&*request.method)
+            {
+                sends.push((*id, send::read(&params(request))));
+                continue;
+            }
+            self.offer(core::mem::take(&mut sends), caller, all).await?;
+            if let Some(answer) = self.one(member, caller, begun).await {
+                next(all)?;
+                all.append(answer.as_ref())?;
+            }
+        }
+        self.offer(sends, caller, all).await?;
+        if all.len() == 0 { Ok(()) } else { all.append(b"]") }
+    }
+
+    /// Offers the transactions of calls that follow each other, and writes their answers.
+    async fn offer(
+        &self,
+        mut sends: Vec<(&RawValue, Result<Bytes, RpcError>)>,
+        caller: &Caller,
+        all: &mut Out,
+    ) -> Result<(), RpcError> {
+        let since = Instant::now();
+        let txs = sends.iter_mut().filter_map(|(_, tx)| tx.as_mut().ok().map(core::mem::take)).collect();
+        let mut sent = send::all(&self.api, txs).await.into_iter();
+        for (id, read) in sends {
+            let sent = read.and_then(|_| sent.next().unwrap_or_else(|| Err(RpcError::internal("no answer"))));
+            self.api.metrics.request(SEND, sent.is_err(), since.elapsed());
+            next(all)?;
+            match sent {
+                Ok(hash) => all.result(id, &hash)?,
+                Err(error) => all.append(answer::refused(&caller.connection.answers, id, error).as_ref())?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn one(&self, member: Member<'_>, caller: &Caller, begun: &mut Vec<Begun>) -> Option<Answer> {
+        let (id, request) = match member {
             Member::Call(id, request) => (id, request),
             Member::Notification => return None,
             Member::Wrong(id, error) => return Some(answer::refused(&caller.connection.answers, id, error)),
@@ -117,8 +166,16 @@ impl Dispatch {
         let Some((&name, method)) = self.methods.get_key_value(&*request.method) else {
             return Some(answer::refused(&caller.connection.answers, id, ErrorCode::MethodNotFound));
         };
-        let (since, params) = (Instant::now(), Params::new(request.params.map(RawValue::get)));
+        let (since, params) = (Instant::now(), params(&request));
         let answer = match method {
+            Method::Send => match send::read(&params) {
+                Ok(tx) => match send::all(&self.api, vec![tx]).await.pop() {
+                    Some(Ok(hash)) => self.write(id, &hash, caller),
+                    Some(Err(error)) => Err(error),
+                    None => Err(RpcError::internal("no answer")),
+                },
+                Err(error) => Err(error),
+            },
             Method::Run { most, load, run } => self.run((*most, *load, run), params, id, caller).await,
             Method::Wait => match wait::answer(&params, &self.api).await {
                 Ok(receipt) => self.write(id, &receipt, caller),
@@ -165,11 +222,19 @@ impl Dispatch {
         id: &RawValue,
         caller: &Caller,
     ) -> Result<Answer, RpcError> {
+        let panicked = || RpcError::internal("the method panicked; see the node's log");
+        let mut out = self.out(caller);
         let place = match load {
+            Load::Instant => {
+                let args = Args::read(&params, most)?;
+                // A panic is a bug of the node: the client gets an error, and the node goes on.
+                let ran = catch_unwind(AssertUnwindSafe(|| run(&self.api, &args, id, &mut out)));
+                return ran.map_err(|_| panicked())?.map(|()| out.finish());
+            }
             Load::Light => None,
             Load::Heavy => Some(self.place(caller).await?),
         };
-        let (api, run, mut out) = (Arc::clone(&self.api), Arc::clone(run), self.out(caller));
+        let (api, run) = (Arc::clone(&self.api), Arc::clone(run));
         let (params, id) = (params.into_owned(), id.to_owned());
         let work = move || {
             let _place = place;
@@ -177,10 +242,7 @@ impl Dispatch {
             run(&api, &args, &id, &mut out)?;
             Ok(out.finish())
         };
-        // A panic is a bug of the node: the client gets an error, and the node goes on.
-        spawn_blocking(work)
-            .await
-            .unwrap_or_else(|_| Err(RpcError::internal("the method panicked; see the node's log")))
+        spawn_blocking(work).await.unwrap_or_else(|_| Err(panicked()))
     }
 
     /// A place of a heavy call: of the connection first, so that one connection cannot fill the line of all.
@@ -193,4 +255,13 @@ impl Dispatch {
         let placed = timeout(max, both).await.ok().flatten();
         placed.ok_or_else(|| RpcError::limit(format!("no place for the call came free within {max:?}: retry later")))
     }
+}
+
+fn params<'r>(request: &Request<'r>) -> Params<'r> {
+    Params::new(request.params.map(RawValue::get))
+}
+
+/// Begins the next answer of a batch.
+fn next(all: &mut Out) -> Result<(), RpcError> {
+    all.append(if all.len() == 0 { b"[" } else { b"," })
 }

@@ -36,7 +36,7 @@ pub(super) fn register(registry: &mut Registry) {
         Ok(U256::from(base.saturating_add(tip(api)?)))
     });
     registry.light("eth_maxPriorityFeePerGas", 0, |api, _| Ok(U256::from(tip(api)?)));
-    registry.light("eth_blobBaseFee", 0, |api, _| {
+    registry.instant("eth_blobBaseFee", 0, |api, _| {
         let header = api.pending(&api.chain.head())?;
         let params = api.chain.spec.blob_params(header.timestamp);
         let fee = params.zip(header.excess_blob_gas).map_or(1, |(params, excess)| params.calc_blob_fee(excess));

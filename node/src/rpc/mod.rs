@@ -12,6 +12,7 @@ mod dispatch;
 mod subscribe;
 mod feed;
 mod wait;
+mod send;
 mod small;
 mod blocks;
 mod accounts;

@@ -15,6 +15,8 @@ pub(super) struct Registry {
 /// Load of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
+    /// A few values from memory, or pages of the state: it runs where the request was read.
+    Instant,
     /// A few reads.
     Light,
     /// As much as the limits allow: it takes a place.
@@ -33,6 +35,8 @@ pub(super) enum Method {
         load: Load,
         run: Run,
     },
+    /// `eth_sendRawTransaction`.
+    Send,
     /// `eth_sendRawTransactionSync`.
     Wait,
     Subscribe,
@@ -54,6 +58,16 @@ impl Registry {
     fn serves(&self, name: &str) -> bool {
         let namespace = name.split('_').next().unwrap_or_default();
         self.namespaces.iter().any(|served| served == namespace)
+    }
+
+    /// Adds a method that waits for nothing, and takes at most `most` arguments.
+    pub(super) fn instant<R: Serialize + 'static>(
+        &mut self,
+        name: &'static str,
+        most: usize,
+        run: fn(&Api, &Args) -> Result<R, RpcError>,
+    ) {
+        self.run(name, most, Load::Instant, run);
     }
 
     /// Adds a method of a few reads that takes at most `most` arguments.

@@ -8,7 +8,7 @@ use super::{
     feed::Feed,
     fees, logs, phalanx, pool,
     registry::Registry,
-    small, subscribe,
+    send, small, subscribe,
     visit::{Host, Visit},
     wait,
 };
@@ -38,6 +38,10 @@ const HEAD: usize = 64 << 10;
 /// Bytes of requests, and of answers, that a connection holds beside those of all: others cannot take them.
 const OWN: usize = 64 << 10;
 
+/// Answer to a connection without a place.
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 40\r\n\
+    Retry-After: 1\r\nConnection: close\r\n\r\nThe node has no place for a connection.\n";
+
 /// A running server.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -55,7 +59,8 @@ impl Server {
     pub(crate) async fn start(api: Arc<Api>) -> Result<Self, NodeError> {
         let limits = api.limits.clone();
         let listen = |source| NodeError::Listen { address: limits.address, source };
-        let listener = Listener::bind(limits.address, limits.max_connections as usize).map_err(listen)?;
+        let listener =
+            Listener::bind(limits.address, limits.max_connections as usize, "JSON-RPC", REFUSAL).map_err(listen)?;
         let (address, places) = (listener.address().map_err(listen)?, listener.places());
         let web = Web::new(&limits.cors, &limits.hosts, address).map_err(NodeError::Setting)?;
         let (stops, stopped) = watch::channel(false);
@@ -140,6 +145,7 @@ fn methods(namespaces: &[String]) -> Registry {
         pool::register,
         debug::register,
         phalanx::register,
+        send::register,
         wait::register,
         subscribe::register,
     ] {
@@ -175,5 +181,12 @@ mod tests {
         let list = page.split("Heavy calls take a place:").nth(1).and_then(|rest| rest.split("\n\n").next());
         let listed: BTreeSet<_> = list.expect("the list").split('`').skip(1).step_by(2).collect();
         assert_eq!(listed, heavy);
+    }
+
+    #[test]
+    fn the_refusal_is_whole() {
+        let text = core::str::from_utf8(REFUSAL).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
     }
 }

@@ -1,12 +1,12 @@
 //! `eth_sendRawTransactionSync` (EIP-7966): sends a transaction and waits for its receipt.
 
 use super::{
-    accounts,
     api::Api,
     args::{self, Args},
     convert,
     error::RpcError,
     registry::{Method, Registry},
+    send,
 };
 use alloy_primitives::B256;
 use alloy_rpc_types_eth::TransactionReceipt;
@@ -19,15 +19,13 @@ pub(super) fn register(registry: &mut Registry) {
 
 pub(super) async fn answer(params: &Params<'_>, api: &Arc<Api>) -> Result<TransactionReceipt, RpcError> {
     let args = Args::read(params, 2)?;
-    let bytes = args.required(0, args::bytes)?;
+    let bytes = send::check(args.required(0, args::bytes)?)?;
     let wanted = args.optional(1, args::count)?.map(Duration::from_millis);
     let max = api.limits.max_wait;
     let timeout = wanted.filter(|wanted| !wanted.is_zero()).unwrap_or(max).min(max);
     // Before the transaction is sent, so that its block is not missed.
     let mut blocks = api.chain.subscribe();
-    let sender = Arc::clone(api);
-    let sent = tokio::task::spawn_blocking(move || accounts::send(&sender, &bytes)).await;
-    let hash = sent.map_err(|_| RpcError::internal("the method panicked; see the node's log"))??;
+    let hash = send::all(api, vec![bytes]).await.pop().ok_or_else(|| RpcError::internal("no answer"))??;
     let wait = async {
         loop {
             if let Some(receipt) = find(api, hash)? {

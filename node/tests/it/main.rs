@@ -7,6 +7,7 @@ mod tracing;
 mod following;
 mod hostile;
 mod edge;
+mod ingress;
 mod meter;
 mod deploy;
 mod details;

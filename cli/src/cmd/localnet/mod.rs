@@ -6,7 +6,7 @@ mod faults;
 mod partitions;
 mod height;
 mod validator;
-mod process;
+
 mod layout;
 mod links;
 mod comet;

@@ -3,9 +3,8 @@
 use super::{
     comet::Program,
     layout::{Layout, Place},
-    process::Process,
 };
-use crate::exit;
+use crate::{cmd::process::Process, exit};
 use anyhow::Context as _;
 use phalanx_lab::error::Different;
 use std::{

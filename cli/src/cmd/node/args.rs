@@ -9,8 +9,8 @@ use phalanx_lab::{
     machine::temporary::Temporary,
 };
 use phalanx_node::{
-    CometConfig, DEV_CHAIN, DevAccount, Durability, NodeConfig, Production, RpcConfig, StorePlace, dev_accounts,
-    dev_genesis,
+    CometConfig, DEV_CHAIN, DevAccount, Durability, IngressAddress, NodeConfig, Production, RpcConfig, StorePlace,
+    dev_accounts, dev_genesis,
 };
 use std::{fs, net::SocketAddr, num::ParseIntError, path::PathBuf, str::FromStr, time::Duration};
 
@@ -146,6 +146,9 @@ pub(crate) struct NodeArgs {
     /// Maximum number of calls, traces and log queries at once
     #[arg(long, value_name = "N", default_value_t = RpcConfig::default().max_calls, value_parser = one_or_more::<usize>, help_heading = heading::SERVICE)]
     rpc_max_calls: usize,
+    /// Addresses of the binary ingress, for clients that send many transactions: IP:PORT, or unix:PATH
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = heading::SERVICE)]
+    ingress: Vec<IngressAddress>,
     /// Address of /metrics and /health
     #[arg(long, value_name = "ADDRESS", help_heading = heading::SERVICE)]
     metrics: Option<SocketAddr>,
@@ -256,6 +259,7 @@ impl NodeArgs {
         config.min_tip = self.min_tip;
         config.metrics = self.metrics;
         config.rpc = self.server();
+        config.ingress.clone_from(&self.ingress);
         Ok(Settings { config, accounts, temporary })
     }
 

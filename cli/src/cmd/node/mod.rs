@@ -70,6 +70,9 @@ fn banner(node: &Node, chain: u64, accounts: &[DevAccount]) -> String {
     if let Some(address) = node.abci_address() {
         let _ = writeln!(text, "ABCI for CometBFT at tcp://{address}");
     }
+    for address in node.ingress() {
+        let _ = writeln!(text, "transactions in frames at {address}");
+    }
     let _ = writeln!(text, "JSON-RPC at http://{} and ws://{}", node.address(), node.address());
     text
 }

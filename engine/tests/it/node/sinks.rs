@@ -45,6 +45,10 @@ impl BlockSink for Sink {
         self.0.lock().resumed.push(tip.height);
     }
 
+    fn needs_diff(&self) -> bool {
+        true
+    }
+
     fn put(&self, block: &SinkBlock<'_>) -> Result<(), SinkRefused> {
         let records = &mut *self.0.lock();
         let height = block.committed.height;
@@ -63,7 +67,8 @@ impl BlockSink for Sink {
         records.logs += block.info.receipts().iter().map(|receipt| receipt.logs().len()).sum::<usize>();
         let created = block.info.outcomes().iter().filter_map(|outcome| outcome.result()?.created_address());
         records.created.extend(created);
-        let touched = block.diff.accounts.keys().copied().collect();
+        let diff = block.diff.as_ref().expect("it is needed");
+        let touched = diff.accounts.keys().copied().collect();
         records.last = Some((block.committed.state_root, touched));
         records.blocks.push((height, block.committed.exec));
         Ok(())

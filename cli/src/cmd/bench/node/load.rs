@@ -86,6 +86,11 @@ impl Load {
         (0..self.txs.len()).filter(|place| place % self.payers.len() % writers == writer).collect()
     }
 
+    /// Hashes of the transactions at these places.
+    pub(super) fn hashes_of(&self, places: &[usize]) -> Vec<B256> {
+        places.iter().map(|place| self.hashes[*place]).collect()
+    }
+
     /// Recovers signatures.
     pub(super) fn recover(&self) -> anyhow::Result<Recovered> {
         let txs = &self.txs[..self.txs.len().min(RECOVERED)];

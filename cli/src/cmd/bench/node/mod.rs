@@ -1,8 +1,9 @@
-//! `bench node`: from signed bytes over JSON-RPC to receipts that are read, with the engine alone beside it.
+//! `bench node`: from signed bytes on a socket to durable blocks, with the engine alone beside it.
 
+mod run;
+mod served;
 mod client;
 mod load;
-mod run;
 mod alone;
 mod written;
 
@@ -17,13 +18,15 @@ use clap::Args;
 use load::Load;
 use phalanx_lab::{config::threads as checked, error::Usage};
 use phalanx_node::Production;
-use run::Plan;
+use run::{Form, Plan};
 use std::path::PathBuf;
 
-/// End to end on one machine: a node in this process makes blocks, and clients over loopback TCP send transfers that were signed before.
+/// End to end on one machine: a node in a process of its own makes blocks, and clients over loopback TCP send transfers that were
+/// signed before.
 ///
-/// Three runs, each on a new chain: transactions in batches, one by one, and in batches with readers beside. Then the engine executes
-/// and commits equal blocks from bytes, without pool, block store and JSON-RPC. Clients, node and engine share the cores.
+/// Four runs, each on a new chain: transactions in frames of the binary ingress, in batches of JSON-RPC, one by one, and in batches with
+/// readers beside. Then the engine executes and commits equal blocks from bytes, without pool, block store and JSON-RPC. Clients and
+/// node share the cores; the processor time is the node's alone.
 #[derive(Debug, Args)]
 pub(crate) struct NodeBench {
     /// Number of transactions of every run
@@ -35,10 +38,10 @@ pub(crate) struct NodeBench {
     /// Number of connections that send; each waits for an answer before its next request
     #[arg(long, value_name = "N", default_value = "4")]
     writers: u64,
-    /// Number of transactions in a request of the runs with batches
+    /// Number of transactions in a frame, and in a request of the runs with batches
     #[arg(long, value_name = "N", default_value = "100")]
     batch: u64,
-    /// Maximum number of transactions that were sent and whose receipts were not read
+    /// Maximum number of transactions that were sent and that no block had yet
     #[arg(long, value_name = "N", default_value = "4000")]
     window: u64,
     /// Number of connections that read balances in the third run
@@ -80,14 +83,19 @@ impl NodeBench {
         }
         let load = Load::new(txs, payers, gas_limit)?;
         let recovery = load.recover()?;
-        let plan = Plan { load: &load, writers, batch, window, readers: 0, production: blocks, threads };
+        let form = Form::Json;
+        let plan = Plan { form, load: &load, writers, batch, window, readers: 0, production: blocks, threads };
+        let plans = [
+            ("binary frames", Plan { form: Form::Frames, ..plan }),
+            ("batches", plan),
+            ("one by one", Plan { batch: 1, ..plan }),
+            ("batches beside reads", Plan { readers, ..plan }),
+        ];
         let mut runs = Vec::new();
-        for (name, batch, readers) in
-            [("batches", batch, 0), ("one by one", 1, 0), ("batches beside reads", batch, readers)]
-        {
-            runs.push((name, run::run(&Plan { batch, readers, ..plan })?));
+        for (name, plan) in plans {
+            runs.push((name, plan.batch, run::run(&plan)?));
         }
-        let per_block = txs.div_ceil(runs[0].1.blocks.max(1));
+        let per_block = txs.div_ceil(runs[0].2.blocks.max(1));
         let alone = alone::run(&load, per_block, threads)?;
         let output = written::output(self, &recovery, &runs, &alone);
         output::show(&output, Files { json: self.json.as_deref(), ..Files::default() })?;

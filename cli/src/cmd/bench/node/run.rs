@@ -1,16 +1,19 @@
-//! A run against a node: writers, readers, and a client that reads every receipt.
+//! A run against a node: writers, readers, and a client that reads every block.
 
 use super::{
     client::{Client, answers, call},
     load::Load,
+    served::{Served, Used},
 };
 use alloy_primitives::B256;
 use anyhow::{anyhow, bail, ensure};
-use phalanx_lab::machine::temporary::Temporary;
-use phalanx_node::{Node, NodeConfig, Production, RpcConfig, StorePlace};
+use phalanx_node::{
+    IngressAddress, Production,
+    ingress::{Code, Verdict, client},
+};
 use serde_json::json;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     net::SocketAddr,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
@@ -23,12 +26,25 @@ use std::{
 /// Time after which a refused transaction is sent again, and after which the next block is asked for again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Time without a receipt that ends a run.
+/// Time without a transaction that ends a run.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Number of frames of a connection that are not answered.
+const FLYING: usize = 4;
+
+/// Form in which transactions are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// JSON-RPC over HTTP.
+    Json,
+    /// Frames of the binary ingress.
+    Frames,
+}
 
 /// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan<'a> {
+    pub(super) form: Form,
     pub(super) load: &'a Load,
     pub(super) writers: u64,
     pub(super) batch: u64,
@@ -41,32 +57,32 @@ pub(super) struct Plan<'a> {
 /// Figures of a run.
 #[derive(Debug)]
 pub(super) struct Ran {
-    /// From the first request to the last receipt.
+    /// From the first request to the last transaction in a visible block.
     pub(super) took: Duration,
-    /// From the sending of each transaction to the reading of its receipt, sorted.
+    /// From the sending of each transaction to the reading of its block, sorted.
     pub(super) latencies: Vec<Duration>,
     pub(super) blocks: u64,
     /// Transactions that were refused and sent again.
     pub(super) resent: u64,
     /// Times of the readers' requests, sorted.
     pub(super) reads: Vec<Duration>,
-    /// Seconds of work by name, as the node counts them.
-    pub(super) stages: Vec<(String, f64)>,
+    /// What the node has used.
+    pub(super) used: Used,
 }
 
-/// Transactions that were sent, and whose receipts were not read.
+/// Transactions that were sent, and that no block had yet.
 #[derive(Debug, Default)]
 struct Way {
     state: Mutex<Sent>,
     room: Condvar,
     resent: AtomicU64,
-    /// True once all receipts were read, or a thread has failed.
+    /// True once all blocks were read, or a thread has failed.
     is_over: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Sent {
-    /// Time of sending, until the receipt was read.
+    /// Time of sending, until the block was read.
     at: HashMap<B256, Instant>,
 }
 
@@ -110,21 +126,13 @@ impl Drop for Guard<'_> {
 
 /// Runs a plan on a new chain.
 pub(super) fn run(plan: &Plan<'_>) -> anyhow::Result<Ran> {
-    let folder = Temporary::new()?;
-    let mut config = NodeConfig::new(plan.load.genesis.clone(), StorePlace::Folder(folder.path().to_owned()));
-    config.production = plan.production;
-    config.gas_limit = Some(plan.load.genesis.gas_limit);
-    config.threads = plan.threads;
-    let free = SocketAddr::from(([127, 0, 0, 1], 0));
-    config.rpc = RpcConfig { address: free, ..RpcConfig::default() };
-    config.metrics = Some(free);
-    let node = Node::start(&config)?;
-    let (address, way) = (node.address(), Way::default());
-    let begun = Instant::now();
+    let node = Served::start(plan.load, plan.production, plan.threads)?;
+    let (address, way) = (node.rpc, Way::default());
+    let (before, begun) = (node.used()?, Instant::now());
     let watched = thread::scope(|scope| {
-        let way = &way;
+        let (way, node) = (&way, &node);
         let writers: Vec<_> =
-            (0..plan.writers as usize).map(|writer| scope.spawn(move || write(plan, address, writer, way))).collect();
+            (0..plan.writers as usize).map(|writer| scope.spawn(move || write(plan, node, writer, way))).collect();
         let readers: Vec<_> =
             (0..plan.readers as usize).map(|reader| scope.spawn(move || read(plan, address, reader, way))).collect();
         let watched = watch(plan, address, way).map(|(latencies, blocks)| (begun.elapsed(), latencies, blocks));
@@ -142,23 +150,31 @@ pub(super) fn run(plan: &Plan<'_>) -> anyhow::Result<Ran> {
         anyhow::Ok((took, latencies, blocks, reads))
     });
     let (took, mut latencies, blocks, mut reads) = watched?;
-    let metrics = node.metrics_address().ok_or_else(|| anyhow!("the node has no metrics"))?;
-    let stages = stages(&Client::connect(metrics)?.page("/metrics")?);
+    let used = node.used()?.since(&before);
+    check(address, blocks, plan.load)?;
     node.stop();
     latencies.sort_unstable();
     reads.sort_unstable();
-    Ok(Ran { took, latencies, blocks, resent: way.resent.into_inner(), reads, stages })
+    Ok(Ran { took, latencies, blocks, resent: way.resent.into_inner(), reads, used })
 }
 
 /// Sends a writer's transactions; those that find no room are sent again.
-fn write(plan: &Plan<'_>, address: SocketAddr, writer: usize, way: &Way) -> anyhow::Result<()> {
+fn write(plan: &Plan<'_>, node: &Served, writer: usize, way: &Way) -> anyhow::Result<()> {
     let mut guard = Guard(way, false);
-    let mut client = Client::connect(address)?;
     let own = plan.load.of_writer(writer, plan.writers as usize);
+    match plan.form {
+        Form::Json => write_json(plan, &own, node.rpc, way)?,
+        Form::Frames => write_frames(plan, &own, &node.ingress, way)?,
+    }
+    guard.1 = true;
+    Ok(())
+}
+
+fn write_json(plan: &Plan<'_>, own: &[usize], address: SocketAddr, way: &Way) -> anyhow::Result<()> {
+    let mut client = Client::connect(address)?;
     for batch in own.chunks(plan.batch as usize) {
-        let hashes: Vec<B256> = batch.iter().map(|place| plan.load.hashes[*place]).collect();
         let mut left = batch.to_vec();
-        if !way.send(&hashes, plan.window as usize) {
+        if !way.send(&plan.load.hashes_of(batch), plan.window as usize) {
             break;
         }
         while !left.is_empty() && !way.is_over() {
@@ -172,7 +188,8 @@ fn write(plan: &Plan<'_>, address: SocketAddr, writer: usize, way: &Way) -> anyh
                 let place = answer["id"].as_u64().and_then(|id| usize::try_from(id).ok());
                 let place = place.ok_or_else(|| anyhow!("an answer to no request: {answer}"))?;
                 let message = answer["error"]["message"].as_str().unwrap_or_default();
-                if message.contains("txpool is full") || message.contains("nonce too high") {
+                let again = ["txpool is full", "nonce too high", "retry later"];
+                if again.iter().any(|why| message.contains(why)) {
                     refused.push(place);
                 } else {
                     ensure!(message.is_empty() || message.contains("already known"), "refused: {message}");
@@ -186,7 +203,43 @@ fn write(plan: &Plan<'_>, address: SocketAddr, writer: usize, way: &Way) -> anyh
             }
         }
     }
-    guard.1 = true;
+    Ok(())
+}
+
+fn write_frames(plan: &Plan<'_>, own: &[usize], address: &IngressAddress, way: &Way) -> anyhow::Result<()> {
+    let (mut sender, mut receiver) = client::connect(address)?;
+    let txs = |batch: &[usize]| batch.iter().map(|place| &plan.load.txs[*place]).collect::<Vec<_>>();
+    let mut flying = VecDeque::new();
+    let mut batches = own.chunks(plan.batch as usize);
+    loop {
+        if let Some(batch) = batches.next() {
+            if !way.send(&plan.load.hashes_of(batch), plan.window as usize) {
+                break;
+            }
+            sender.send(&txs(batch))?;
+            flying.push_back(batch.to_vec());
+            if flying.len() < FLYING {
+                continue;
+            }
+        }
+        let Some(batch) = flying.pop_front() else { break };
+        let verdicts = receiver.receive()?;
+        ensure!(verdicts.len() == batch.len(), "{} verdicts on {} transactions", verdicts.len(), batch.len());
+        let mut refused = Vec::new();
+        for (place, Verdict { code, .. }) in batch.into_iter().zip(verdicts) {
+            if code.may_pass_later() {
+                refused.push(place);
+            } else {
+                ensure!(matches!(code, Code::Admitted | Code::Known), "refused: {code:?}");
+            }
+        }
+        if !refused.is_empty() && !way.is_over() {
+            way.resent.fetch_add(refused.len() as u64, Ordering::Relaxed);
+            thread::sleep(PAUSE);
+            sender.send(&txs(&refused))?;
+            flying.push_back(refused);
+        }
+    }
     Ok(())
 }
 
@@ -205,15 +258,16 @@ fn read(plan: &Plan<'_>, address: SocketAddr, reader: usize, way: &Way) -> anyho
     Ok(times)
 }
 
-/// Reads the receipts of every block until there are all. Returns the times since the sending of each, and the height.
+/// Reads the hashes of every block until all transactions are there. A visible block has its receipts on disk. Returns the times
+/// since the sending of each, and the height.
 fn watch(plan: &Plan<'_>, address: SocketAddr, way: &Way) -> anyhow::Result<(Vec<Duration>, u64)> {
     let mut client = Client::connect(address)?;
     let total = plan.load.txs.len();
     let (mut latencies, mut height, mut last) = (Vec::with_capacity(total), 0_u64, Instant::now());
     while latencies.len() < total {
-        let receipts = client.ask("eth_getBlockReceipts", &json!([format!("{:#x}", height + 1)]))?;
-        let Some(receipts) = receipts.as_array() else {
-            ensure!(last.elapsed() < PATIENCE, "no receipt for {} s at block {height}", PATIENCE.as_secs());
+        let block = client.ask("eth_getBlockByNumber", &json!([format!("{:#x}", height + 1), false]))?;
+        let Some(txs) = block["transactions"].as_array() else {
+            ensure!(last.elapsed() < PATIENCE, "no transaction for {} s at block {height}", PATIENCE.as_secs());
             if way.is_over() {
                 bail!("a client has failed");
             }
@@ -222,10 +276,9 @@ fn watch(plan: &Plan<'_>, address: SocketAddr, way: &Way) -> anyhow::Result<(Vec
         };
         let now = Instant::now();
         let mut sent = way.lock();
-        for receipt in receipts {
-            let hash: B256 = serde_json::from_value(receipt["transactionHash"].clone())?;
-            ensure!(receipt["status"] == "0x1", "transaction {hash} has failed");
-            let at = sent.at.remove(&hash).ok_or_else(|| anyhow!("a receipt of {hash}, which was not sent"))?;
+        for hash in txs {
+            let hash: B256 = serde_json::from_value(hash.clone())?;
+            let at = sent.at.remove(&hash).ok_or_else(|| anyhow!("{hash} is in a block, and was not sent"))?;
             latencies.push(now - at);
             last = now;
         }
@@ -236,41 +289,18 @@ fn watch(plan: &Plan<'_>, address: SocketAddr, way: &Way) -> anyhow::Result<(Vec
     Ok((latencies, height))
 }
 
-/// Seconds by stage on a page of metrics.
-fn stages(page: &str) -> Vec<(String, f64)> {
-    let mut stages = Vec::new();
-    for line in page.lines() {
-        let Some((name, seconds)) =
-            line.rsplit_once(' ').and_then(|(name, value)| Some((name, value.parse::<f64>().ok()?)))
-        else {
-            continue;
-        };
-        let label = name.split('"').nth(1).unwrap_or_default();
-        if name.starts_with("phalanx_rpc_request_seconds_sum") && label == "eth_sendRawTransaction" {
-            stages.push(("admission".to_owned(), seconds));
-        } else if name.starts_with("phalanx_producer_block_seconds_sum") {
-            stages.push(("blocks".to_owned(), seconds));
-        } else if name.starts_with("phalanx_engine_stage_seconds_total") {
-            stages.push((format!("engine: {label}"), seconds));
-        }
+/// Checks that every transaction has succeeded.
+fn check(address: SocketAddr, blocks: u64, load: &Load) -> anyhow::Result<()> {
+    let (mut client, mut succeeded) = (Client::connect(address)?, 0);
+    for height in 1..=blocks {
+        let receipts = client.ask("eth_getBlockReceipts", &json!([format!("{height:#x}")]))?;
+        let receipts = receipts.as_array().ok_or_else(|| anyhow!("block {height} has no receipts"))?;
+        ensure!(
+            receipts.iter().all(|receipt| receipt["status"] == "0x1"),
+            "a transaction of block {height} has failed"
+        );
+        succeeded += receipts.len();
     }
-    stages.sort_by(|(name, a), (other, b)| b.total_cmp(a).then_with(|| name.cmp(other)));
-    stages
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stages_are_read_from_the_metrics() {
-        let page = "# HELP x\n\
-                    phalanx_rpc_request_seconds_sum{method=\"eth_getBalance\"} 9\n\
-                    phalanx_rpc_request_seconds_sum{method=\"eth_sendRawTransaction\"} 1.5\n\
-                    phalanx_rpc_request_seconds_count{method=\"eth_sendRawTransaction\"} 7\n\
-                    phalanx_producer_block_seconds_sum 0.5\n\
-                    phalanx_engine_stage_seconds_total{stage=\"execute\"} 2.25\n";
-        let expected = [("engine: execute", 2.25), ("admission", 1.5), ("blocks", 0.5)];
-        assert_eq!(stages(page), expected.map(|(name, seconds)| (name.to_owned(), seconds)));
-    }
+    ensure!(succeeded == load.txs.len(), "{succeeded} receipts of {} transactions", load.txs.len());
+    Ok(())
 }

@@ -22,7 +22,7 @@ struct Written<'a> {
     schema: u32,
     /// The program.
     tool: Tool,
-    /// The machine. Clients, node and engine share it.
+    /// The machine. Clients and node share it.
     host: Host,
     /// Transactions of every run: transfers, signed before.
     txs: u64,
@@ -30,7 +30,7 @@ struct Written<'a> {
     payers: u64,
     /// Connections that send.
     writers: u64,
-    /// Maximum number of transactions that were sent and whose receipts were not read.
+    /// Maximum number of transactions that were sent and that no block had yet.
     window: u64,
     /// When blocks are made.
     block_production: String,
@@ -51,13 +51,13 @@ struct Written<'a> {
 struct Run<'a> {
     /// Name of the run.
     name: &'a str,
-    /// Transactions in a request.
+    /// Transactions in a request or a frame.
     batch: u64,
-    /// From the first request to the last receipt that was read, in s.
+    /// From the first request until every transaction was read in a visible block, whose receipts are on disk; in s.
     seconds: f64,
     /// Transactions ÷ seconds.
     tps: f64,
-    /// Median time from the sending of a transaction to the reading of its receipt, in ms.
+    /// Median time from the sending of a transaction to the reading of its block, in ms.
     p50_ms: f64,
     /// 99th percentile of the same, in ms.
     p99_ms: f64,
@@ -65,6 +65,8 @@ struct Run<'a> {
     blocks: u64,
     /// Transactions that were refused for lack of room and sent again.
     resent: u64,
+    /// Processor time of the node's process ÷ transactions, in µs.
+    node_us_per_tx: f64,
     /// Reads of balances beside. Absent without readers.
     #[serde(skip_serializing_if = "Option::is_none")]
     reads: Option<Reads>,
@@ -129,7 +131,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn run<'a>(bench: &NodeBench, recovery_us: f64, place: usize, (name, ran): (&'a str, &Ran)) -> Run<'a> {
+fn run<'a>(bench: &NodeBench, recovery_us: f64, &(name, batch, ref ran): &'a (&str, u64, Ran)) -> Run<'a> {
     let (seconds, txs) = (ran.took.as_secs_f64(), bench.txs as f64);
     let reads = (!ran.reads.is_empty()).then(|| Reads {
         readers: bench.readers,
@@ -145,21 +147,21 @@ fn run<'a>(bench: &NodeBench, recovery_us: f64, place: usize, (name, ran): (&'a 
     };
     Run {
         name,
-        // The second run sends one by one.
-        batch: if place == 1 { 1 } else { bench.batch },
+        batch,
         seconds,
         tps: txs / seconds,
         p50_ms: ms(percentile(&ran.latencies, 50)),
         p99_ms: ms(percentile(&ran.latencies, 99)),
         blocks: ran.blocks,
         resent: ran.resent,
+        node_us_per_tx: ran.used.cpu / txs * 1e6,
         reads,
-        stages: ran.stages.iter().chain([&(RECOVERY.to_owned(), recovery_us * txs / 1e6)]).map(stage).collect(),
+        stages: ran.used.stages.iter().chain([&(RECOVERY.to_owned(), recovery_us * txs / 1e6)]).map(stage).collect(),
     }
 }
 
 /// Text and JSON.
-pub(super) fn output(bench: &NodeBench, recovered: &Recovered, runs: &[(&str, Ran)], alone: &Alone) -> Output {
+pub(super) fn output(bench: &NodeBench, recovered: &Recovered, runs: &[(&str, u64, Ran)], alone: &Alone) -> Output {
     let seconds = alone.took.as_secs_f64();
     let recovery_us = recovered.took.as_secs_f64() / recovered.count.max(1) as f64 * 1e6;
     let written = Written {
@@ -175,7 +177,7 @@ pub(super) fn output(bench: &NodeBench, recovered: &Recovered, runs: &[(&str, Ra
             _ => "instant".into(),
         },
         gas_limit: bench.gas_limit,
-        runs: runs.iter().enumerate().map(|(place, (name, ran))| run(bench, recovery_us, place, (name, ran))).collect(),
+        runs: runs.iter().map(|ran| run(bench, recovery_us, ran)).collect(),
         engine: Engine { seconds, tps: bench.txs as f64 / seconds, blocks: alone.blocks },
         recovery_us,
         command: output::command(),
@@ -187,13 +189,16 @@ fn text(written: &Written<'_>) -> String {
     let Written { txs, payers, writers, window, block_production, host, engine, recovery_us, .. } = written;
     let mut text = format!(
         "{txs} transfers of {payers} accounts, signed before; blocks {block_production}; {writers} connections, at most {window} transactions \
-         under way\nnode, engine and clients share {} cores; in the timer: from the first request to the last receipt that was \
+         under way\nnode and clients share {} cores; in the timer: from the first request to the last receipt that was \
          read\n\n{:<22}{:>10}{:>10}{:>10}{:>8}{:>8}\n",
         host.cores, "", "tx/s", "p50 ms", "p99 ms", "blocks", "resent"
     );
     // Writing to a string does not fail.
-    for Run { name, tps, p50_ms, p99_ms, blocks, resent, reads, .. } in &written.runs {
-        let _ = writeln!(text, "{name:<22}{tps:>10.0}{p50_ms:>10.1}{p99_ms:>10.1}{blocks:>8}{resent:>8}");
+    for Run { name, tps, node_us_per_tx, p50_ms, p99_ms, blocks, resent, reads, .. } in &written.runs {
+        let _ = writeln!(
+            text,
+            "{name:<22}{tps:>10.0}{node_us_per_tx:>13.1}{p50_ms:>10.1}{p99_ms:>10.1}{blocks:>8}{resent:>8}"
+        );
         if let Some(Reads { per_second, p50_us, p99_us, readers }) = reads {
             let _ = writeln!(
                 text,
@@ -201,7 +206,8 @@ fn text(written: &Written<'_>) -> String {
             );
         }
     }
-    let _ = writeln!(text, "{:<22}{:>10.0}{:>10}{:>10}{:>8}", "engine alone", engine.tps, "", "", engine.blocks);
+    let _ =
+        writeln!(text, "{:<22}{:>10.0}{:>13}{:>10}{:>10}{:>8}", "engine alone", engine.tps, "", "", "", engine.blocks);
     let _ =
         writeln!(text, "  from bytes to the durable commit, recovery included; no pool, no block store, no JSON-RPC");
     for Run { name, stages, .. } in &written.runs {
@@ -212,7 +218,7 @@ fn text(written: &Written<'_>) -> String {
     }
     let _ = writeln!(
         text,
-        "\nadmission is eth_sendRawTransaction of all connections, recovery and waits included; blocks is the producer, from build to \
+        "\nnode µs/tx is the processor time of the node's process; admission is the time of all requests with transactions, waits included; blocks is the producer, from build to \
          visible;\nengine stages are within both. A signature alone, on one thread before the runs: {recovery_us:.1} µs"
     );
     text

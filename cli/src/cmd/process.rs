@@ -15,14 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running process. Dropping it kills it.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(in crate::cmd) struct Process {
     child: Child,
     log: PathBuf,
 }
 
 impl Process {
     /// Starts a command, whose output goes to the end of a log.
-    pub(super) fn start(command: &mut Command, log: PathBuf) -> anyhow::Result<Self> {
+    pub(in crate::cmd) fn start(command: &mut Command, log: PathBuf) -> anyhow::Result<Self> {
         let open = || File::options().create(true).append(true).open(&log);
         let (out, err) = (open(), open());
         let (out, err) = out.and_then(|out| Ok((out, err?))).with_context(|| format!("making {}", log.display()))?;
@@ -36,7 +36,7 @@ impl Process {
     }
 
     /// True while the process runs.
-    pub(super) fn runs(&mut self) -> bool {
+    pub(in crate::cmd) fn runs(&mut self) -> bool {
         let runs = matches!(self.child.try_wait(), Ok(None));
         if !runs {
             children::forget(&self.child);
@@ -45,7 +45,7 @@ impl Process {
     }
 
     /// Reason of a process that has ended by itself: its exit code, and the last line of its log.
-    pub(super) fn last_words(&mut self) -> String {
+    pub(in crate::cmd) fn last_words(&mut self) -> String {
         let status = self.child.try_wait().ok().flatten().map_or_else(String::new, |status| status.to_string());
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -53,24 +53,24 @@ impl Process {
     }
 
     /// Exit code of a process that has ended.
-    pub(super) fn code(&mut self) -> Option<i32> {
+    pub(in crate::cmd) fn code(&mut self) -> Option<i32> {
         self.child.try_wait().ok().flatten()?.code()
     }
 
     /// Kill -9.
-    pub(super) fn kill(&mut self) {
+    pub(in crate::cmd) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
         children::forget(&self.child);
     }
 
     /// Asks the process to end. The shell has the call, which would be unsafe code here.
-    pub(super) fn ask_to_end(&self) {
+    pub(in crate::cmd) fn ask_to_end(&self) {
         let _ = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.child.id())]).status();
     }
 
     /// Waits until a process that was asked to has ended. One that does not is killed.
-    pub(super) fn end(mut self) {
+    pub(in crate::cmd) fn end(mut self) {
         let end = Instant::now() + PATIENCE;
         while self.runs() && Instant::now() < end {
             thread::sleep(Duration::from_millis(5));

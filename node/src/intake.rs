@@ -1,0 +1,450 @@
+//! Transactions that clients send, from every way in: one queue, and workers that admit all that waits at once.
+//!
+//! A worker takes what waits, recovers the signatures side by side, and admits all under one lock of the pool. There is no timer:
+//! a transaction that comes alone is taken at once, and what arrives meanwhile is the next batch. The first worker takes anything;
+//! a further one takes many only, so that the lanes of a recovery are full. Workers recover at the same time, and admit in the
+//! order in which they took: the transactions of a sender reach the pool as they arrived.
+
+use crate::{
+    chain::Chain,
+    error::NodeError,
+    exit::Exit,
+    raw,
+    upstream::{Upstream, UpstreamError},
+};
+use alloy_primitives::{B256, Bytes};
+use parking_lot::{Condvar, Mutex};
+use phalanx::{
+    Recovered, SendError,
+    pool::{Admission, Refusal},
+};
+use serde_json::json;
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread::JoinHandle,
+};
+use tokio::{sync::oneshot, task::spawn_blocking};
+
+/// Maximum number of transactions that are admitted at once.
+const BATCH: usize = 4_096;
+
+/// Number of waiting transactions that is worth a further worker.
+const MANY: usize = 512;
+
+/// Maximum number of workers.
+const WORKERS: usize = 8;
+
+/// Bounds of the transactions that wait, or are being admitted.
+const BOUNDS: Bounds = Bounds { txs: 1 << 16, bytes: 64 << 20 };
+
+/// Maximum number of transactions and of their bytes.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    txs: usize,
+    bytes: usize,
+}
+
+/// Fate of an offered transaction: its hash, or the reason why it is not in the pool.
+pub(crate) type Fate = Result<B256, Unadmitted>;
+
+/// Reason why an offered transaction is not in the pool.
+#[derive(Debug)]
+pub(crate) enum Unadmitted {
+    /// It did not reach the rules of the pool.
+    Unsent(SendError),
+    /// The pool refuses it.
+    Refused(Refusal),
+    /// The node that this one follows does not take it.
+    Upstream(UpstreamError),
+    /// That node has another name for it.
+    Misnamed(B256),
+}
+
+/// Reason why an offer has no fate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoFate {
+    #[error("too many transactions wait to be admitted: retry later")]
+    Full,
+    #[error("the admission panicked; see the node's log")]
+    Panicked,
+}
+
+/// The queue and its workers, which end when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    /// Node that takes transactions instead of the pool.
+    upstream: Option<Upstream>,
+    queue: Arc<Queue>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Intake {
+    /// Starts the workers of a pool.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub(crate) fn start(chain: Arc<Chain>, exit: Exit) -> Result<Self, NodeError> {
+        if let Some(upstream) = exit.upstream() {
+            let upstream = Some(upstream.clone());
+            return Ok(Self { upstream, queue: Arc::new(Queue::new(BOUNDS)), workers: Vec::new() });
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::of(Arc::new(Door { chain, exit }), cores.min(WORKERS), BOUNDS)
+    }
+
+    fn of<P: Pool>(pool: Arc<P>, workers: usize, bounds: Bounds) -> Result<Self, NodeError> {
+        let queue = Arc::new(Queue::new(bounds));
+        let mut intake = Self { upstream: None, queue: Arc::clone(&queue), workers: Vec::new() };
+        for number in 0..workers {
+            let (queue, pool) = (Arc::clone(&queue), Arc::clone(&pool));
+            let least = if number == 0 { 1 } else { MANY };
+            let thread = std::thread::Builder::new().name("phalanx-admit".into());
+            intake.workers.push(thread.spawn(move || queue.work(&*pool, least)).map_err(NodeError::Threads)?);
+        }
+        Ok(intake)
+    }
+
+    /// Offers transactions at once; their fates follow, in order. Nothing is offered that has no room.
+    ///
+    /// # Errors
+    /// [`NoFate::Full`], for all of them.
+    pub(crate) fn offer(&self, txs: Vec<Bytes>) -> Result<Fates, NoFate> {
+        let (reply, fates) = oneshot::channel();
+        if let Some(upstream) = self.upstream.clone() {
+            drop(spawn_blocking(move || reply.send(txs.iter().map(|tx| pass(&upstream, tx)).collect())));
+        } else if txs.is_empty() {
+            let _ = reply.send(Vec::new());
+        } else {
+            self.queue.push(Offer { txs, reply })?;
+        }
+        Ok(Fates(fates))
+    }
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        self.queue.waiting.lock().has_ended = true;
+        self.queue.bell.notify_all();
+        for worker in self.workers.drain(..) {
+            // A panic was caught and logged.
+            let _ = worker.join();
+        }
+    }
+}
+
+/// Fates of the transactions of an offer, once they are there.
+#[derive(Debug)]
+pub(crate) struct Fates(oneshot::Receiver<Vec<Fate>>);
+
+impl Fates {
+    /// # Errors
+    /// [`NoFate::Panicked`], for all of them.
+    pub(crate) async fn all(self) -> Result<Vec<Fate>, NoFate> {
+        self.0.await.map_err(|_| NoFate::Panicked)
+    }
+}
+
+/// Passes a transaction on to the node that this one follows.
+fn pass(upstream: &Upstream, bytes: &Bytes) -> Fate {
+    let said = upstream.pass::<B256>("eth_sendRawTransaction", &json!([bytes])).map_err(Unadmitted::Upstream)?;
+    raw::hash_of(bytes).filter(|hash| *hash == said).ok_or(Unadmitted::Misnamed(said))
+}
+
+/// A pool, as the queue sees it.
+trait Pool: Send + Sync + 'static {
+    type Recovered;
+
+    /// Recovers senders. Runs on many threads at once.
+    fn recover(&self, txs: &[&Bytes]) -> Self::Recovered;
+
+    /// Admits what was recovered from `txs`. Runs on one thread at a time, in order.
+    fn admit(&self, txs: &[&Bytes], recovered: Self::Recovered) -> Vec<Fate>;
+}
+
+/// Pool of the service, and the way out of it.
+#[derive(Debug)]
+struct Door {
+    chain: Arc<Chain>,
+    exit: Exit,
+}
+
+impl Pool for Door {
+    type Recovered = Recovered;
+
+    fn recover(&self, txs: &[&Bytes]) -> Recovered {
+        self.chain.service.recover(txs)
+    }
+
+    fn admit(&self, txs: &[&Bytes], recovered: Recovered) -> Vec<Fate> {
+        let admissions = match self.chain.service.admit(recovered) {
+            Ok(admissions) => admissions,
+            Err(failure) => {
+                return txs.iter().map(|_| Err(Unadmitted::Unsent(failure.clone().into()))).collect();
+            }
+        };
+        let (mut passed, mut fates) = (Vec::with_capacity(txs.len()), Vec::with_capacity(txs.len()));
+        for (admission, tx) in admissions.into_iter().zip(txs) {
+            fates.push(match admission {
+                Ok(Admission::Admitted { tx: admitted, .. }) => {
+                    let hash = *admitted.hash();
+                    self.chain.announce(admitted);
+                    passed.push(*tx);
+                    Ok(hash)
+                }
+                Ok(Admission::Refused(refusal)) => Err(Unadmitted::Refused(refusal)),
+                Err(error) => Err(Unadmitted::Unsent(error)),
+            });
+        }
+        self.exit.pass(&passed);
+        fates
+    }
+}
+
+/// Transactions of one request, which share its answer.
+#[derive(Debug)]
+struct Offer {
+    txs: Vec<Bytes>,
+    reply: oneshot::Sender<Vec<Fate>>,
+}
+
+impl Offer {
+    fn bytes(&self) -> usize {
+        self.txs.iter().map(|tx| tx.len()).sum()
+    }
+}
+
+#[derive(Debug)]
+struct Queue {
+    bounds: Bounds,
+    waiting: Mutex<Waiting>,
+    /// Notified when something waits, or the queue ends.
+    bell: Condvar,
+    /// Number of the batch that is admitted next.
+    turn: Mutex<u64>,
+    turned: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    offers: VecDeque<Offer>,
+    /// Number of transactions in `offers`.
+    txs: usize,
+    /// Transactions and bytes that wait or are being admitted.
+    held: (usize, usize),
+    /// Number of batches that were taken.
+    taken: u64,
+    has_ended: bool,
+}
+
+impl Queue {
+    fn new(bounds: Bounds) -> Self {
+        Self { bounds, waiting: Mutex::default(), bell: Condvar::new(), turn: Mutex::default(), turned: Condvar::new() }
+    }
+
+    fn push(&self, offer: Offer) -> Result<(), NoFate> {
+        let waiting = &mut *self.waiting.lock();
+        let held = (waiting.held.0 + offer.txs.len(), waiting.held.1 + offer.bytes());
+        if held.0 > self.bounds.txs || held.1 > self.bounds.bytes {
+            return Err(NoFate::Full);
+        }
+        waiting.held = held;
+        let before = waiting.txs;
+        waiting.txs += offer.txs.len();
+        waiting.offers.push_back(offer);
+        if before == 0 || before < MANY && waiting.txs >= MANY {
+            self.bell.notify_all();
+        }
+        Ok(())
+    }
+
+    /// Admits what waits, if there are at least so many, until the queue ends.
+    fn work<P: Pool>(&self, pool: &P, least: usize) {
+        while let Some((offers, turn)) = self.take(least) {
+            // A panic is a bug of the node: the clients get an error, and the node goes on.
+            let _ = catch_unwind(AssertUnwindSafe(|| admit(pool, offers, turn)));
+        }
+    }
+
+    /// Takes the offers that wait, up to a batch.
+    fn take(&self, least: usize) -> Option<(Vec<Offer>, Turn<'_>)> {
+        let waiting = &mut self.waiting.lock();
+        self.bell.wait_while(waiting, |waiting| !waiting.has_ended && waiting.txs < least);
+        if waiting.txs < least {
+            return None;
+        }
+        let (mut offers, mut txs, mut bytes) = (Vec::new(), 0, 0);
+        while let Some(offer) = waiting.offers.pop_front_if(|offer| txs == 0 || txs + offer.txs.len() <= BATCH) {
+            txs += offer.txs.len();
+            bytes += offer.bytes();
+            offers.push(offer);
+        }
+        waiting.txs -= txs;
+        let number = waiting.taken;
+        waiting.taken += 1;
+        Some((offers, Turn { queue: self, number, held: (txs, bytes) }))
+    }
+}
+
+/// Place of a batch in the order of admission, and its room in the queue. The next one follows once it is dropped.
+struct Turn<'q> {
+    queue: &'q Queue,
+    number: u64,
+    held: (usize, usize),
+}
+
+impl Turn<'_> {
+    /// Waits until all earlier batches are admitted.
+    fn come(&self) {
+        let mut turn = self.queue.turn.lock();
+        self.queue.turned.wait_while(&mut turn, |turn| *turn != self.number);
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // Also where the recovery has panicked.
+        self.come();
+        *self.queue.turn.lock() += 1;
+        self.queue.turned.notify_all();
+        let waiting = &mut *self.queue.waiting.lock();
+        waiting.held = (waiting.held.0 - self.held.0, waiting.held.1 - self.held.1);
+    }
+}
+
+fn admit<P: Pool>(pool: &P, offers: Vec<Offer>, turn: Turn<'_>) {
+    let txs: Vec<&Bytes> = offers.iter().flat_map(|offer| &offer.txs).collect();
+    let recovered = pool.recover(&txs);
+    turn.come();
+    let mut fates = pool.admit(&txs, recovered).into_iter();
+    drop(turn);
+    for Offer { txs, reply } in offers {
+        // An error means that the client has gone.
+        let _ = reply.send(fates.by_ref().take(txs.len()).collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Condvar;
+    use std::time::Duration;
+
+    /// A pool that records the batches. The first byte of a transaction says what becomes of it.
+    #[derive(Debug, Default)]
+    struct Recorder {
+        batches: Mutex<Vec<Vec<Bytes>>>,
+        is_open: Mutex<bool>,
+        opened: Condvar,
+    }
+
+    const BOOM: u8 = 0xff;
+
+    impl Recorder {
+        fn open(&self) {
+            *self.is_open.lock() = true;
+            self.opened.notify_all();
+        }
+
+        fn all(&self) -> Vec<Bytes> {
+            self.batches.lock().concat()
+        }
+    }
+
+    impl Pool for Recorder {
+        type Recovered = usize;
+
+        fn recover(&self, txs: &[&Bytes]) -> usize {
+            self.opened.wait_while(&mut self.is_open.lock(), |is_open| !*is_open);
+            // Batches that were taken later are ready sooner.
+            std::thread::sleep(Duration::from_micros(u64::from(txs[0][0] % 7) * 100));
+            assert!(txs.iter().all(|tx| tx[0] != BOOM), "a panic");
+            txs.len()
+        }
+
+        fn admit(&self, txs: &[&Bytes], recovered: usize) -> Vec<Fate> {
+            assert_eq!(recovered, txs.len());
+            self.batches.lock().push(txs.iter().copied().cloned().collect());
+            txs.iter().map(|tx| Ok(B256::left_padding_from(tx))).collect()
+        }
+    }
+
+    fn tx(first: u8, number: u32) -> Bytes {
+        [&[first][..], &number.to_be_bytes()].concat().into()
+    }
+
+    /// Offers transactions, without waiting for their fates.
+    fn offer(intake: &Intake, txs: Vec<Bytes>) -> Result<oneshot::Receiver<Vec<Fate>>, NoFate> {
+        let (reply, fates) = oneshot::channel();
+        intake.queue.push(Offer { txs, reply })?;
+        Ok(fates)
+    }
+
+    fn hashes(fates: oneshot::Receiver<Vec<Fate>>) -> Option<Vec<B256>> {
+        let fates = fates.blocking_recv().ok()?;
+        Some(fates.into_iter().map(|fate| fate.expect("the pool admits everything")).collect())
+    }
+
+    #[test]
+    fn many_workers_admit_in_the_order_of_arrival() {
+        let pool = Arc::new(Recorder::default());
+        pool.open();
+        let intake = Intake::of(Arc::clone(&pool), 4, BOUNDS).expect("threads");
+        let all: Vec<Vec<_>> = (0..200u32).map(|n| (0..=n % 300).map(|m| tx((n % 250) as u8, m)).collect()).collect();
+        let fates: Vec<_> = all.iter().map(|txs| offer(&intake, txs.clone()).expect("room")).collect();
+        for (txs, fates) in all.iter().zip(fates) {
+            let wanted: Vec<_> = txs.iter().map(|tx| B256::left_padding_from(tx)).collect();
+            assert_eq!(hashes(fates), Some(wanted));
+        }
+        assert_eq!(pool.all(), all.concat());
+        assert!(pool.batches.lock().iter().all(|batch| batch.len() <= BATCH));
+        assert_eq!(intake.queue.waiting.lock().held, (0, 0));
+    }
+
+    #[test]
+    fn what_waits_meanwhile_is_one_batch() {
+        let pool = Arc::new(Recorder::default());
+        let intake = Intake::of(Arc::clone(&pool), 1, BOUNDS).expect("threads");
+        let fates: Vec<_> = (0..100).map(|n| offer(&intake, vec![tx(0, n)]).expect("room")).collect();
+        pool.open();
+        assert!(fates.into_iter().all(|fates| hashes(fates).is_some()));
+        let sizes: Vec<_> = pool.batches.lock().iter().map(Vec::len).collect();
+        assert!(sizes.iter().sum::<usize>() == 100 && sizes.len() <= 2, "{sizes:?}");
+    }
+
+    #[test]
+    fn a_full_queue_refuses_at_once_and_has_room_again() {
+        let pool = Arc::new(Recorder::default());
+        let intake = Intake::of(Arc::clone(&pool), 1, Bounds { txs: 10, bytes: 1_000 }).expect("threads");
+        let some = |count: u32| (0..count).map(|n| tx(0, n)).collect();
+        let first = offer(&intake, some(8)).expect("room");
+        assert_eq!(offer(&intake, some(3)).err(), Some(NoFate::Full), "also while the first ones are recovered");
+        assert_eq!(offer(&intake, vec![vec![0; 1_000].into()]).err(), Some(NoFate::Full));
+        pool.open();
+        assert_eq!(hashes(first).map(|hashes| hashes.len()), Some(8));
+        let second = offer(&intake, some(10)).expect("room again");
+        assert_eq!(hashes(second).map(|hashes| hashes.len()), Some(10));
+        assert_eq!(pool.all().len(), 18);
+    }
+
+    #[test]
+    fn a_panic_is_an_error_of_its_batch_alone() {
+        let pool = Arc::new(Recorder::default());
+        pool.open();
+        let intake = Intake::of(Arc::clone(&pool), 2, BOUNDS).expect("threads");
+        assert_eq!(hashes(offer(&intake, vec![tx(BOOM, 0)]).expect("room")), None);
+        assert!(hashes(offer(&intake, vec![tx(1, 0)]).expect("room")).is_some(), "it goes on");
+        assert_eq!(intake.queue.waiting.lock().held, (0, 0));
+    }
+
+    #[test]
+    fn what_waits_is_admitted_before_the_end() {
+        let pool = Arc::new(Recorder::default());
+        let intake = Intake::of(Arc::clone(&pool), 2, BOUNDS).expect("threads");
+        let fates = offer(&intake, vec![tx(1, 0)]).expect("room");
+        pool.open();
+        drop(intake);
+        assert!(hashes(fates).is_some());
+    }
+}

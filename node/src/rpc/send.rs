@@ -1,0 +1,101 @@
+//! Transactions for the pool, or for the node that this one follows: many at once, where they come together.
+
+use super::{
+    api::Api,
+    args::{self, Args},
+    error::{RpcError, refused, unsent},
+    registry::{Method, Registry},
+};
+use crate::intake::{NoFate, Unadmitted};
+use alloy_primitives::{B256, Bytes, hex};
+use jsonrpsee::types::Params;
+
+/// A transaction that is offered: its hash, or the error of its call.
+pub(super) type Sent = Result<B256, RpcError>;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("eth_sendRawTransaction", Method::Send);
+}
+
+/// Reads the transaction of a call.
+///
+/// # Errors
+/// The arguments are not one transaction, or its type is none that a node takes.
+pub(super) fn read(params: &Params<'_>) -> Result<Bytes, RpcError> {
+    check(plain(params).map_or_else(|| Args::read(params, 1)?.required(0, args::bytes), Ok)?)
+}
+
+/// Checks the type of a transaction.
+pub(super) fn check(bytes: Bytes) -> Result<Bytes, RpcError> {
+    match bytes.first() {
+        None => Err(RpcError::server("typed transaction too short")),
+        Some(first) if *first < 0xc0 && *first > 4 => Err(RpcError::server("transaction type not supported")),
+        Some(_) => Ok(bytes),
+    }
+}
+
+/// Arguments in the form in which libraries send them. Everything else is read with care, for the error that it deserves.
+fn plain(params: &Params<'_>) -> Option<Bytes> {
+    let (text,) = serde_json::from_str::<(&str,)>(params.as_str()?).ok()?;
+    let digits = text.strip_prefix("0x")?;
+    // The reader takes a prefix of its own.
+    let has_another = digits.starts_with("0x");
+    hex::decode(digits).ok().filter(|_| !has_another).map(Bytes::from)
+}
+
+/// Offers transactions, in order, and returns what became of each.
+pub(super) async fn all(api: &Api, txs: Vec<Bytes>) -> Vec<Sent> {
+    let count = txs.len();
+    let fates = match api.intake.offer(txs) {
+        Ok(fates) => fates.all().await,
+        Err(full) => Err(full),
+    };
+    let error = match fates {
+        Ok(fates) => return fates.into_iter().map(|fate| fate.map_err(unadmitted)).collect(),
+        Err(why @ NoFate::Full) => RpcError::limit(why.to_string()),
+        Err(why @ NoFate::Panicked) => RpcError::internal(why.to_string()),
+    };
+    vec![Err(error); count]
+}
+
+fn unadmitted(why: Unadmitted) -> RpcError {
+    match why {
+        Unadmitted::Unsent(error) => unsent(&error),
+        Unadmitted::Refused(refusal) => refused(&refusal),
+        Unadmitted::Upstream(error) => error.into(),
+        Unadmitted::Misnamed(said) => {
+            RpcError::server(format!("the upstream node names the transaction {said}, not by its hash"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_way_reads_what_the_careful_one_reads() {
+        let careful = |text| Args::read(&Params::new(Some(text)), 1)?.required(0, args::bytes);
+        for text in [
+            "[\"0x02ab\"]",
+            "[\"0x\"]",
+            "[\"0x02AB\"]",
+            "[\"0X02ab\"]",
+            "[\"02ab\"]",
+            "[\"0x0x02ab\"]",
+            "[\"0x0X02\"]",
+            "[\"0x2ab\"]",
+            "[\"0xzz\"]",
+            "[\"0x02\",1]",
+            "[\"\\u0030x02ab\"]",
+            "[1]",
+            "[]",
+            "{}",
+            "[null]",
+        ] {
+            let short = plain(&Params::new(Some(text)));
+            assert!(short.is_none_or(|bytes| Ok(bytes) == careful(text)), "{text}");
+        }
+        assert!(plain(&Params::new(Some("[\"0x02ab\"]"))).is_some());
+    }
+}
