@@ -24,7 +24,7 @@ pub(super) struct Slot {
     /// Notified when the job has ended, and when the block so far is there.
     done: Condvar,
     stop: AtomicBool,
-    /// True while a caller waits for the block so far. It is sealed for them alone: a seal takes time linear in the block.
+    /// True while a caller waits for the block so far. It is sealed for such a caller alone: a seal takes time linear in the block.
     is_wanted: AtomicBool,
 }
 
@@ -64,7 +64,7 @@ impl Slot {
         self.is_wanted.load(Ordering::Relaxed)
     }
 
-    /// Gives the block so far to all who wait for it; `None` if it is no better than the one before.
+    /// Gives the block so far to all callers that wait for it; `None` if it is no better than the one before.
     pub(super) fn improve(&self, best: Option<BuiltCandidate>) {
         let mut inner = self.inner.lock();
         if let Some(best) = best {
