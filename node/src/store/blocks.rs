@@ -3,7 +3,8 @@
 use super::{
     error::StoreError,
     frame,
-    index::{Index, Key},
+    index::{Index, Indexed, Key},
+    lookup::Lookup,
     record::{Block, Entry, Head},
     segment::{self, HEADER, Identity, Segment},
 };
@@ -15,6 +16,7 @@ use std::{
     io::ErrorKind,
     ops::RangeInclusive,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Number of blocks that are indexed in one transaction when the index is behind.
@@ -84,7 +86,7 @@ pub struct BlockStore {
     folder: PathBuf,
     identity: Identity,
     options: Options,
-    index: Index,
+    lookup: Lookup,
     segments: RwLock<BTreeMap<u64, Segment>>,
     writer: Mutex<Writer>,
 }
@@ -140,8 +142,14 @@ impl BlockStore {
             }
         };
         let writer = Mutex::new(Writer { segment, end: end.max(HEADER), last, poisoned: false });
-        let store =
-            Self { folder: folder.to_owned(), identity, options, index, segments: RwLock::new(segments), writer };
+        let store = Self {
+            folder: folder.to_owned(),
+            identity,
+            options,
+            lookup: Lookup::new(index)?,
+            segments: RwLock::new(segments),
+            writer,
+        };
         if let Some(committed) = committed {
             store.cut_above(committed, &mut cuts)?;
         }
@@ -185,6 +193,7 @@ impl BlockStore {
             Some(last) if height != last + 1 => return Err(StoreError::Order { got: height, last }),
             _ => {}
         }
+        self.lookup.make_room()?;
         let bytes = frame::encode(block).ok_or(StoreError::TooLong { height })?;
         let mut writer = self.writer.lock();
         let writer = &mut *writer;
@@ -202,10 +211,7 @@ impl BlockStore {
             return Err(error);
         }
         let place = (writer.segment.first, writer.end);
-        if let Err(error) = self.index.add(&[(block, place)], false) {
-            writer.poisoned = writer.segment.cut(writer.end).is_err();
-            return Err(error);
-        }
+        self.lookup.add(block, place);
         writer.end += bytes.len() as u64;
         writer.last = Some(height);
         Ok(())
@@ -219,15 +225,15 @@ impl BlockStore {
         let mut writer = self.writer.lock();
         let Some(last) = writer.last.filter(|last| *last > height) else { return Ok(()) };
         let next = height + 1;
-        let Some((first, at)) = self.index.place(next)? else {
+        let Some((first, at)) = self.lookup.place(next)? else {
             return Err(StoreError::Order { got: next, last });
         };
         // The index first: blocks that it lacks are indexed again, blocks that it has must be there.
         let removed: Result<Option<Vec<Block>>, _> = (next..=last).map(|above| self.block(above)).collect();
         match removed {
-            Ok(Some(removed)) => self.index.remove(&removed)?,
+            Ok(Some(removed)) => self.lookup.remove(&removed)?,
             // They were never committed, so it does not matter what they held.
-            Ok(None) | Err(StoreError::Damaged { .. }) => self.index.remove_above(height)?,
+            Ok(None) | Err(StoreError::Damaged { .. }) => self.lookup.remove_above(height)?,
             Err(error) => return Err(error),
         }
         let mut segments = self.segments.write();
@@ -266,10 +272,10 @@ impl BlockStore {
                 }
                 (*first, segment.clone(), *next)
             };
-            let from = self.index.extent()?.first.max(first);
+            let from = self.lookup.extent()?.first.max(first);
             for chunk in (from..end).collect::<Vec<_>>().chunks(CATCH_UP) {
                 let blocks = chunk.iter().filter_map(|height| self.block(*height).transpose());
-                self.index.remove(&blocks.collect::<Result<Vec<_>, _>>()?)?;
+                self.lookup.remove(&blocks.collect::<Result<Vec<_>, _>>()?)?;
                 pruned += chunk.len() as u64;
             }
             self.segments.write().remove(&first);
@@ -283,7 +289,7 @@ impl BlockStore {
     /// # Errors
     /// If the disk fails.
     pub fn flush(&self) -> Result<(), StoreError> {
-        self.index.flush()
+        self.lookup.flush()
     }
 
     /// Chain id and digest of the genesis.
@@ -301,12 +307,12 @@ impl BlockStore {
     /// # Errors
     /// If the index fails.
     pub fn first(&self) -> Result<u64, StoreError> {
-        Ok(self.index.extent()?.first)
+        Ok(self.lookup.extent()?.first)
     }
 
     /// Place of a block: its segment and its offset there.
     fn place(&self, height: u64) -> Result<Option<(Segment, u64)>, StoreError> {
-        let Some((first, at)) = self.index.place(height)? else { return Ok(None) };
+        let Some((first, at)) = self.lookup.place(height)? else { return Ok(None) };
         Ok(self.segments.read().get(&first).cloned().map(|segment| (segment, at)))
     }
 
@@ -342,7 +348,7 @@ impl BlockStore {
     /// # Errors
     /// If the index fails.
     pub fn height_of(&self, hash: &B256) -> Result<Option<u64>, StoreError> {
-        self.index.height_of(hash)
+        self.lookup.height_of(hash)
     }
 
     /// Height and place of an executed transaction.
@@ -350,7 +356,7 @@ impl BlockStore {
     /// # Errors
     /// If the index fails.
     pub fn place_of(&self, tx: &B256) -> Result<Option<(u64, u32)>, StoreError> {
-        self.index.place_of(tx)
+        self.lookup.place_of(tx)
     }
 
     /// Heights of `range` with logs that may match: one of the keys of every list. An empty list matches every log. At
@@ -359,7 +365,7 @@ impl BlockStore {
     /// # Errors
     /// If the index fails.
     pub fn heights(&self, lists: &[Vec<Key>], range: RangeInclusive<u64>, max: usize) -> Result<Vec<u64>, StoreError> {
-        self.index.heights(lists, range, max)
+        self.lookup.heights(lists, range, max)
     }
 
     /// Sizes of the store.
@@ -367,10 +373,10 @@ impl BlockStore {
     /// # Errors
     /// If a file cannot be read.
     pub fn sizes(&self) -> Result<Sizes, StoreError> {
-        let extent = self.index.extent()?;
+        let extent = self.lookup.extent()?;
         let segments = self.segments.read().values().map(Segment::len).sum::<Result<u64, _>>()?;
         let blocks = extent.last.map_or(0, |(last, ..)| last + 1 - extent.first);
-        Ok(Sizes { segments, index: self.index.bytes(), blocks, txs: extent.txs })
+        Ok(Sizes { segments, index: self.lookup.bytes(), blocks, txs: extent.txs })
     }
 
     /// Reads and checks every stored block, and returns their number. O(store).
@@ -378,7 +384,7 @@ impl BlockStore {
     /// # Errors
     /// The first damaged block, or one that the index does not find.
     pub fn verify(&self) -> Result<u64, StoreError> {
-        let extent = self.index.extent()?;
+        let extent = self.lookup.extent()?;
         let Some((last, ..)) = extent.last else { return Ok(0) };
         for height in extent.first..=last {
             let block = self.block(height)?.ok_or(StoreError::Order { got: height, last })?;
@@ -481,10 +487,9 @@ impl Scan<'_> {
             at = place + segment.frame(height, place)?.len();
         }
         let firsts: Vec<u64> = segments.range(from..).map(|(first, _)| *first).collect();
-        let mut found: Vec<(Block, (u64, u64))> = Vec::new();
-        let flush = |found: &mut Vec<(Block, (u64, u64))>| {
-            let blocks: Vec<_> = found.iter().map(|(block, place)| (block, *place)).collect();
-            let added = if blocks.is_empty() { Ok(()) } else { index.add(&blocks, true) };
+        let mut found = Vec::new();
+        let flush = |found: &mut Vec<Arc<Indexed>>| {
+            let added = if found.is_empty() { Ok(()) } else { index.add(found, true) };
             found.clear();
             added
         };
@@ -510,7 +515,7 @@ impl Scan<'_> {
                 let height = last.map_or(first, |last| last + 1);
                 match segment.block(height, at) {
                     Ok((block, next)) => {
-                        found.push((block, (first, at)));
+                        found.push(Arc::new(Indexed::of(&block, (first, at))));
                         (at, last) = (next, Some(height));
                     }
                     Err(error @ StoreError::Damaged { .. }) => {

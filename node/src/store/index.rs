@@ -67,6 +67,33 @@ impl Key {
     }
 }
 
+/// Part of a block that the index holds.
+#[derive(Debug)]
+pub(super) struct Indexed {
+    pub(super) height: u64,
+    pub(super) hash: B256,
+    /// First height of the segment, and the offset in it.
+    pub(super) place: (u64, u64),
+    /// Hashes of the executed transactions, in order.
+    pub(super) txs: Vec<B256>,
+    /// Keys of the logs, each once.
+    keys: BTreeSet<Vec<u8>>,
+}
+
+impl Indexed {
+    pub(super) fn of(block: &Block, place: (u64, u64)) -> Self {
+        let txs = block.entries.iter().map(|entry| entry.hash).collect();
+        Self { height: block.height(), hash: block.head.hash, place, txs, keys: keys(block) }
+    }
+
+    /// True if the block has logs that may match: one of the keys of every list. An empty list matches every log.
+    pub(super) fn matches(&self, lists: &[Vec<Key>]) -> bool {
+        let chunk = self.height / CHUNK;
+        let has = |key: &Key| self.keys.contains(&key.bytes(chunk));
+        has(&Key::Any) && lists.iter().all(|list| list.is_empty() || list.iter().any(has))
+    }
+}
+
 /// Keys of a block's logs, each once.
 fn keys(block: &Block) -> BTreeSet<Vec<u8>> {
     let chunk = block.height() / CHUNK;
@@ -107,7 +134,7 @@ fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
 
 #[derive(Debug)]
 pub(super) struct Index {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     database: Database,
     /// Number of commits that are not durable.
     pending: AtomicU64,
@@ -216,9 +243,16 @@ impl Index {
         })
     }
 
-    /// Adds blocks with their places; `durable` makes the index durable up to them.
-    pub(super) fn add(&self, blocks: &[(&Block, (u64, u64))], durable: bool) -> Result<(), StoreError> {
+    /// Adds blocks; `durable` makes the index durable up to them.
+    pub(super) fn add(&self, blocks: &[Arc<Indexed>], durable: bool) -> Result<(), StoreError> {
         let added = blocks.len() as u64;
+        let of = |block: &Arc<Indexed>| {
+            let height = block.height;
+            block.txs.iter().zip(0..).map(move |(hash, index)| (hash.0, (height, index))).collect::<Vec<_>>()
+        };
+        // In order: neighbours share a page. The last block with a hash counts.
+        let mut hashed: Vec<([u8; 32], (u64, u32))> = blocks.iter().flat_map(of).collect();
+        hashed.sort_unstable();
         let pending = self.pending.fetch_add(added, Ordering::Relaxed) + added;
         let durable = durable || pending >= DURABLE_EVERY;
         self.write(durable, |txn| {
@@ -226,16 +260,15 @@ impl Index {
             let (mut txs, mut logs) = (txn.open_table(TXS)?, txn.open_multimap_table(LOGS)?);
             let mut facts = txn.open_table(FACTS)?;
             let mut count = facts.get("txs")?.map_or(0, |count| count.value());
-            for (block, place) in blocks {
-                let height = block.height();
-                places.insert(height, *place)?;
-                hashes.insert(block.head.hash.0, height)?;
-                for (entry, index) in block.entries.iter().zip(0..) {
-                    txs.insert(entry.hash.0, (height, index))?;
-                }
-                count += block.entries.len() as u64;
-                for key in keys(block) {
-                    logs.insert(&key[..], height)?;
+            for (hash, place) in &hashed {
+                txs.insert(hash, place)?;
+            }
+            count += hashed.len() as u64;
+            for block in blocks {
+                places.insert(block.height, block.place)?;
+                hashes.insert(block.hash.0, block.height)?;
+                for key in &block.keys {
+                    logs.insert(&key[..], block.height)?;
                 }
             }
             facts.insert("txs", count)?;

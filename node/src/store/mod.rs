@@ -6,6 +6,7 @@
 //! a block at or below it that cannot be read is an error, and nothing is changed.
 
 mod blocks;
+mod lookup;
 mod index;
 mod checked_file;
 mod segment;
