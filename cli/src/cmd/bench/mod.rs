@@ -33,7 +33,7 @@ pub(crate) enum BenchCommand {
     Compare(Box<compare::CompareArgs>),
     /// Measure what hostile transactions cost, as factors of sequential execution; exits with 3 above a stated bound
     Adversary(adversary::AdversaryArgs),
-    /// Measure a node end to end: signed bytes over JSON-RPC to receipts, with reads beside and the engine alone
+    /// Measure a node end to end: signed bytes on a socket to durable blocks, with reads beside and the engine alone
     #[cfg(feature = "node")]
     Node(node::NodeBench),
     /// Measure the state store alone: updates of random keys, a root and a write per block

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::{fmt::Write as _, time::Duration};
 
-/// From signed bytes to receipts.
+/// From signed bytes to durable blocks.
 #[derive(Serialize, JsonSchema)]
 struct Written<'a> {
     /// Version of the schema.
@@ -189,9 +189,9 @@ fn text(written: &Written<'_>) -> String {
     let Written { txs, payers, writers, window, block_production, host, engine, recovery_us, .. } = written;
     let mut text = format!(
         "{txs} transfers of {payers} accounts, signed before; blocks {block_production}; {writers} connections, at most {window} transactions \
-         under way\nnode and clients share {} cores; in the timer: from the first request to the last receipt that was \
-         read\n\n{:<22}{:>10}{:>10}{:>10}{:>8}{:>8}\n",
-        host.cores, "", "tx/s", "p50 ms", "p99 ms", "blocks", "resent"
+         under way\nnode and clients share {} cores; in the timer: from the first request to the last transaction in \
+         a visible block\n\n{:<22}{:>10}{:>13}{:>10}{:>10}{:>8}{:>8}\n",
+        host.cores, "", "tx/s", "node µs/tx", "p50 ms", "p99 ms", "blocks", "resent"
     );
     // Writing to a string does not fail.
     for Run { name, tps, node_us_per_tx, p50_ms, p99_ms, blocks, resent, reads, .. } in &written.runs {
