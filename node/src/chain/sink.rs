@@ -45,9 +45,8 @@ fn stored(block: &SinkBlock<'_>) -> Option<Block> {
     let header = block.header?.clone();
     let payload = block.candidate.payload();
     let statuses = &block.outcome.txs;
-    let mut receipts = block.info.receipts().into_iter();
     let mut outcomes = block.info.outcomes().iter().zip(block.hashes).zip(block.senders);
-    let (mut entries, mut skipped) = (Vec::new(), Vec::new());
+    let (mut entries, mut skipped) = (Vec::with_capacity(block.hashes.len()), Vec::new());
     let (mut cumulative_gas, mut first_log) = (0, 0);
     for (place, (bytes, status)) in payload.txs().iter().zip(statuses.iter()).enumerate() {
         if *status == TxStatus::Skipped {
@@ -55,14 +54,12 @@ fn stored(block: &SinkBlock<'_>) -> Option<Block> {
             continue;
         }
         // Transactions that were tried and skipped have an outcome without a result.
-        let (result, hash, sender) = outcomes.by_ref().find_map(|((outcome, hash), sender)| {
+        let (result, gas_used, hash, sender) = outcomes.by_ref().find_map(|((outcome, hash), sender)| {
             let result = outcome.result()?;
-            Some((result, hash, sender))
+            Some((result, outcome.gas_used(), hash, sender))
         })?;
-        let receipt = receipts.next()?;
-        let logs = receipt.logs().to_vec();
-        let gas_used = receipt.cumulative_gas_used() - cumulative_gas;
-        cumulative_gas = receipt.cumulative_gas_used();
+        let logs = result.logs().to_vec();
+        cumulative_gas += gas_used;
         let created = result.created_address().map_or_else(Bytes::new, |address| Bytes::copy_from_slice(&address[..]));
         let count = logs.len() as u64;
         entries.push(Entry {
