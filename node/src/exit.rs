@@ -20,7 +20,8 @@ impl Exit {
         match self {
             Self::Producer(_) if txs.is_empty() => {}
             Self::Producer(bell) => bell.ring(),
-            Self::Mempool(relay) => txs.iter().for_each(|tx| relay.pass(Bytes::clone(tx))),
+            // A copy: the bytes may be a part of a long frame, which would stay as long as they wait.
+            Self::Mempool(relay) => txs.iter().for_each(|tx| relay.pass(Bytes::copy_from_slice(tx))),
             // They never come into the pool.
             Self::Upstream(_) => {}
         }

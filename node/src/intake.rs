@@ -18,14 +18,13 @@ use phalanx::{
     Recovered, SendError,
     pool::{Admission, Refusal},
 };
-use serde_json::json;
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread::JoinHandle,
 };
-use tokio::{sync::oneshot, task::spawn_blocking};
+use tokio::sync::{Notify, oneshot};
 
 /// Maximum number of transactions that are admitted at once.
 const BATCH: usize = 4_096;
@@ -74,8 +73,6 @@ pub(crate) enum NoFate {
 /// The queue and its workers, which end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Intake {
-    /// Node that takes transactions instead of the pool.
-    upstream: Option<Upstream>,
     queue: Arc<Queue>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -87,8 +84,7 @@ impl Intake {
     /// The system starts no thread.
     pub(crate) fn start(chain: Arc<Chain>, exit: Exit) -> Result<Self, NodeError> {
         if let Some(upstream) = exit.upstream() {
-            let upstream = Some(upstream.clone());
-            return Ok(Self { upstream, queue: Arc::new(Queue::new(BOUNDS)), workers: Vec::new() });
+            return Self::of(Arc::new(upstream.clone()), 1, BOUNDS);
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::of(Arc::new(Door { chain, exit }), cores.min(WORKERS), BOUNDS)
@@ -96,7 +92,7 @@ impl Intake {
 
     fn of<P: Pool>(pool: Arc<P>, workers: usize, bounds: Bounds) -> Result<Self, NodeError> {
         let queue = Arc::new(Queue::new(bounds));
-        let mut intake = Self { upstream: None, queue: Arc::clone(&queue), workers: Vec::new() };
+        let mut intake = Self { queue: Arc::clone(&queue), workers: Vec::new() };
         for number in 0..workers {
             let (queue, pool) = (Arc::clone(&queue), Arc::clone(&pool));
             let least = if number == 0 { 1 } else { MANY };
@@ -112,14 +108,24 @@ impl Intake {
     /// [`NoFate::Full`], for all of them.
     pub(crate) fn offer(&self, txs: Vec<Bytes>) -> Result<Fates, NoFate> {
         let (reply, fates) = oneshot::channel();
-        if let Some(upstream) = self.upstream.clone() {
-            drop(spawn_blocking(move || reply.send(txs.iter().map(|tx| pass(&upstream, tx)).collect())));
-        } else if txs.is_empty() {
-            let _ = reply.send(Vec::new());
-        } else {
-            self.queue.push(Offer { txs, reply })?;
-        }
+        self.queue.push(Offer { txs, reply }, 1)?;
         Ok(Fates(fates))
+    }
+
+    /// Offers transactions once half of the queue has room for them: many that come together leave room for single ones.
+    pub(crate) async fn offer_in_turn(&self, txs: Vec<Bytes>) -> Fates {
+        let (reply, fates) = oneshot::channel();
+        let mut offer = Offer { txs, reply };
+        loop {
+            let freed = self.queue.freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            match self.queue.try_push(offer, 2) {
+                Ok(()) => return Fates(fates),
+                Err(refused) => offer = refused,
+            }
+            freed.await;
+        }
     }
 }
 
@@ -139,17 +145,20 @@ impl Drop for Intake {
 pub(crate) struct Fates(oneshot::Receiver<Vec<Fate>>);
 
 impl Fates {
+    /// The fates, if they are there.
+    pub(crate) fn ready(&mut self) -> Option<Result<Vec<Fate>, NoFate>> {
+        match self.0.try_recv() {
+            Ok(fates) => Some(Ok(fates)),
+            Err(oneshot::error::TryRecvError::Empty) => None,
+            Err(oneshot::error::TryRecvError::Closed) => Some(Err(NoFate::Panicked)),
+        }
+    }
+
     /// # Errors
     /// [`NoFate::Panicked`], for all of them.
     pub(crate) async fn all(self) -> Result<Vec<Fate>, NoFate> {
         self.0.await.map_err(|_| NoFate::Panicked)
     }
-}
-
-/// Passes a transaction on to the node that this one follows.
-fn pass(upstream: &Upstream, bytes: &Bytes) -> Fate {
-    let said = upstream.pass::<B256>("eth_sendRawTransaction", &json!([bytes])).map_err(Unadmitted::Upstream)?;
-    raw::hash_of(bytes).filter(|hash| *hash == said).ok_or(Unadmitted::Misnamed(said))
 }
 
 /// A pool, as the queue sees it.
@@ -202,6 +211,21 @@ impl Pool for Door {
     }
 }
 
+/// The node that this one follows takes transactions instead of the pool, and names each by its hash.
+impl Pool for Upstream {
+    type Recovered = ();
+
+    fn recover(&self, _: &[&Bytes]) {}
+
+    fn admit(&self, txs: &[&Bytes], (): ()) -> Vec<Fate> {
+        let fate = |(said, tx): (Result<B256, UpstreamError>, &&Bytes)| {
+            let said = said.map_err(Unadmitted::Upstream)?;
+            raw::hash_of(tx).filter(|hash| *hash == said).ok_or(Unadmitted::Misnamed(said))
+        };
+        self.send(txs).into_iter().zip(txs).map(fate).collect()
+    }
+}
+
 /// Transactions of one request, which share its answer.
 #[derive(Debug)]
 struct Offer {
@@ -224,6 +248,8 @@ struct Queue {
     /// Number of the batch that is admitted next.
     turn: Mutex<u64>,
     turned: Condvar,
+    /// Notified when there is more room.
+    freed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -240,14 +266,32 @@ struct Waiting {
 
 impl Queue {
     fn new(bounds: Bounds) -> Self {
-        Self { bounds, waiting: Mutex::default(), bell: Condvar::new(), turn: Mutex::default(), turned: Condvar::new() }
+        Self {
+            bounds,
+            waiting: Mutex::default(),
+            bell: Condvar::new(),
+            turn: Mutex::default(),
+            turned: Condvar::new(),
+            freed: Notify::new(),
+        }
     }
 
-    fn push(&self, offer: Offer) -> Result<(), NoFate> {
+    /// Adds an offer if this share of the queue has room for it.
+    fn push(&self, offer: Offer, share: usize) -> Result<(), NoFate> {
+        self.try_push(offer, share).map_err(|_| NoFate::Full)
+    }
+
+    /// Does [`Self::push`], or gives the offer back.
+    fn try_push(&self, offer: Offer, share: usize) -> Result<(), Offer> {
+        if offer.txs.is_empty() {
+            // An error means that the client has gone.
+            let _ = offer.reply.send(Vec::new());
+            return Ok(());
+        }
         let waiting = &mut *self.waiting.lock();
         let held = (waiting.held.0 + offer.txs.len(), waiting.held.1 + offer.bytes());
-        if held.0 > self.bounds.txs || held.1 > self.bounds.bytes {
-            return Err(NoFate::Full);
+        if held.0 > self.bounds.txs / share || held.1 > self.bounds.bytes / share {
+            return Err(offer);
         }
         waiting.held = held;
         let before = waiting.txs;
@@ -310,6 +354,7 @@ impl Drop for Turn<'_> {
         self.queue.turned.notify_all();
         let waiting = &mut *self.queue.waiting.lock();
         waiting.held = (waiting.held.0 - self.held.0, waiting.held.1 - self.held.1);
+        self.queue.freed.notify_waiters();
     }
 }
 
@@ -377,7 +422,7 @@ mod tests {
     /// Offers transactions, without waiting for their fates.
     fn offer(intake: &Intake, txs: Vec<Bytes>) -> Result<oneshot::Receiver<Vec<Fate>>, NoFate> {
         let (reply, fates) = oneshot::channel();
-        intake.queue.push(Offer { txs, reply })?;
+        intake.queue.push(Offer { txs, reply }, 1)?;
         Ok(fates)
     }
 
@@ -426,6 +471,27 @@ mod tests {
         let second = offer(&intake, some(10)).expect("room again");
         assert_eq!(hashes(second).map(|hashes| hashes.len()), Some(10));
         assert_eq!(pool.all().len(), 18);
+    }
+
+    #[test]
+    fn many_leave_half_of_the_queue_to_single_ones() {
+        let pool = Arc::new(Recorder::default());
+        let intake = Intake::of(Arc::clone(&pool), 1, Bounds { txs: 10, bytes: 1_000 }).expect("threads");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let some = |count: u32| (0..count).map(|n| tx(0, n)).collect::<Vec<_>>();
+            let first = intake.offer_in_turn(some(5)).await;
+            let second = intake.offer_in_turn(some(1));
+            tokio::pin!(second);
+            assert!(tokio::time::timeout(Duration::from_millis(20), &mut second).await.is_err(), "half is taken");
+            let mut single = intake.offer(some(5)).expect("the other half");
+            assert!(single.ready().is_none());
+            pool.open();
+            assert_eq!(first.all().await.expect("fates").len(), 5);
+            assert_eq!(second.await.all().await.expect("fates").len(), 1);
+            assert_eq!(single.all().await.expect("fates").len(), 5);
+            assert!(intake.offer_in_turn(Vec::new()).await.ready().expect("at once").expect("fates").is_empty());
+        });
     }
 
     #[test]

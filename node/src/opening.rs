@@ -3,6 +3,7 @@
 use crate::{
     chain::{Chain, Opened},
     config::{IngressAddress, NodeConfig},
+    edge::Places,
     error::NodeError,
     ingress::Ingress,
     intake::Intake,
@@ -79,7 +80,8 @@ impl Opening {
         let intake = Arc::new(Intake::start(Arc::clone(&chain), exit.clone())?);
         let ingress = runtime.block_on(async { Ingress::start(&config.ingress, &config.rpc, &intake, &metrics) })?;
         let api = Arc::new(Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, (intake, exit)));
-        let server = runtime.block_on(Server::start(api))?;
+        let places = Places::new(config.rpc.max_connections as usize, if config.ingress.is_empty() { 1 } else { 2 });
+        let server = runtime.block_on(Server::start(api, places))?;
         *slot.lock() = Some(Serving { chain, server, ingress, metrics: pages, cuts });
         Ok(ready)
     }

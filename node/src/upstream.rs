@@ -10,7 +10,7 @@ use crate::{
 };
 use http_body_util::LengthLimitError;
 use parking_lot::Mutex;
-use phalanx::alloy::primitives::Bytes;
+use phalanx::alloy::primitives::{B256, Bytes};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 use std::{
@@ -34,6 +34,9 @@ const PLACES: usize = 16;
 
 /// Maximum number of idle connections that are kept.
 const IDLE: usize = 4;
+
+/// Maximum number of transactions in a batch: half of what a node takes by default.
+const BATCH: usize = 500;
 
 /// Maximum size of an answer for a client, in bytes: a hash, a number, or an error with its data.
 const SHORT: usize = 64 << 10;
@@ -81,6 +84,12 @@ struct Message<'a> {
     error: Option<Refusal>,
 }
 
+/// Name of an answer in a batch.
+#[derive(Deserialize)]
+struct Named {
+    id: usize,
+}
+
 #[derive(Deserialize)]
 struct Refusal {
     code: i32,
@@ -123,6 +132,43 @@ impl Upstream {
         self.pass_within(BRIEF, method, params)
     }
 
+    /// Passes transactions on, in order, and waits briefly for the answers. Not for a thread of the runtime.
+    pub(crate) fn send(&self, txs: &[&Bytes]) -> Vec<Result<B256, UpstreamError>> {
+        let mut all = Vec::with_capacity(txs.len());
+        for txs in txs.chunks(BATCH) {
+            match self.send_batch(txs) {
+                Ok(sent) => all.extend(sent),
+                Err(error) => all.extend(txs.iter().map(|_| Err(error.clone()))),
+            }
+        }
+        all
+    }
+
+    fn send_batch(&self, txs: &[&Bytes]) -> Result<Vec<Result<B256, UpstreamError>>, UpstreamError> {
+        const METHOD: &str = "eth_sendRawTransaction";
+        if let [tx] = txs {
+            return Ok(vec![self.pass(METHOD, &json!([tx]))]);
+        }
+        let call = |(id, tx): (usize, &&Bytes)| json!({ "jsonrpc": "2.0", "id": id, "method": METHOD, "params": [tx] });
+        let body = Value::Array(txs.iter().enumerate().map(call).collect());
+        let _place = self.places.try_acquire().map_err(|_| UpstreamError::Busy)?;
+        self.gate.lock().enter(Instant::now(), BRIEF).map_err(UpstreamError::Away)?;
+        let answer = self.exchange(body.to_string(), BRIEF, SHORT * txs.len())?;
+        let Ok(parts) = serde_json::from_slice::<Vec<&RawValue>>(&answer.0) else {
+            // One answer to all of them is an error, or none.
+            return answer.read::<Value>().and_then(|_| Err(UpstreamError::Away("no batch answers a batch".into())));
+        };
+        let missing = || Err(UpstreamError::Away("an answer is missing in its batch".into()));
+        let mut sent: Vec<_> = txs.iter().map(|_| missing()).collect();
+        for part in parts {
+            let named: Named = serde_json::from_str(part.get()).map_err(|error| away(&error))?;
+            if let Some(place) = sent.get_mut(named.id) {
+                *place = Answer(hyper::body::Bytes::copy_from_slice(part.get().as_bytes())).read();
+            }
+        }
+        Ok(sent)
+    }
+
     fn pass_within<T: DeserializeOwned>(
         &self,
         patience: Duration,
@@ -141,6 +187,11 @@ impl Upstream {
 
     fn ask(&self, method: &str, params: &Value, patience: Duration, most: usize) -> Result<Answer, UpstreamError> {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        self.exchange(body, patience, most)
+    }
+
+    /// Sends a body, and notes whether the node is away.
+    fn exchange(&self, body: String, patience: Duration, most: usize) -> Result<Answer, UpstreamError> {
         let asked = self.runtime.block_on(async {
             let mut stops = self.stops.clone();
             let exchange = async {

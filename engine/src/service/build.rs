@@ -302,16 +302,18 @@ impl Driver {
             }
             slot.improve(Some(best_of(&shared, request, &best, &offered)));
         }
-        loop {
+        while !is_over() {
             if slot.is_wanted() {
                 let best = job.best();
                 // A failure costs the block all its transactions, the forced ones too.
                 let sound = best.failure.is_none().then(|| best_of(&shared, request, &best, &offered));
                 slot.improve(sound);
+                // A step at least, however often callers ask.
+                job.step(&is_over)?;
                 progress = job.extend([], &stop)?;
                 continue;
             }
-            if is_over() || progress.waiting > 0 {
+            if progress.waiting > 0 {
                 break;
             }
             let max_gas = budget.gas.min(request.env.gas_limit).saturating_sub(progress.used.gas);

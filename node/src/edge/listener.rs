@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use std::{
     io::{self, Write as _},
     net::SocketAddr,
+    os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -35,8 +36,7 @@ pub(crate) struct Listener {
     name: &'static str,
     /// Answer to a connection without a place. It is short, so that the kernel takes it at once.
     refusal: &'static [u8],
-    places: Arc<Semaphore>,
-    max: usize,
+    places: Places,
     refused: Mutex<Often>,
     failed: Mutex<Often>,
 }
@@ -64,13 +64,13 @@ pub(crate) struct Accepted {
 }
 
 impl Listener {
-    /// Listens with at most `max` connections, and with fewer where the process may open fewer files than twice that.
+    /// Listens at an address.
     ///
     /// # Errors
     /// The address cannot be listened on.
     pub(crate) fn bind(
         address: SocketAddr,
-        max: usize,
+        places: &Places,
         name: &'static str,
         refusal: &'static [u8],
     ) -> io::Result<Self> {
@@ -79,26 +79,29 @@ impl Listener {
         socket.set_send_buffer_size(KERNEL_BUFFER)?;
         socket.set_recv_buffer_size(KERNEL_BUFFER)?;
         socket.bind(address)?;
-        Ok(Self::of(Listening::Tcp(socket.listen(BACKLOG)?), max, (name, refusal)))
+        Ok(Self::of(Listening::Tcp(socket.listen(BACKLOG)?), places, (name, refusal)))
     }
 
-    /// Listens on a Unix socket, likewise. A socket that an earlier process has left behind is replaced.
+    /// Listens on a Unix socket. One that an earlier process has left behind is replaced.
     ///
     /// # Errors
     /// The path cannot be listened on.
-    pub(crate) fn bind_path(path: &Path, max: usize, name: &'static str) -> io::Result<Self> {
-        let is_left = std::os::unix::net::UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
-        if is_left {
+    pub(crate) fn bind_path(path: &Path, places: &Places, name: &'static str) -> io::Result<Self> {
+        // Linux refuses to connect to any file that nothing listens on.
+        let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+        let is_left = || {
+            std::os::unix::net::UnixStream::connect(path)
+                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        };
+        if is_socket && is_left() {
             std::fs::remove_file(path)?;
         }
-        Ok(Self::of(Listening::Unix(UnixListener::bind(path)?, path.to_owned()), max, (name, b"")))
+        Ok(Self::of(Listening::Unix(UnixListener::bind(path)?, path.to_owned()), places, (name, b"")))
     }
 
-    fn of(listener: Listening, max: usize, (name, refusal): (&'static str, &'static [u8])) -> Self {
-        let max = within(max, rustix::process::getrlimit(rustix::process::Resource::Nofile).current);
-        let places = Arc::new(Semaphore::new(max));
-        Self { listener, name, refusal, places, max, refused: Mutex::default(), failed: Mutex::default() }
+    fn of(listener: Listening, places: &Places, (name, refusal): (&'static str, &'static [u8])) -> Self {
+        let places = places.clone();
+        Self { listener, name, refusal, places, refused: Mutex::default(), failed: Mutex::default() }
     }
 
     /// Address of a TCP socket.
@@ -107,11 +110,6 @@ impl Listener {
             Listening::Tcp(listener) => listener.local_addr(),
             Listening::Unix(..) => Err(io::ErrorKind::Unsupported.into()),
         }
-    }
-
-    /// The places of connections: all are free once the last connection has ended.
-    pub(crate) fn places(&self) -> (Arc<Semaphore>, usize) {
-        (Arc::clone(&self.places), self.max)
     }
 
     /// The next connection that has a place; `None` if one was refused. Cancelling loses no connection.
@@ -130,9 +128,9 @@ impl Listener {
                 return None;
             }
         };
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+        let Ok(place) = Arc::clone(&self.places.free).try_acquire_owned() else {
             if let Some(times) = self.refused.lock().count(Instant::now()) {
-                let (max, name) = (self.max, self.name);
+                let (max, name) = (self.places.max, self.name);
                 tracing::warn!(max, times, "connections of {name} are refused: all places are taken");
             }
             // A client that does not take these bytes sees the end all the same. The socket does not block.
@@ -146,6 +144,28 @@ impl Listener {
             let _ = stream.set_nodelay(true);
         }
         Some(Accepted { stream, place })
+    }
+}
+
+/// Places of connections, which listeners may share.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    free: Arc<Semaphore>,
+    max: usize,
+}
+
+impl Places {
+    /// At most `max` places, and fewer where the process may open fewer files: half of them are for connections, and this is one of
+    /// so many equal parts of that half.
+    pub(crate) fn new(max: usize, parts: u64) -> Self {
+        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let max = within(max, files.map(|files| files / parts));
+        Self { free: Arc::new(Semaphore::new(max)), max }
+    }
+
+    /// Waits until every connection has ended.
+    pub(crate) async fn all_free(&self) {
+        let _ = self.free.acquire_many(u32::try_from(self.max).unwrap_or(u32::MAX)).await;
     }
 }
 

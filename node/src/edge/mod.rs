@@ -21,7 +21,7 @@ mod stream;
 mod web;
 
 pub(crate) use connection::{Connection, Cut, Patience};
-pub(crate) use listener::{Accepted, Listener};
+pub(crate) use listener::{Accepted, Listener, Places};
 pub(crate) use pace::Pace;
 pub(crate) use pool::{Account, Full, Held, Pool};
 pub(crate) use socket::Socket;

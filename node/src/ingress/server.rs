@@ -6,11 +6,12 @@ use super::{
 };
 use crate::{
     config::{IngressAddress, RpcConfig},
-    edge::{Accepted, Account, Connection, Cut, Held, Listener, Pace, Patience, Pool, Socket},
+    edge::{Accepted, Account, Connection, Cut, Held, Listener, Pace, Patience, Places, Pool, Socket},
     error::NodeError,
     intake::{Fate, Fates, Intake, NoFate, Unadmitted},
     metrics::Metrics,
     raw,
+    upstream::UpstreamError,
 };
 use alloy_primitives::{B256, Bytes};
 use phalanx::{SendError, pool::Refusal};
@@ -20,7 +21,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader, ReadHalf, WriteHalf},
-    sync::{Semaphore, mpsc, watch},
+    sync::{mpsc, watch},
 };
 
 /// Bytes that a connection holds beside those of all: others cannot take them.
@@ -40,8 +41,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 pub(crate) struct Ingress {
     pub(crate) addresses: Vec<IngressAddress>,
     stops: watch::Sender<bool>,
-    /// All are free once every connection has ended.
-    places: Vec<(Arc<Semaphore>, usize)>,
+    places: Places,
 }
 
 /// Parts that all connections share.
@@ -59,7 +59,8 @@ struct Host {
 #[derive(Debug)]
 struct Frame {
     txs: Vec<Bytes>,
-    fates: Result<Fates, NoFate>,
+    /// `None` if there is no memory for them.
+    fates: Option<Fates>,
     _held: Held,
 }
 
@@ -82,20 +83,23 @@ impl Ingress {
             pool: Pool::new(limits.max_request_bytes),
             stops,
         });
-        let mut ingress = Self { addresses: Vec::new(), stops: stop, places: Vec::new() };
+        // Half of what the process may open for connections; JSON-RPC has the other half.
+        let places = Places::new(limits.max_connections as usize, 2);
+        let mut ingress = Self { addresses: Vec::new(), stops: stop, places: places.clone() };
         for address in addresses {
             let failed = |source| NodeError::Ingress { address: address.to_string(), source };
-            let (max, name) = (limits.max_connections as usize, "the binary ingress");
+            let name = "the binary ingress";
             let (listener, bound) = match address {
                 IngressAddress::Tcp(address) => {
-                    let listener = Listener::bind(*address, max, name, b"").map_err(failed)?;
+                    let listener = Listener::bind(*address, &places, name, b"").map_err(failed)?;
                     let bound = IngressAddress::Tcp(listener.address().map_err(failed)?);
                     (listener, bound)
                 }
-                IngressAddress::Unix(path) => (Listener::bind_path(path, max, name).map_err(failed)?, address.clone()),
+                IngressAddress::Unix(path) => {
+                    (Listener::bind_path(path, &places, name).map_err(failed)?, address.clone())
+                }
             };
             ingress.addresses.push(bound);
-            ingress.places.push(listener.places());
             tokio::spawn(Arc::clone(&host).accept(listener));
         }
         Ok(ingress)
@@ -104,12 +108,7 @@ impl Ingress {
     /// Ends all connections, behind the verdicts of what has arrived.
     pub(crate) async fn stop(self, patience: Duration) {
         self.stops.send_replace(true);
-        let ended = async {
-            for (places, all) in &self.places {
-                let _ = places.acquire_many(u32::try_from(*all).unwrap_or(u32::MAX)).await;
-            }
-        };
-        let _ = tokio::time::timeout(patience, ended).await;
+        let _ = tokio::time::timeout(patience, self.places.all_free()).await;
     }
 }
 
@@ -156,6 +155,8 @@ impl Host {
         let receive = async {
             let ended = tokio::select! {
                 ended = self.receive(BufReader::with_capacity(CHUNK, read), connection, &offered) => ended,
+                // Verdicts are not read any more.
+                () = offered.closed() => None,
                 () = stopped(&mut stops) => Some(Ended::Stops),
             };
             // The answers to what has arrived come first.
@@ -207,7 +208,10 @@ impl Host {
                 Err(why) => return Some(why),
             };
             let counted = held.grow(frame.len().saturating_sub(held.bytes()) + TX_BYTES * txs.len());
-            let fates = if counted.is_ok() { self.intake.offer(txs.clone()) } else { Err(NoFate::Full) };
+            let fates = match counted {
+                Ok(()) => Some(self.intake.offer_in_turn(txs.clone()).await),
+                Err(_) => None,
+            };
             place.send(Frame { txs, fates, _held: held });
         }
     }
@@ -220,7 +224,7 @@ impl Host {
         mut frames: mpsc::Receiver<Frame>,
     ) -> Option<WriteHalf<Socket>> {
         loop {
-            let frame = match frames.try_recv() {
+            let mut frame = match frames.try_recv() {
                 Ok(frame) => frame,
                 Err(_) => {
                     write.write_all(&out).await.ok()?;
@@ -230,9 +234,16 @@ impl Host {
                 }
             };
             let since = Instant::now();
-            let fates = match frame.fates {
-                Ok(fates) => fates.all().await,
-                Err(full) => Err(full),
+            let there = frame.fates.as_mut().and_then(Fates::ready);
+            if there.is_none() && frame.fates.is_some() || out.len() >= CHUNK {
+                // Nothing that is there waits for what is not, or for much more.
+                write.write_all(&out).await.ok()?;
+                out.clear();
+            }
+            let fates = match (there, frame.fates) {
+                (Some(there), _) => there,
+                (None, Some(fates)) => fates.all().await,
+                (None, None) => Err(NoFate::Full),
             };
             let verdicts: Vec<_> = match fates {
                 Ok(fates) => fates.into_iter().zip(&frame.txs).map(|(fate, tx)| verdict(fate, tx)).collect(),
@@ -249,9 +260,11 @@ impl Host {
 async fn body(read: &mut BufReader<ReadHalf<Socket>>, len: usize) -> Option<Bytes> {
     let mut frame = Vec::with_capacity(len.min(CHUNK));
     while frame.len() < len {
-        let more = (len - frame.len()).min(CHUNK.max(frame.len()));
-        frame.reserve_exact(more);
-        let read = (&mut *read).take(more as u64).read_buf(&mut frame).await.ok()?;
+        if frame.len() == frame.capacity() {
+            frame.reserve_exact((len - frame.len()).min(frame.len()));
+        }
+        let room = (frame.capacity() - frame.len()).min(len - frame.len());
+        let read = (&mut *read).take(room as u64).read_buf(&mut frame).await.ok()?;
         if read == 0 {
             return None;
         }
@@ -265,7 +278,8 @@ fn verdict(fate: Fate, tx: &Bytes) -> Verdict {
         Err(why) => why,
     };
     let code = match &why {
-        Unadmitted::Unsent(SendError::State(_)) | Unadmitted::Upstream(_) | Unadmitted::Misnamed(_) => Code::Busy,
+        Unadmitted::Upstream(UpstreamError::Refused { .. }) | Unadmitted::Misnamed(_) => Code::Refused,
+        Unadmitted::Unsent(SendError::State(_)) | Unadmitted::Upstream(_) => Code::Busy,
         Unadmitted::Unsent(_) => return Verdict { code: Code::Malformed, hash: B256::ZERO },
         Unadmitted::Refused(refusal) => match refusal {
             Refusal::Known => Code::Known,

@@ -10,14 +10,14 @@ use alloy_primitives::{B256, Bytes, U64, U256};
 use serde_json::json;
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.instant("eth_getBalance", 2, |api, args| {
+    registry.of_state("eth_getBalance", 2, |api, args| {
         let address = args.required(0, args::address)?;
         let account = api.state(args.block(1)?)?.account(&address).map_err(read)?;
         Ok(account.map_or(U256::ZERO, |account| account.balance))
     });
     registry.light("eth_getTransactionCount", 2, nonce);
-    registry.instant("eth_getCode", 2, code);
-    registry.instant("eth_getStorageAt", 3, |api, args| {
+    registry.light("eth_getCode", 2, code);
+    registry.of_state("eth_getStorageAt", 3, |api, args| {
         let (address, slot) = (args.required(0, args::address)?, args.required(1, args::slot)?);
         let word = api.state(args.block(2)?)?.storage(&address, &slot).map_err(read)?;
         Ok(B256::from(word))

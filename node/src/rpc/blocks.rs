@@ -28,15 +28,15 @@ pub(super) fn register(registry: &mut Registry) {
     });
     registry.light("eth_getUncleByBlockNumberAndIndex", 2, |_, _| Ok(Value::Null));
     registry.light("eth_getUncleByBlockHashAndIndex", 2, |_, _| Ok(Value::Null));
-    registry.instant("eth_getTransactionByHash", 1, transaction);
-    registry.instant("eth_getRawTransactionByHash", 1, raw_transaction);
+    registry.light("eth_getTransactionByHash", 1, transaction);
+    registry.light("eth_getRawTransactionByHash", 1, raw_transaction);
     registry.light("eth_getTransactionByBlockNumberAndIndex", 2, |api, args| {
         at_index(api, args.required(0, args::number)?, args)
     });
     registry.light("eth_getTransactionByBlockHashAndIndex", 2, |api, args| {
         at_index(api, BlockRef::Hash(args.required(0, args::hash)?), args)
     });
-    registry.instant("eth_getTransactionReceipt", 1, receipt);
+    registry.light("eth_getTransactionReceipt", 1, receipt);
 }
 
 /// A block; one that is not there is null.

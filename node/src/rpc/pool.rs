@@ -24,7 +24,7 @@ struct Content<T> {
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.instant("txpool_status", 0, |api, _| {
+    registry.light("txpool_status", 0, |api, _| {
         let (ready, future) = api.chain.service.with_pool(|pool| (pool.ready_load().txs, pool.future_load().txs));
         Ok(json!({ "pending": U64::from(ready), "queued": U64::from(future) }))
     });

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     config::RpcConfig,
-    edge::{Accepted, Account, Connection, Listener, Pace, Patience, Pool, Socket, Web},
+    edge::{Accepted, Account, Connection, Listener, Pace, Patience, Places, Pool, Socket, Web},
     error::NodeError,
 };
 use hyper::{server::conn::http1, service::service_fn};
@@ -25,7 +25,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tower::ServiceBuilder;
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
@@ -47,8 +47,7 @@ const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     stops: watch::Sender<bool>,
-    /// All are free once every connection has ended.
-    places: (Arc<Semaphore>, usize),
+    places: Places,
 }
 
 impl Server {
@@ -56,12 +55,11 @@ impl Server {
     ///
     /// # Errors
     /// [`NodeError::Listen`], or origins or hosts that are none.
-    pub(crate) async fn start(api: Arc<Api>) -> Result<Self, NodeError> {
+    pub(crate) async fn start(api: Arc<Api>, places: Places) -> Result<Self, NodeError> {
         let limits = api.limits.clone();
         let listen = |source| NodeError::Listen { address: limits.address, source };
-        let listener =
-            Listener::bind(limits.address, limits.max_connections as usize, "JSON-RPC", REFUSAL).map_err(listen)?;
-        let (address, places) = (listener.address().map_err(listen)?, listener.places());
+        let listener = Listener::bind(limits.address, &places, "JSON-RPC", REFUSAL).map_err(listen)?;
+        let address = listener.address().map_err(listen)?;
         let web = Web::new(&limits.cors, &limits.hosts, address).map_err(NodeError::Setting)?;
         let (stops, stopped) = watch::channel(false);
         let feed = Feed::new();
@@ -77,9 +75,7 @@ impl Server {
     /// Refuses new requests, and waits for those in flight.
     pub(crate) async fn stop(self, patience: Duration) {
         self.stops.send_replace(true);
-        let (places, all) = self.places;
-        let ended = places.acquire_many(u32::try_from(all).unwrap_or(u32::MAX));
-        let _ = tokio::time::timeout(patience, ended).await;
+        let _ = tokio::time::timeout(patience, self.places.all_free()).await;
     }
 }
 

@@ -86,6 +86,11 @@ impl Indexed {
         Self { height: block.height(), hash: block.head.hash, place, txs, keys: keys(block) }
     }
 
+    /// Number of transactions and of keys of logs.
+    pub(super) fn entries(&self) -> usize {
+        self.txs.len() + self.keys.len()
+    }
+
     /// True if the block has logs that may match: one of the keys of every list. An empty list matches every log.
     pub(super) fn matches(&self, lists: &[Vec<Key>]) -> bool {
         let chunk = self.height / CHUNK;

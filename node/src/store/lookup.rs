@@ -17,7 +17,7 @@ use std::{
     thread::JoinHandle,
 };
 
-/// Numbers of transactions and of blocks that are added to the index together.
+/// Numbers of entries, which are transactions and keys of logs, and of blocks that are added to the index together.
 const GATHERED: (usize, usize) = (1 << 15, 64);
 
 /// Number of times that so much may wait, before a further block waits for the index.
@@ -48,11 +48,14 @@ struct Fresh {
     blocks: BTreeMap<u64, Arc<Indexed>>,
     hashes: HashMap<B256, u64>,
     txs: HashMap<B256, (u64, u32)>,
+    /// Number of transactions and of keys of logs in `blocks`.
+    entries: usize,
 }
 
 impl Fresh {
     fn add(&mut self, block: Arc<Indexed>) {
         let height = block.height;
+        self.entries += block.entries();
         self.hashes.insert(block.hash, height);
         self.txs.extend(block.txs.iter().copied().zip((0..).map(|index| (height, index))));
         self.blocks.insert(height, block);
@@ -60,7 +63,9 @@ impl Fresh {
 
     fn remove(&mut self, blocks: &[Arc<Indexed>]) {
         for block in blocks {
-            self.blocks.remove(&block.height);
+            if self.blocks.remove(&block.height).is_some() {
+                self.entries -= block.entries();
+            }
             self.hashes.remove(&block.hash);
             for tx in &block.txs {
                 // A later block may hold the same bytes.
@@ -73,7 +78,7 @@ impl Fresh {
 
     /// True if so many times of what is added together has gathered.
     fn has(&self, times: usize) -> bool {
-        self.txs.len() >= times * GATHERED.0 || self.blocks.len() >= times * GATHERED.1
+        self.entries >= times * GATHERED.0 || self.blocks.len() >= times * GATHERED.1
     }
 }
 
@@ -84,7 +89,10 @@ impl Shared {
         let blocks: Vec<_> = self.fresh.read().blocks.values().cloned().collect();
         if !blocks.is_empty() {
             self.index.add(&blocks, durable)?;
-            self.fresh.write().remove(&blocks);
+            // One by one: readers wait for no more than that.
+            for block in &blocks {
+                self.fresh.write().remove(core::slice::from_ref(block));
+            }
         }
         Ok(())
     }

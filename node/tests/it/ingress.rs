@@ -207,6 +207,11 @@ fn a_stopping_node_says_so_behind_its_verdicts() {
     settings.ingress = vec![IngressAddress::Unix(folder.path().join("in"))];
     let why = Node::start(&settings).expect_err("it is taken").to_string();
     assert!(why.contains("the binary ingress cannot listen on unix:"), "{why}");
+    let file = folder.path().join("notes");
+    std::fs::write(&file, "no socket").expect("written");
+    settings.ingress = vec![IngressAddress::Unix(file.clone())];
+    assert!(Node::start(&settings).expect_err("it is a file").to_string().contains("cannot listen"));
+    assert_eq!(std::fs::read_to_string(&file).expect("it stays"), "no socket");
     assert!(connect(&node.ingress()[1]).is_ok(), "the first node still listens");
     node.stop();
 }
@@ -252,6 +257,46 @@ fn a_batch_keeps_order_ids_and_errors_of_transactions_among_other_calls() {
     );
     assert_eq!((result(10), result(11)), (json!(keccak256(&third)), json!("0x3")));
     node.stop();
+}
+
+#[test]
+fn a_follower_sends_frames_and_batches_on() {
+    let (above, below) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (upstream, theirs) = start(above.path(), |_| {});
+    let mut settings = config(below.path(), Production::Off);
+    (settings.beneficiary, settings.follow) = (Address::ZERO, Some(upstream.address().to_string()));
+    settings.ingress = vec![IngressAddress::Tcp(([127, 0, 0, 1], 0).into())];
+    let follower = Node::start(&settings).expect("a node");
+    let (mut sender, mut receiver) = connect(&follower.ingress()[0]).expect("a connection");
+    let txs: Vec<Bytes> = (0..600).map(|nonce| transfer(0, nonce)).collect();
+    let frame: Vec<Bytes> = txs.iter().cloned().chain([vec![0xff].into(), txs[0].clone()]).collect();
+    sender.send(&frame).expect("sent");
+    let verdicts = receiver.receive().expect("verdicts");
+    assert!(verdicts[..600].iter().all(|verdict| verdict.code == Code::Admitted));
+    assert!(verdicts.iter().zip(&txs).all(|(verdict, tx)| verdict.hash == keccak256(tx)));
+    assert!(verdicts[600..].iter().all(|verdict| verdict.code == Code::Refused), "{:?}", &verdicts[600..]);
+    let ours = Client::new(follower.address());
+    let batch: Vec<Value> = [transfer(1, 0), transfer(1, 0), transfer(1, 1)]
+        .iter()
+        .map(|tx| json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_sendRawTransaction", "params": [tx] }))
+        .collect();
+    let (_, body) = ours.post(Value::Array(batch).to_string().as_bytes()).expect("an answer");
+    let answers: Vec<Value> = serde_json::from_str(&body).expect("a batch");
+    assert_eq!(answers[0]["result"], json!(keccak256(transfer(1, 0))));
+    assert_eq!((answers[1].get("result"), &answers[2]["result"]), (None, &json!(keccak256(transfer(1, 1)))));
+    wait_for(&theirs, &keccak256(&txs[599]));
+    wait_for(&theirs, &keccak256(transfer(1, 1)));
+    upstream.stop();
+    // The node above is away: the next frame is told so, and may be sent again.
+    let begun = Instant::now();
+    loop {
+        sender.send(&[transfer(2, 0), transfer(2, 1)]).expect("sent");
+        if codes(&mut receiver) == [Code::Busy; 2] {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "nothing notices that the node above is away");
+    }
+    follower.stop();
 }
 
 #[test]
