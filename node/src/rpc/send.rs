@@ -39,7 +39,7 @@ fn plain(params: &Params<'_>) -> Option<Bytes> {
     let (text,) = serde_json::from_str::<(&str,)>(params.as_str()?).ok()?;
     let digits = text.strip_prefix("0x")?;
     // The reader takes a prefix of its own.
-    let has_another = digits.starts_with("0x");
+    let has_another = matches!(digits.as_bytes().get(1), Some(b'x' | b'X'));
     hex::decode(digits).ok().filter(|_| !has_another).map(Bytes::from)
 }
 
