@@ -51,13 +51,13 @@ pub(crate) type Fate = Result<B256, Unadmitted>;
 /// Reason why an offered transaction is not in the pool.
 #[derive(Debug)]
 pub(crate) enum Unadmitted {
-    /// It did not reach the rules of the pool.
+    /// The transaction did not reach the rules of the pool.
     Unsent(SendError),
     /// The pool refuses it.
     Refused(Refusal),
     /// The node that this one follows does not take it.
     Upstream(UpstreamError),
-    /// That node has another name for it.
+    /// The hash that this node has for it is another one.
     Misnamed(B256),
 }
 

@@ -25,7 +25,7 @@ use tokio::{net::TcpListener, runtime::Handle, sync::watch};
 pub(crate) struct Serving {
     pub(crate) chain: Arc<Chain>,
     server: Server,
-    ingress: Ingress,
+    ingress: Option<Ingress>,
     pub(crate) metrics: Option<SocketAddr>,
     /// Ends of files that belonged to no committed block.
     pub(crate) cuts: Vec<Cut>,
@@ -39,12 +39,17 @@ impl Serving {
 
     /// Addresses of the binary ingress.
     pub(crate) fn ingress(&self) -> &[IngressAddress] {
-        &self.ingress.addresses
+        self.ingress.as_ref().map_or(&[], |ingress| &ingress.addresses)
     }
 
     /// Refuses new requests, and waits for those in flight.
     pub(crate) async fn stop(self, patience: Duration) -> Arc<Chain> {
-        tokio::join!(self.server.stop(patience), self.ingress.stop(patience));
+        let ingress = async {
+            if let Some(ingress) = self.ingress {
+                ingress.stop(patience).await;
+            }
+        };
+        tokio::join!(self.server.stop(patience), ingress);
         self.chain
     }
 }
@@ -78,10 +83,13 @@ impl Opening {
         let pages = pages.transpose()?;
         let (ready, exit) = Ready::new(config, &chain, &metrics, (runtime, stops));
         let intake = Arc::new(Intake::start(Arc::clone(&chain), exit.clone())?);
-        let ingress = runtime.block_on(async { Ingress::start(&config.ingress, &config.rpc, &intake, &metrics) })?;
+        // Each way in has an equal part of the files that connections may take.
+        let parts = if config.ingress.is_empty() { 1 } else { 2 };
+        let places = || Places::new(config.rpc.max_connections as usize, parts);
+        let start = || async { Ingress::start(&config.ingress, &config.rpc, &intake, &metrics, places()) };
+        let ingress = (!config.ingress.is_empty()).then(|| runtime.block_on(start())).transpose()?;
         let api = Arc::new(Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, (intake, exit)));
-        let places = Places::new(config.rpc.max_connections as usize, if config.ingress.is_empty() { 1 } else { 2 });
-        let server = runtime.block_on(Server::start(api, places))?;
+        let server = runtime.block_on(Server::start(api, places()))?;
         *slot.lock() = Some(Serving { chain, server, ingress, metrics: pages, cuts });
         Ok(ready)
     }

@@ -55,7 +55,7 @@ impl<V, K: PartialEq + Clone> Track<V, K> {
 struct Traces {
     balance: Option<Track<(), U256>>,
     nonce: Option<Track<(), u64>>,
-    /// What few accounts have.
+    /// Code and storage, which few accounts have.
     rare: Option<Box<Rare>>,
 }
 

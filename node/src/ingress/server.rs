@@ -58,6 +58,7 @@ struct Host {
 /// A frame whose verdicts follow.
 #[derive(Debug)]
 struct Frame {
+    arrived: Instant,
     txs: Vec<Bytes>,
     /// `None` if there is no memory for them.
     fates: Option<Fates>,
@@ -74,6 +75,7 @@ impl Ingress {
         limits: &RpcConfig,
         intake: &Arc<Intake>,
         metrics: &Arc<Metrics>,
+        places: Places,
     ) -> Result<Self, NodeError> {
         let (stop, stops) = watch::channel(false);
         let host = Arc::new(Host {
@@ -83,20 +85,18 @@ impl Ingress {
             pool: Pool::new(limits.max_request_bytes),
             stops,
         });
-        // Half of what the process may open for connections; JSON-RPC has the other half.
-        let places = Places::new(limits.max_connections as usize, 2);
-        let mut ingress = Self { addresses: Vec::new(), stops: stop, places: places.clone() };
+        let mut ingress = Self { addresses: Vec::new(), stops: stop, places };
         for address in addresses {
             let failed = |source| NodeError::Ingress { address: address.to_string(), source };
             let name = "the binary ingress";
             let (listener, bound) = match address {
                 IngressAddress::Tcp(address) => {
-                    let listener = Listener::bind(*address, &places, name, b"").map_err(failed)?;
+                    let listener = Listener::bind(*address, &ingress.places, name, b"").map_err(failed)?;
                     let bound = IngressAddress::Tcp(listener.address().map_err(failed)?);
                     (listener, bound)
                 }
                 IngressAddress::Unix(path) => {
-                    (Listener::bind_path(path, &places, name).map_err(failed)?, address.clone())
+                    (Listener::bind_path(path, &ingress.places, name).map_err(failed)?, address.clone())
                 }
             };
             ingress.addresses.push(bound);
@@ -202,7 +202,8 @@ impl Host {
                 return Some(Ended::TooLong);
             }
             let Some(frame) = body(&mut read, len as usize).await else { return gone() };
-            let mut held = connection.complete(Instant::now());
+            let arrived = Instant::now();
+            let mut held = connection.complete(arrived);
             let txs = match wire::read_txs(&frame) {
                 Ok(txs) => txs,
                 Err(why) => return Some(why),
@@ -212,7 +213,7 @@ impl Host {
                 Ok(()) => Some(self.intake.offer_in_turn(txs.clone()).await),
                 Err(_) => None,
             };
-            place.send(Frame { txs, fates, _held: held });
+            place.send(Frame { arrived, txs, fates, _held: held });
         }
     }
 
@@ -233,7 +234,6 @@ impl Host {
                     frame
                 }
             };
-            let since = Instant::now();
             let there = frame.fates.as_mut().and_then(Fates::ready);
             if there.is_none() && frame.fates.is_some() || out.len() >= CHUNK {
                 // Nothing that is there waits for what is not, or for much more.
@@ -250,7 +250,7 @@ impl Host {
                 Err(_) => frame.txs.iter().map(|tx| named(Code::Busy, tx)).collect(),
             };
             let is_refused = verdicts.iter().any(|verdict| verdict.code != Code::Admitted);
-            self.metrics.request("ingress", is_refused, since.elapsed());
+            self.metrics.request("ingress", is_refused, frame.arrived.elapsed());
             wire::write_verdicts(&verdicts, &mut out);
         }
     }

@@ -19,12 +19,12 @@ pub const MAX_TXS: usize = 4_096;
 /// Bytes of a verdict.
 const VERDICT: usize = 33;
 
-/// What became of a transaction.
+/// Result of the offer of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Code {
-    /// It is in the pool, or with the node that this one follows.
+    /// The transaction is in the pool, or with the node that this one follows.
     Admitted = 0,
     /// The pool has it already.
     Known = 1,
@@ -95,7 +95,7 @@ impl Ended {
 /// Verdict on a transaction. The hash is Keccak-256 of its bytes as a block holds them; zero where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What became of it.
+    /// Result of its offer.
     pub code: Code,
     /// Its hash.
     pub hash: B256,

@@ -15,7 +15,7 @@ pub(super) fn register(registry: &mut Registry) {
         let account = api.state(args.block(1)?)?.account(&address).map_err(read)?;
         Ok(account.map_or(U256::ZERO, |account| account.balance))
     });
-    registry.light("eth_getTransactionCount", 2, nonce);
+    registry.of_state("eth_getTransactionCount", 2, nonce);
     registry.light("eth_getCode", 2, code);
     registry.of_state("eth_getStorageAt", 3, |api, args| {
         let (address, slot) = (args.required(0, args::address)?, args.required(1, args::slot)?);

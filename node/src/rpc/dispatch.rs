@@ -3,7 +3,7 @@
 use super::{
     answer::{self, Answer, Out},
     api::Api,
-    args::Args,
+    args::{Args, BlockRef},
     error::RpcError,
     registry::{Load, Method, Registry, Run},
     request::{self, Body, Member, Request},
@@ -32,6 +32,9 @@ use tokio::{
 
 /// Name of the method that offers a transaction.
 const SEND: &str = "eth_sendRawTransaction";
+
+/// Maximum number of transactions of a batch that are offered together: a longer one would find no room ever.
+const TOGETHER: usize = 4_096;
 
 /// Methods, and what they run on.
 #[derive(Debug)]
@@ -118,6 +121,9 @@ impl Dispatch {
     ) -> Result<(), RpcError> {
         let mut sends = Vec::new();
         for text in texts {
+            if sends.len() == TOGETHER {
+                self.offer(core::mem::take(&mut sends), caller, all).await?;
+            }
             let member = request::read(text);
             if let Member::Call(id, request) = &member
                 && let Some(Method::Send) = self.methods.get(&*request.method)
@@ -227,13 +233,15 @@ impl Dispatch {
     ) -> Result<Answer, RpcError> {
         let panicked = || RpcError::internal("the method panicked; see the node's log");
         let mut out = self.out(caller);
-        let place = match load {
-            Load::Instant(is_instant) if is_instant(&Args::read(&params, most)?) => {
-                let args = Args::read(&params, most)?;
+        if let Load::Instant(block) = load {
+            let args = Args::read(&params, most)?;
+            if block.is_none_or(|place| args.block(place) == Ok(BlockRef::Latest)) {
                 // A panic is a bug of the node: the client gets an error, and the node goes on.
                 let ran = catch_unwind(AssertUnwindSafe(|| run(&self.api, &args, id, &mut out)));
                 return ran.map_err(|_| panicked())?.map(|()| out.finish());
             }
+        }
+        let place = match load {
             Load::Instant(_) | Load::Light => None,
             Load::Heavy => Some(self.place(caller).await?),
         };

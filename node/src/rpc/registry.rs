@@ -1,11 +1,6 @@
 //! Registration of methods: what a method does with its arguments, and what it costs.
 
-use super::{
-    answer::Out,
-    api::Api,
-    args::{Args, BlockRef},
-    error::RpcError,
-};
+use super::{answer::Out, api::Api, args::Args, error::RpcError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::{collections::HashMap, sync::Arc};
@@ -18,10 +13,11 @@ pub(super) struct Registry {
 }
 
 /// Load of a method.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
-    /// Values from memory, if this is true of the arguments: it runs where the request was read.
-    Instant(fn(&Args) -> bool),
+    /// Values from memory: it runs where the request was read. With the place of an argument only if that names the newest block,
+    /// or none.
+    Instant(Option<usize>),
     /// A few reads.
     Light,
     /// As much as the limits allow: it takes a place.
@@ -72,21 +68,17 @@ impl Registry {
         most: usize,
         run: fn(&Api, &Args) -> Result<R, RpcError>,
     ) {
-        self.run(name, most, Load::Instant(|_| true), run);
+        self.run(name, most, Load::Instant(None), run);
     }
 
-    /// Adds a method that waits for nothing if it reads the newest state: the block is its last argument.
+    /// Adds a method that reads a state, and waits for nothing if that is the newest: the block is the last of `most` arguments.
     pub(super) fn of_state<R: Serialize + 'static>(
         &mut self,
         name: &'static str,
         most: usize,
         run: fn(&Api, &Args) -> Result<R, RpcError>,
     ) {
-        let is_newest: fn(&Args) -> bool = match most {
-            2 => |args| is_newest(args, 1),
-            _ => |args| is_newest(args, 2),
-        };
-        self.run(name, most, Load::Instant(is_newest), run);
+        self.run(name, most, Load::Instant(most.checked_sub(1)), run);
     }
 
     /// Adds a method of a few reads that takes at most `most` arguments.
@@ -127,9 +119,4 @@ impl Registry {
             debug_assert!(before.is_none(), "{name} is registered twice");
         }
     }
-}
-
-/// True if an argument names the newest block, or none.
-fn is_newest(args: &Args, place: usize) -> bool {
-    matches!(args.block(place), Ok(BlockRef::Latest))
 }

@@ -43,7 +43,7 @@ fn tcp(node: &Node) -> TcpStream {
     stream
 }
 
-/// What the node says to these bytes, behind its greeting, until it ends the connection.
+/// Answer of the node to these bytes, behind its greeting, until the connection ends.
 fn said(node: &Node, bytes: &[u8]) -> Vec<u8> {
     let mut stream = tcp(node);
     // The node may end the connection amid them.
@@ -287,7 +287,7 @@ fn a_follower_sends_frames_and_batches_on() {
     wait_for(&theirs, &keccak256(&txs[599]));
     wait_for(&theirs, &keccak256(transfer(1, 1)));
     upstream.stop();
-    // The node above is away: the next frame is told so, and may be sent again.
+    // The node above is away: frames get a verdict after which they may be sent again.
     let begun = Instant::now();
     loop {
         sender.send(&[transfer(2, 0), transfer(2, 1)]).expect("sent");
@@ -303,6 +303,7 @@ fn a_follower_sends_frames_and_batches_on() {
 fn the_client_of_the_how_to_sends() {
     use std::process::{Command, Stdio};
     if Command::new("python3").arg("--version").output().is_err() {
+        assert!(std::env::var_os("PHALANX_REQUIRE_PYTHON").is_none(), "there is no python3");
         println!("skipped: there is no python3");
         return;
     }

@@ -66,7 +66,7 @@ pub(super) struct Ran {
     pub(super) resent: u64,
     /// Times of the readers' requests, sorted.
     pub(super) reads: Vec<Duration>,
-    /// What the node has used.
+    /// Processor time and work of the node.
     pub(super) used: Used,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Served {
     _folder: Temporary,
 }
 
-/// What the node has used so far.
+/// Processor time and work of a node so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Used {
     /// Processor time of the process, in seconds.
@@ -94,7 +94,7 @@ impl Served {
         })
     }
 
-    /// What the node has used so far.
+    /// Processor time and work so far.
     pub(super) fn used(&self) -> anyhow::Result<Used> {
         let page = Client::connect(self.metrics)?.page("/metrics")?;
         let mut used = Used { cpu: cpu(&page).context("the node does not say its processor time")?, ..Used::default() };
@@ -110,7 +110,7 @@ impl Served {
 }
 
 impl Used {
-    /// What was used since then.
+    /// The part of it since then.
     pub(super) fn since(&self, before: &Self) -> Self {
         let earlier =
             |name: &str| before.stages.iter().find(|(other, _)| other == name).map_or(0.0, |(_, seconds)| *seconds);
