@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn refusals_are_final_only_if_no_later_state_can_lift_them() {
-        let World { validator, _folder, _runtime, .. } = world();
+        let World { validator, chain, _folder, _runtime, .. } = world();
         assert_eq!(validator.insert(&payment(0)), Ok(()));
         assert_eq!(validator.insert(&payment(0)), Ok(()), "it is there");
         let never = [
@@ -345,7 +345,10 @@ mod tests {
         let mut app = App::new(validator);
         let mut comet = Comet::new("phalanx-77", 1_790_000_000_000);
         comet.handshake(&mut app).expect("sound");
-        comet.height(&mut app, &[Proposal::Own]).expect("sound");
+        // The pool follows a moment after the commit.
+        while chain.service.waiting() > 0 {
+            comet.height(&mut app, &[Proposal::Own]).expect("sound");
+        }
         let insert = |tx: Bytes| {
             let asked = phalanx_abci::MempoolRequest {
                 insert_tx: Some(phalanx_abci::RequestInsertTx { tx: tx.0 }),
