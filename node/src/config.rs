@@ -1,6 +1,6 @@
 //! Settings of a node. Nothing here reads flags, files or the environment: the command does.
 
-use crate::error::NodeError;
+use crate::{error::NodeError, upgrades::Upgrades};
 use phalanx::alloy::{genesis::Genesis, primitives::Address};
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
@@ -209,6 +209,8 @@ impl FromStr for IngressAddress {
 pub struct NodeConfig {
     /// Chain and its first accounts.
     pub genesis: Genesis,
+    /// Forks that are laid over those of the genesis.
+    pub upgrades: Upgrades,
     /// Place of the data.
     pub store: StorePlace,
     /// Faults that a committed block survives.
@@ -249,6 +251,7 @@ impl NodeConfig {
     pub fn new(genesis: Genesis, store: StorePlace) -> Self {
         Self {
             genesis,
+            upgrades: Upgrades::default(),
             store,
             durability: Durability::default(),
             history: 128,

@@ -11,9 +11,11 @@ use crate::{
     error::NodeError,
     metrics::Metrics,
     raw::{MOST_BLOCKS, RawBlock, RawBlocks},
+    rpc::forks,
     steps::{Missed, Steps},
     upstream::{Answer, Upstream, UpstreamError},
 };
+use alloy_eips::eip7910::EthConfig;
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
 use phalanx::api::{ExecOutcome, Priority};
 use serde_json::{json, value::RawValue};
@@ -95,6 +97,17 @@ impl Follower {
         NodeError::Upstream { height: self.chain.height() + 1, what }
     }
 
+    /// Warns if the upstream node schedules other forks: from the first of them on its blocks are invalid here.
+    fn compare_forks(&self) {
+        let theirs = self.upstream.pass::<EthConfig>("eth_config", &json!([]));
+        if let (Ok(theirs), Some(ours)) = (theirs, forks(&self.chain))
+            && (theirs.next != ours.next || theirs.last != ours.last)
+        {
+            let [there, here] = [theirs, ours].map(|config| config.next.map(|fork| fork.activation_time));
+            tracing::warn!(?there, ?here, "the upstream node schedules other forks: give both the same upgrades");
+        }
+    }
+
     /// Takes the blocks that there are, and returns their number.
     fn turn(&mut self, is_compared: &mut bool) -> Result<u64, Missed> {
         let head = self.chain.head();
@@ -117,6 +130,9 @@ impl Follower {
                 );
                 return Err(Missed::Final(self.differs(what)));
             }
+        }
+        if !*is_compared {
+            self.compare_forks();
         }
         *is_compared = true;
         let mut count = 0;

@@ -239,6 +239,20 @@ impl Schedule {
         }
     }
 
+    /// True if both schedules have the same upgrades up to a block and a time, with the same parameters.
+    pub(super) fn agrees_until(&self, other: &Self, number: u64, timestamp: u64) -> bool {
+        fn until<T: Copy + PartialEq>(ours: &[T], theirs: &[T], has_begun: impl Fn(&T) -> bool) -> bool {
+            let begun = |all: &[T]| all.iter().copied().filter(&has_begun).collect::<Vec<T>>();
+            begun(ours) == begun(theirs)
+        }
+        let Self { blocks, bombs, merge, times, blobs } = self;
+        until(blocks, &other.blocks, |(at, _)| *at <= number)
+            && until(bombs, &other.bombs, |(at, _)| *at <= number)
+            && *merge == other.merge
+            && until(times, &other.times, |(at, _)| *at <= timestamp)
+            && until(blobs, &other.blobs, |(_, at, _)| *at <= timestamp)
+    }
+
     /// Blocks and times at which an upgrade comes into force, each once, ascending.
     pub(super) fn points(&self) -> (Vec<u64>, Vec<u64>) {
         let mut blocks: Vec<u64> =

@@ -255,6 +255,16 @@ impl ChainSpec {
         keccak256(bytes)
     }
 
+    /// Compares the rules of a block and of all before it. Returns true if both chains have the same forks up to that number and
+    /// time, with the same parameters, and differ at most in later ones. O(forks).
+    pub fn agrees_until(&self, other: &Self, number: u64, timestamp: u64) -> bool {
+        let Self { chain_id, schedule, dao, deposit_contract, parameters, base } = self;
+        let dao_until = |dao: Option<DaoFork>| dao.filter(|dao| dao.block <= number);
+        let rules = (chain_id, deposit_contract, parameters, base, dao_until(*dao));
+        let others = (&other.chain_id, &other.deposit_contract, &other.parameters, &other.base, dao_until(other.dao));
+        rules == others && schedule.agrees_until(&other.schedule, number, timestamp)
+    }
+
     /// Blocks and times at which rules change.
     pub fn fork_points(&self) -> ForkPoints {
         let (mut blocks, times) = self.schedule.points();

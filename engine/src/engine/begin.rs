@@ -11,7 +11,7 @@ use alloy_genesis::Genesis;
 use alloy_primitives::{B256, Keccak256};
 
 /// Digest of everything in geth's or reth's `genesis.json` that decides what a chain is: chain id, every fork with its parameters, header
-/// and accounts. Stores and nodes are compared by it, so a chain's forks are fixed when it begins.
+/// and accounts. Stores and nodes are compared by it. Forks that a running chain takes later are laid over the file, which stays as it is.
 ///
 /// # Errors
 /// [`ChainSpecError`] if the engine cannot follow the chain.

@@ -45,15 +45,7 @@ impl AnchorFiles {
     pub(crate) fn begin(&self, root: B256, metadata: &Metadata) -> Result<(), NodeError> {
         let body = [root.as_slice(), &metadata.encode()].concat();
         let bytes = [&crc32fast::hash(&body).to_be_bytes()[..], &body].concat();
-        let (path, new) = (self.joining(), self.folder.join("joining.new"));
-        let write = || {
-            let mut file = File::create(&new)?;
-            file.write_all(&bytes)?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            File::open(&self.folder)?.sync_all()
-        };
-        write().map_err(|error| failed(&path, &error))
+        write_durably(&self.joining(), &bytes)
     }
 
     /// Notes, durably, that the chain goes on from the snapshot.
@@ -79,7 +71,20 @@ impl AnchorFiles {
     }
 }
 
-fn failed(path: &Path, why: &dyn core::fmt::Display) -> NodeError {
+/// Replaces a file as a whole: after a power cut it is the old one or the new one.
+pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), NodeError> {
+    let new = path.with_added_extension("new");
+    let write = || {
+        let mut file = File::create(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    };
+    write().map_err(|error| failed(path, &error))
+}
+
+pub(crate) fn failed(path: &Path, why: &dyn core::fmt::Display) -> NodeError {
     NodeError::Setting(format!("{}: {why}", path.display()))
 }
 

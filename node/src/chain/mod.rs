@@ -8,7 +8,7 @@ mod anchor;
 mod metadata;
 mod failure;
 
-pub(crate) use anchor::AnchorFiles;
+pub(crate) use anchor::{AnchorFiles, failed, write_durably};
 pub(crate) use failure::StateUnread;
 pub(crate) use metadata::Metadata;
 pub(crate) use open::{Opened, engine_store, make_folder};

@@ -10,6 +10,7 @@ use crate::{
     config::{Durability, NodeConfig, StorePlace},
     error::NodeError,
     store::{Block, BlockStore, Cut, Head, Identity, Options, StoreError},
+    upgrades::KeptUpgrades,
 };
 use phalanx::{
     Engine, Observer, Service, ServiceConfig,
@@ -36,7 +37,8 @@ impl Chain {
     /// # Errors
     /// [`NodeError`].
     pub(crate) fn open(config: &NodeConfig, observer: Arc<dyn Observer>) -> Result<Opened, NodeError> {
-        let spec = ChainSpec::from_genesis(&config.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
+        let spec = config.upgrades.over(&config.genesis)?;
+        let upgrades = KeptUpgrades::read(config.store.folder())?;
         let mut engine = engine(config, &spec, observer)?;
         let genesis = engine.begin(&config.genesis)?;
         let committed = engine.state().height().unwrap_or_default();
@@ -81,6 +83,7 @@ impl Chain {
                 block: format!("{} with root {}", head.hash, head.header.state_root),
             });
         }
+        upgrades.replace(&config.upgrades, &config.genesis, (tip.height, head.header.timestamp))?;
         let anchor = anchor.map(|block| block.height());
         Ok(Opened {
             chain: Self::new(service, (store, recent), (spec, genesis), rules, (head, anchor), config.store.folder()),

@@ -1,6 +1,7 @@
 //! `eth_config` (EIP-7910): the rules in force, and those that are scheduled.
 
-use super::{api::Api, error::RpcError, registry::Registry};
+use super::{error::RpcError, registry::Registry};
+use crate::chain::Chain;
 use ::phalanx::{
     chain::{ChainSpec, ForkPoints},
     revm::{
@@ -15,11 +16,15 @@ use alloy_eips::{
 use alloy_primitives::{B256, Bytes};
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.light("eth_config", 0, |api, _| config(api));
+    registry.light("eth_config", 0, |api, _| {
+        let unknown = || RpcError::server("the chain has no blobs yet: eth_config describes forks from Cancun on");
+        config(&api.chain).ok_or_else(unknown)
+    });
 }
 
-fn config(api: &Api) -> Result<EthConfig, RpcError> {
-    let (chain, genesis, head) = (&api.chain.spec, &api.chain.genesis, api.chain.head());
+/// Rules in force, the next ones and the last ones; `None` before Cancun.
+pub(crate) fn config(chain: &Chain) -> Option<EthConfig> {
+    let (chain, genesis, head) = (&chain.spec, &chain.genesis, chain.head());
     let (number, now) = (head.header.number, head.header.timestamp);
     let points = chain.fork_points();
     let name = (genesis.hash_slow(), genesis.timestamp);
@@ -28,9 +33,7 @@ fn config(api: &Api) -> Result<EthConfig, RpcError> {
     let mut coming = points.times.iter().copied().filter(|time| *time > now);
     let next = coming.next();
     let last = coming.next_back().or(next);
-    let unknown = || RpcError::server("the chain has no blobs yet: eth_config describes forks from Cancun on");
-    let scheduled = |time: Option<u64>| time.map(|time| at(time).ok_or_else(unknown)).transpose();
-    Ok(EthConfig { current: at(current).ok_or_else(unknown)?, next: scheduled(next)?, last: scheduled(last)? })
+    Some(EthConfig { current: at(current)?, next: next.and_then(at), last: last.and_then(at) })
 }
 
 /// Rules from a time on; `None` before Cancun.

@@ -40,5 +40,6 @@ mod args;
 mod ids;
 
 pub(crate) use api::Api;
+pub(crate) use forks::config as forks;
 pub(crate) use page::{Pages, serve as serve_pages};
 pub(crate) use server::Server;

@@ -125,6 +125,47 @@ fn eth_config_describes_the_forks() {
 }
 
 #[test]
+fn a_running_chain_takes_a_fork_that_its_genesis_does_not_schedule() {
+    let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let mut settings = config(folder.path(), Production::Instant);
+    settings.genesis.config.osaka_time = None;
+    let mut node = Node::start(&settings).expect("a node");
+    let include = |node: &Node, nonce| {
+        let client = Client::new(node.address());
+        let receipt = client.include(&signed(2, &Call::to(0, nonce, address(1), 1), vec![]));
+        let block = client.get("eth_getBlockByNumber", json!([receipt["blockNumber"], false]));
+        u64::from_str_radix(&block["timestamp"].as_str().expect("a time")[2..], 16).expect("a number")
+    };
+    // `return clz(1)`: the opcode of EIP-7939.
+    let count = |node: &Node| {
+        let call = json!({ "input": "0x60011e60005260206000f3" });
+        Client::new(node.address()).ask("eth_call", json!([call, "latest"]))
+    };
+    let time = include(&node, 0);
+    assert!(count(&node)["error"].is_object(), "Prague has no such opcode");
+    node.stop();
+    settings.upgrades = format!(r#"{{"osakaTime": {}}}"#, time + 1).parse().expect("upgrades");
+    node = Node::start(&settings).expect("the fork is still to come");
+    assert!(include(&node, 1) > time);
+    assert_eq!(count(&node)["result"], json!(format!("{:#066x}", 255)));
+    // A node of the same upgrades follows from the first block.
+    let mut follower = config(other.path(), Production::Off);
+    (follower.genesis, follower.upgrades) = (settings.genesis.clone(), settings.upgrades.clone());
+    (follower.beneficiary, follower.follow) = (Default::default(), Some(node.address().to_string()));
+    let following = Node::start(&follower).expect("a node");
+    let client = Client::new(following.address());
+    while client.quantity("eth_blockNumber", json!([])) < 2 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(count(&following), count(&node));
+    following.stop();
+    node.stop();
+    settings.upgrades = Default::default();
+    let why = Node::start(&settings).expect_err("a fork that has begun").to_string();
+    assert!(why.contains("upgrades.json"), "{why}");
+}
+
+#[test]
 fn hexadecimal_arguments_have_one_form() {
     let folder = tempfile::tempdir().expect("a folder");
     let (node, client) = instant(folder.path());

@@ -10,7 +10,7 @@ use phalanx_lab::{
 };
 use phalanx_node::{
     CometConfig, DEV_CHAIN, DevAccount, Durability, IngressAddress, NodeConfig, Production, RpcConfig, StorePlace,
-    dev_accounts, dev_genesis,
+    Upgrades, dev_accounts, dev_genesis,
 };
 use std::{fs, net::SocketAddr, num::ParseIntError, path::PathBuf, str::FromStr, time::Duration};
 
@@ -64,6 +64,9 @@ pub(crate) struct NodeArgs {
     /// Chain and its first accounts, as geth's genesis.json
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
+    /// Forks that the chain takes after its genesis, as a JSON object: {"osakaTime": 1800000000}
+    #[arg(long, value_name = "FILE")]
+    upgrades: Option<PathBuf>,
     /// Folder of state and blocks [default with --dev: a temporary one, which goes at the end]
     #[arg(long, value_name = "DIR", help_heading = heading::STORE)]
     datadir: Option<PathBuf>,
@@ -241,6 +244,7 @@ impl NodeArgs {
             (None, false) => return Err(Usage("--datadir names no folder, and only --dev does without".into()).into()),
         };
         let mut config = NodeConfig::new(genesis, self.place(folder)?);
+        config.upgrades = self.read_upgrades()?;
         config.durability = match self.durability {
             Survives::Block => Durability::Block,
             Survives::Async => Durability::Async,
@@ -277,6 +281,13 @@ impl NodeArgs {
                 Ok(genesis.map_err(|error| Usage(format!("{}: {error}", path.display())))?)
             }
         }
+    }
+
+    fn read_upgrades(&self) -> anyhow::Result<Upgrades> {
+        let Some(path) = &self.upgrades else { return Ok(Upgrades::default()) };
+        let refused = |why: String| Usage(format!("{}: {why}", path.display()));
+        let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+        Ok(text.parse().map_err(refused)?)
     }
 
     #[cfg_attr(feature = "rocksdb", expect(clippy::missing_const_for_fn, reason = "it makes an error without RocksDB"))]
