@@ -9,13 +9,14 @@ use phalanx::{
     alloy::primitives::{B256, keccak256},
     api::{Candidate, ExecId, TxPolicy},
     chain::ChainSpec,
+    revm::primitives::hardfork::SpecId,
 };
 
 /// Maximum time of a block ahead of this node's clock, in milliseconds.
 const AHEAD_MS: u64 = 15_000;
 
-/// Minimum gas of a transaction.
-const TX_GAS: u64 = 21_000;
+/// Minimum gas of a transaction until Osaka, and from Amsterdam on (EIP-2780).
+const TX_GAS: [u64; 2] = [21_000, 12_000];
 
 /// Minimum gas limit of a block that differs from its parent's: execution-specs, `check_gas_limit`.
 const LEAST_GAS: u64 = 5_000;
@@ -47,7 +48,8 @@ pub(crate) fn check(spec: &ChainSpec, candidate: &Candidate, parent: &Head) -> R
     if limit != usual && candidate.policy() == TxPolicy::SkipInvalid {
         return Err(format!("its gas limit is {limit}, and its parent's is {usual}"));
     }
-    let (count, most) = (payload.txs().len() as u64, limit / TX_GAS);
+    let is_amsterdam = spec.spec_at(env.height, env.timestamp_ms / 1000, true).is_enabled_in(SpecId::AMSTERDAM);
+    let (count, most) = (payload.txs().len() as u64, limit / TX_GAS[usize::from(is_amsterdam)]);
     if count > most {
         return Err(format!("it has {count} transactions, and gas for {most}"));
     }

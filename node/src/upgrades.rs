@@ -15,7 +15,7 @@ use std::{fs, io::ErrorKind, path::PathBuf, str::FromStr};
 const FILE: &str = "upgrades.json";
 
 /// Keys of geth's chain configuration that an upgrade may have beside the blob parameters.
-const TIMES: [&str; 9] = [
+const TIMES: [&str; 10] = [
     "shanghaiTime",
     "cancunTime",
     "pragueTime",
@@ -25,6 +25,7 @@ const TIMES: [&str; 9] = [
     "bpo3Time",
     "bpo4Time",
     "bpo5Time",
+    "amsterdamTime",
 ];
 
 /// Key of the blob parameters, by fork.

@@ -13,6 +13,8 @@ use revm::{
     handler::{FrameResult, Handler, MainnetContext, pre_execution::calculate_caller_fee},
     inspector::{Inspector, InspectorHandler},
     interpreter::{InitialAndFloorGas, interpreter::EthInterpreter},
+    primitives::{KECCAK_EMPTY, StorageValue, hardfork::SpecId},
+    state::Bytecode,
 };
 
 /// Runs transactions without paying the beneficiary, so that its balance is not a key that every transaction writes.
@@ -45,20 +47,31 @@ impl<D: Database, I> Handler for DeferredReward<D, I> {
 
     fn reward_beneficiary(&self, evm: &mut Self::Evm, _: &mut FrameResult) -> Result<(), Self::Error> {
         let payee = evm.ctx.block.beneficiary;
-        touch_if_changed(&mut evm.ctx.journaled_state.inner, &payee);
+        await_payment(&mut evm.ctx.journaled_state.inner, &payee);
         Ok(())
     }
 }
 
-/// Touches an account that the transaction is still to pay, if its balance changed and the touch was reverted. revm takes a
-/// transfer from the payer before it finds that the payee's balance overflows, and does not return it (a sum that no real
-/// chain has); a payment in revm touches the payer, and the loss counts.
-pub(crate) fn touch_if_changed(journal: &mut JournalInner<JournalEntry>, payee: &Address) {
-    if let Some(account) = journal.state.get_mut(payee)
-        && !account.is_touched()
-        && account.is_changed()
-    {
+/// Leaves an account that the transaction is still to pay as a payment in revm would.
+///
+/// It is touched if its balance changed and the touch was reverted: revm takes a transfer from the payer before it finds that the
+/// payee's balance overflows, and does not return it (a sum that no real chain has). From Amsterdam on it is cleared and not destroyed,
+/// because the payment is a balance that it keeps (EIP-8246); without one it is empty and goes all the same.
+pub(crate) fn await_payment(journal: &mut JournalInner<JournalEntry>, payee: &Address) {
+    let spares = journal.cfg.spec.is_enabled_in(SpecId::AMSTERDAM);
+    let Some(account) = journal.state.get_mut(payee) else { return };
+    if !account.is_touched() && account.is_changed() {
         account.mark_touch();
+    }
+    if spares && account.is_selfdestructed() {
+        account.info.nonce = 0;
+        account.info.code_hash = KECCAK_EMPTY;
+        account.info.code = Some(Bytecode::default());
+        for slot in account.storage.values_mut() {
+            slot.present_value = StorageValue::ZERO;
+        }
+        account.unmark_selfdestruct();
+        account.unmark_selfdestructed_locally();
     }
 }
 

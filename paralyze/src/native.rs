@@ -1,19 +1,18 @@
 //! L0, the native rule: a value transfer to an account without code touches exactly two accounts.
 
-use crate::{batch::Batch, key::StateKey};
+use crate::{batch::Batch, key::StateKey, vm::VmConfig};
 use phalanx_access::Access;
 use revm::{context::TxEnv, primitives::Address};
 
 /// Adds the two accounts of a native transfer.
 ///
-/// A moved value is a credit of the receiver, which commutes: nothing reads its balance, and before Amsterdam its emptiness
-/// changes no gas at the top level. A transfer of zero is a write, since its touch may delete an empty account (EIP-161). So
-/// is a transfer to oneself.
+/// A moved value is a credit of a receiver that is not read, which commutes: see [`VmConfig::plain_receiver`]. A transfer of zero is a
+/// write, since its touch may delete an empty account (EIP-161). So is a transfer to oneself.
 #[inline]
-pub(crate) fn add(batch: &mut Batch, tx: &TxEnv, to: Address) {
+pub(crate) fn add(cfg: &VmConfig, batch: &mut Batch, tx: &TxEnv, to: Address) {
     batch.add_new(StateKey::Basic(tx.caller), Access::Write);
     if to != tx.caller {
-        let access = if tx.value.is_zero() { Access::Write } else { Access::Credit };
+        let access = if cfg.plain_receiver(tx).is_some() { Access::Credit } else { Access::Write };
         batch.add_new(StateKey::Basic(to), access);
     }
 }

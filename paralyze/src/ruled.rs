@@ -4,7 +4,7 @@ use crate::{
     chain_rules::{ChainRules, Payments},
     forced::ForcedTx,
     foreign_evm::{ForeignEvm, ForeignFailure, Kept},
-    handler::{DeferredReward, Unsigned, touch_if_changed},
+    handler::{DeferredReward, Unsigned, await_payment},
     vm::Vm,
 };
 use alloy_primitives::U256;
@@ -233,7 +233,7 @@ impl<D: Database, I> Handler for Ruled<'_, D, I> {
         for (to, amount) in core::iter::once((block.beneficiary, reward)).chain(shares) {
             match self.kind {
                 Kind::Paid => _ = journal.load_account_mut(to)?.incr_balance(amount),
-                _ => touch_if_changed(&mut journal.inner, &to),
+                _ => await_payment(&mut journal.inner, &to),
             }
         }
         Ok(())

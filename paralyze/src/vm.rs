@@ -13,7 +13,7 @@ use revm::{
     context::{CfgEnv, Evm, TxEnv},
     handler::{EthFrame, MainnetContext, instructions::EthInstructions},
     interpreter::interpreter::EthInterpreter,
-    primitives::{Address, TxKind},
+    primitives::{Address, TxKind, hardfork::SpecId},
 };
 use std::sync::Arc;
 
@@ -128,11 +128,12 @@ impl VmConfig {
     /// Returns the receiver of a transfer that does not read it, unless the receiver has code: value moves to another account,
     /// and nothing runs. So the transfer commutes with all other payments to that account.
     ///
-    /// A precompile runs, so it is no such receiver.
+    /// A precompile runs, so it is no such receiver. From Amsterdam on there is none: a new account costs more (EIP-2780).
     #[inline]
     pub fn plain_receiver(&self, tx: &TxEnv) -> Option<Address> {
         let TxKind::Call(to) = tx.kind else { return None };
-        (to != tx.caller && !tx.value.is_zero() && self.runs_nothing(tx, &to)).then_some(to)
+        let is_unread = to != tx.caller && !tx.value.is_zero() && !self.spec.is_enabled_in(SpecId::AMSTERDAM);
+        (is_unread && self.runs_nothing(tx, &to)).then_some(to)
     }
 
     /// Returns true if a call of `to`, which has no code, runs nothing, whatever the calldata.

@@ -63,7 +63,7 @@ impl Target {
 
     /// Limits that the rules set to a block, beside its builder's.
     pub(super) fn limits(&self, engine: &Engine, env: &BlockEnv) -> Budget {
-        let unlimited = Budget { gas: env.gas_limit, ..Budget::default() };
+        let unlimited = Budget { gas: env.gas_limit, state_gas: env.gas_limit, ..Budget::default() };
         let Self::Whole(template) = self else { return unlimited };
         let blobs = engine.rules.chain.blob_params(template.header.timestamp);
         let blobs = blobs.filter(|_| engine.cfg.spec.is_enabled_in(SpecId::CANCUN));

@@ -9,7 +9,7 @@ use crate::{
     model::TooWide,
 };
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, EMPTY_ROOT_HASH, Header, proofs};
-use alloy_eips::{eip4895::Withdrawal, eip7685::EMPTY_REQUESTS_HASH};
+use alloy_eips::{eip4895::Withdrawal, eip7685::EMPTY_REQUESTS_HASH, eip7928::constants::EMPTY_BLOCK_ACCESS_LIST_HASH};
 use alloy_genesis::Genesis;
 use alloy_primitives::{Address, B256, Bytes};
 use revm::primitives::hardfork::SpecId;
@@ -31,6 +31,8 @@ pub struct Attributes {
     pub parent_beacon_block_root: B256,
     /// Extra data, at most 32 bytes.
     pub extra_data: Bytes,
+    /// Slot of the block in consensus, from Amsterdam on (EIP-7843); `None` for the block's number.
+    pub slot_number: Option<u64>,
 }
 
 impl ChainSpec {
@@ -60,6 +62,8 @@ impl ChainSpec {
             excess_blob_gas: from(SpecId::CANCUN).then(|| genesis.excess_blob_gas.unwrap_or_default()),
             parent_beacon_block_root: from(SpecId::CANCUN).then_some(B256::ZERO),
             requests_hash: from(SpecId::PRAGUE).then_some(EMPTY_REQUESTS_HASH),
+            block_access_list_hash: from(SpecId::AMSTERDAM).then_some(EMPTY_BLOCK_ACCESS_LIST_HASH),
+            slot_number: from(SpecId::AMSTERDAM).then_some(0),
             ..draft
         }
     }
@@ -117,6 +121,8 @@ impl ChainSpec {
             excess_blob_gas: excess,
             parent_beacon_block_root: from(SpecId::CANCUN).then_some(attributes.parent_beacon_block_root),
             requests_hash: from(SpecId::PRAGUE).then_some(EMPTY_REQUESTS_HASH),
+            block_access_list_hash: from(SpecId::AMSTERDAM).then_some(EMPTY_BLOCK_ACCESS_LIST_HASH),
+            slot_number: from(SpecId::AMSTERDAM).then_some(attributes.slot_number.unwrap_or(number)),
             ..header
         };
         self.follows(&header, parent, merged)?;

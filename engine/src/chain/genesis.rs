@@ -37,6 +37,7 @@ pub(super) fn chain_spec(config: &ChainConfig) -> Result<ChainSpec, ChainSpecErr
         (Upgrade::Bpo3, config.bpo3_time, None),
         (Upgrade::Bpo4, config.bpo4_time, None),
         (Upgrade::Bpo5, config.bpo5_time, None),
+        (Upgrade::Amsterdam, config.amsterdam_time, None),
     ];
     let blocks: Vec<ByBlock> = blocks.iter().filter_map(|(upgrade, at)| Some((*upgrade, (*at)?))).collect();
     let timed = |(upgrade, at, default): &(Upgrade, Option<u64>, Option<BlobParams>)| {
@@ -45,9 +46,9 @@ pub(super) fn chain_spec(config: &ChainConfig) -> Result<ChainSpec, ChainSpecErr
         Some((*upgrade, (*at)?, params.filter(|_| *upgrade != Upgrade::Shanghai)))
     };
     let times: Vec<ByTime> = times.iter().filter_map(timed).collect();
-    // Mainnet has no later upgrades whose parameters could fill a gap.
-    if let Some((upgrade, ..)) = times.iter().find(|(upgrade, _, params)| *upgrade >= Upgrade::Bpo3 && params.is_none())
-    {
+    // Mainnet has no later upgrades whose parameters could fill a gap. Amsterdam keeps those before it.
+    let lacks = |upgrade: &Upgrade| (Upgrade::Bpo3..=Upgrade::Bpo5).contains(upgrade);
+    if let Some((upgrade, ..)) = times.iter().find(|(upgrade, _, params)| lacks(upgrade) && params.is_none()) {
         return Err(ChainSpecError::Blobs { fork: upgrade.name() });
     }
 
@@ -62,8 +63,8 @@ fn refuse_what_is_missing(config: &ChainConfig, merge: Merge) -> Result<(), Chai
     if config.parlia.is_some() || (config.clique.is_some() && merge != Merge::Genesis) {
         return unsupported("proof of authority");
     }
-    if config.amsterdam_time.is_some() || config.bogota_time.is_some() {
-        return unsupported("forks after Osaka");
+    if config.bogota_time.is_some() {
+        return unsupported("forks after Amsterdam");
     }
     // revm has one spec for each of these pairs.
     if config.eip155_block != config.eip158_block {

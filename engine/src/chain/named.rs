@@ -21,7 +21,7 @@ const fn made_up(target_blob_count: u64, max_blob_count: u64, update_fraction: u
 }
 
 /// Forks with the names that tests use, in order: a name means all steps up to its own.
-const LADDER: [(&[&str], Step); 21] = [
+const LADDER: [(&[&str], Step); 22] = [
     (&["Frontier"], Step::Genesis),
     (&["Homestead"], Step::Block(Upgrade::Homestead)),
     (&["EIP150", "TangerineWhistle"], Step::Block(Upgrade::Tangerine)),
@@ -43,11 +43,11 @@ const LADDER: [(&[&str], Step); 21] = [
     (&["BPO2"], Step::Time(Upgrade::Bpo2, Some(BlobParams::bpo2()))),
     (&["BPO3"], Step::Time(Upgrade::Bpo3, Some(made_up(21, 32, 20_609_697)))),
     (&["BPO4"], Step::Time(Upgrade::Bpo4, Some(made_up(14, 21, 13_739_630)))),
+    (&["Amsterdam"], Step::Time(Upgrade::Amsterdam, Some(BlobParams::bpo2()))),
 ];
 
 /// Names of rules that the engine does not implement.
-const UNSUPPORTED: [(&str, &str); 2] =
-    [("Constantinople", "Constantinople before its fix (EIP-1283)"), ("Amsterdam", "forks after Osaka")];
+const UNSUPPORTED: [(&str, &str); 1] = [("Constantinople", "Constantinople before its fix (EIP-1283)")];
 
 /// Start of a transition's last step.
 #[derive(Clone, Copy)]

@@ -20,6 +20,8 @@ pub struct BlockOutcome {
     pub blob_gas_used: u64,
     /// Hash of the requests to consensus, from Prague on (EIP-7685).
     pub requests_hash: Option<B256>,
+    /// Hash of the block access list, from Amsterdam on (EIP-7928).
+    pub access_list_hash: Option<B256>,
 }
 
 impl BlockOutcome {
@@ -31,6 +33,7 @@ impl BlockOutcome {
         header.gas_used = self.gas_used;
         header.blob_gas_used = header.blob_gas_used.map(|_| self.blob_gas_used);
         header.requests_hash = self.requests_hash;
+        header.block_access_list_hash = self.access_list_hash;
     }
 }
 
@@ -75,6 +78,13 @@ pub enum OutcomeDifference {
         /// Hash in the header.
         got: Option<B256>,
     },
+    /// The hash of the block access list.
+    AccessListHash {
+        /// Hash of what the block touches.
+        expected: Option<B256>,
+        /// Hash in the header.
+        got: Option<B256>,
+    },
 }
 
 impl fmt::Display for OutcomeDifference {
@@ -89,6 +99,9 @@ impl fmt::Display for OutcomeDifference {
             }
             Self::RequestsHash { expected, got } => {
                 write!(f, "the requests hash is {expected:?}, the header says {got:?}")
+            }
+            Self::AccessListHash { expected, got } => {
+                write!(f, "the hash of the block access list is {expected:?}, the header says {got:?}")
             }
         }
     }
@@ -115,7 +128,15 @@ impl ChainSpec {
     /// # Errors
     /// Every difference.
     pub fn check_outcome(&self, header: &Header, outcome: &BlockOutcome) -> Result<(), OutcomeError> {
-        let BlockOutcome { state_root, receipts_root, logs_bloom, gas_used, blob_gas_used, requests_hash } = *outcome;
+        let BlockOutcome {
+            state_root,
+            receipts_root,
+            logs_bloom,
+            gas_used,
+            blob_gas_used,
+            requests_hash,
+            access_list_hash,
+        } = *outcome;
         let mut differences = Vec::new();
         let mut unless = |equal: bool, difference| {
             if !equal {
@@ -133,6 +154,8 @@ impl ChainSpec {
         unless(expected == got.unwrap_or(0), OutcomeDifference::BlobGasUsed { expected, got });
         let (expected, got) = (requests_hash, header.requests_hash);
         unless(expected == got, OutcomeDifference::RequestsHash { expected, got });
+        let (expected, got) = (access_list_hash, header.block_access_list_hash);
+        unless(expected == got, OutcomeDifference::AccessListHash { expected, got });
         if differences.is_empty() { Ok(()) } else { Err(OutcomeError { differences }) }
     }
 }

@@ -90,6 +90,7 @@ pub(super) enum Upgrade {
     Bpo3,
     Bpo4,
     Bpo5,
+    Amsterdam,
 }
 
 impl Upgrade {
@@ -108,6 +109,7 @@ impl Upgrade {
             Self::Cancun => SpecId::CANCUN,
             Self::Prague => SpecId::PRAGUE,
             Self::Osaka => SpecId::OSAKA,
+            Self::Amsterdam => SpecId::AMSTERDAM,
             _ => return None,
         })
     }
@@ -147,6 +149,7 @@ impl Upgrade {
             Self::Bpo3 => "BPO3",
             Self::Bpo4 => "BPO4",
             Self::Bpo5 => "BPO5",
+            Self::Amsterdam => "Amsterdam",
         }
     }
 }
@@ -299,7 +302,7 @@ impl Schedule {
 
 /// Checks the order. BPO forks may be missing, and need Osaka; every other fork needs the one before it.
 fn in_order(forks: impl Iterator<Item = (Upgrade, u64)>, first: Upgrade) -> Result<(), ChainSpecError> {
-    const SPECS: [Upgrade; 12] = [
+    const SPECS: [Upgrade; 13] = [
         Upgrade::Homestead,
         Upgrade::Tangerine,
         Upgrade::SpuriousDragon,
@@ -312,6 +315,7 @@ fn in_order(forks: impl Iterator<Item = (Upgrade, u64)>, first: Upgrade) -> Resu
         Upgrade::Cancun,
         Upgrade::Prague,
         Upgrade::Osaka,
+        Upgrade::Amsterdam,
     ];
     let mut last: Option<(Upgrade, u64)> = None;
     for (fork, at) in forks {

@@ -69,7 +69,7 @@ impl Default for Parameters {
     }
 }
 
-/// Rules of one chain, from its first block to Osaka and the blob parameter forks after it.
+/// Rules of one chain, from its first block to Amsterdam.
 ///
 /// A value: it is cloned and compared, and holds no state of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl ChainSpec {
     /// # Errors
     /// [`ChainSpecError`] if forks are out of order or missing, or rules are required that the engine does not
     /// implement: seals other than proof of work and of stake, EIP-155 and EIP-158 at different blocks,
-    /// Constantinople without Petersburg, Amsterdam.
+    /// Constantinople without Petersburg, forks after Amsterdam.
     pub fn from_genesis(genesis: &Genesis) -> Result<Self, ChainSpecError> {
         genesis::chain_spec(&genesis.config)
     }
@@ -116,7 +116,7 @@ impl ChainSpec {
     ///
     /// # Errors
     /// [`ChainSpecError::UnknownFork`]; [`ChainSpecError::Unsupported`] for Constantinople before its fix, whose
-    /// EIP-1283 was never in force on mainnet, and for forks after Osaka's blob parameter forks.
+    /// EIP-1283 was never in force on mainnet.
     pub fn named(name: &str) -> Result<Self, ChainSpecError> {
         named::chain_spec(name)
     }
@@ -179,6 +179,7 @@ impl ChainSpec {
             Upgrade::Bpo3,
             Upgrade::Bpo4,
             Upgrade::Bpo5,
+            Upgrade::Amsterdam,
         ]
         .into_iter()
         .find(|upgrade| upgrade.name().eq_ignore_ascii_case(fork));
@@ -328,7 +329,7 @@ impl ChainSpec {
                 excess_blob_gas,
                 blob_gasprice: params.calc_blob_fee(excess_blob_gas),
             }),
-            slot_num: 0,
+            slot_num: header.slot_number.unwrap_or_default(),
         }
     }
 }

@@ -8,7 +8,7 @@ use alloy_consensus::Header;
 use alloy_eips::{
     eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS, eip4895::Withdrawal, eip7002, eip7251,
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, address};
 use revm::primitives::hardfork::SpecId;
 
 /// Step of a block before its first transaction.
@@ -33,11 +33,17 @@ pub enum PreStep {
     },
 }
 
-/// Contracts that are called for requests after the withdrawals, with their request type, in order.
-const REQUEST_CALLS: [(u8, Address); 2] = [
+/// Contracts that are called for requests after the withdrawals, with their request type, in order: those of Prague, then those
+/// of Amsterdam (EIP-8282).
+const REQUEST_CALLS: [(u8, Address); 4] = [
     (eip7002::WITHDRAWAL_REQUEST_TYPE, eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS),
     (eip7251::CONSOLIDATION_REQUEST_TYPE, eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS),
+    (0x03, address!("0x0000bFF46984e3725691FA540a8C7589300D8282")),
+    (0x04, address!("0x000064D678505ad48F8cCb093BC65613800E8282")),
 ];
+
+/// Number of Prague's contracts among them.
+const OF_PRAGUE: usize = 2;
 
 impl ChainSpec {
     /// Steps of a block before its transactions, in order. None at genesis, which is not executed.
@@ -61,10 +67,14 @@ impl ChainSpec {
     }
 
     /// Calls for requests after a block's transactions and withdrawals: the request type of each contract's answer,
-    /// and the contract (EIP-7002, 7251). The calls have no input. Unlike the calls of [`PreStep`] they must not
+    /// and the contract (EIP-7002, 7251, 8282). The calls have no input. Unlike the calls of [`PreStep`] they must not
     /// fail, and the contracts must exist: else the block is invalid.
-    pub const fn request_calls(&self, spec: SpecId) -> &'static [(u8, Address)] {
-        if spec.is_enabled_in(SpecId::PRAGUE) { &REQUEST_CALLS } else { &[] }
+    pub fn request_calls(&self, spec: SpecId) -> &'static [(u8, Address)] {
+        match spec {
+            spec if spec.is_enabled_in(SpecId::AMSTERDAM) => &REQUEST_CALLS,
+            spec if spec.is_enabled_in(SpecId::PRAGUE) => &REQUEST_CALLS[..OF_PRAGUE],
+            _ => &[],
+        }
     }
 
     /// Static reward of a block, in wei: `None` from the merge on, when nothing is paid.

@@ -110,7 +110,9 @@ impl ChainSpec {
             return Err(TxRuleError::Unprotected);
         }
         let cap = if spec.is_enabled_in(SpecId::OSAKA) { MAX_TX_GAS_LIMIT_OSAKA } else { u64::MAX };
-        let (gas_limit, max) = (tx.gas_limit(), self.base.tx_gas_limit_cap.unwrap_or(cap));
+        // From Amsterdam on the cap bounds gas of execution alone (EIP-8037): what is above it pays for state.
+        let cap = self.base.tx_gas_limit_cap.unwrap_or(cap);
+        let (gas_limit, max) = (tx.gas_limit(), if spec.is_enabled_in(SpecId::AMSTERDAM) { u64::MAX } else { cap });
         if gas_limit > max {
             return Err(TxRuleError::GasLimit { gas_limit, max });
         }

@@ -74,7 +74,7 @@ impl Engine {
 
         let (base, first) = observe(observer, Stage::Execute, || before(resources, env, payload))?;
 
-        let record = (resources.access_lists || list.is_some()).then(|| Record::new(&block.order));
+        let record = (resources.wants_access_list() || list.is_some()).then(|| Record::new(&block.order));
         let gas_limit = payload.header.gas_limit;
         let txs = Txs::List(payload.txs);
         let gas = (invalid == Invalid::Refuse).then_some(gas_limit);
@@ -83,7 +83,7 @@ impl Engine {
         let mut run = executors.execute(resources.executor, &ctx, block)?;
         let stats = run.stats;
 
-        let judged = gas.map_or(Ok(()), |gas_limit| judge(gas_limit, payload.txs, &run.outcomes));
+        let judged = gas.map_or(Ok(()), |gas_limit| judge(ctx.gas_rules, gas_limit, payload.txs, &run.outcomes));
         let ended = judged.and_then(|()| {
             let after = || after(resources, env, payload, run.after.overlay(), &run.outcomes);
             observe(observer, Stage::Execute, after)
@@ -100,9 +100,13 @@ impl Engine {
                 (Some(record), None) if ended.is_ok() => Some(produce(state, Some(&around), env, &run, record)?.0),
                 _ => None,
             };
-            let spec = resources.cfg.spec;
-            let sealing =
-                Sealing { is_whole: true, sources, requests: ended?, access_list, ..Sealing::new(state, spec, env) };
+            let sealing = Sealing {
+                is_whole: true,
+                sources,
+                requests: ended?,
+                access_list,
+                ..Sealing::new(state, resources.cfg, env)
+            };
             let mut executed = Executed::seal(run, txs, sealing, observer).map_err(BlockError::Engine)?;
             State::put_parent(&mut executed.changes, payload.header);
             Ok::<_, BlockError>(executed)

@@ -41,11 +41,11 @@ impl Engine {
         let run = executors.execute(resources.executor, &ctx, block)?;
         let stats = run.stats;
         if let Some(gas_limit) = gas {
-            judge(gas_limit, txs, &run.outcomes)?;
+            judge(ctx.gas_rules, gas_limit, txs, &run.outcomes)?;
         }
         let observer = resources.observer;
         let executed = observe(observer, Stage::Seal, || {
-            let sealing = Sealing { sources, ..Sealing::new(resources.state, resources.cfg.spec, env) };
+            let sealing = Sealing { sources, ..Sealing::new(resources.state, resources.cfg, env) };
             Executed::seal(run, list, sealing, observer)
         })?;
         if run_on.teaches() {

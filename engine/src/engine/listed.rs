@@ -77,7 +77,7 @@ impl Engine {
             rayon::join(prepare, || executors.list.execute(&ctx, &values))
         });
         let Ended { outcomes, stop } = ended?;
-        judge_prefix(gas_limit, payload.txs, &outcomes)?;
+        judge_prefix(ctx.gas_rules, gas_limit, payload.txs, &outcomes)?;
         match stop {
             Some(Stop::Fault(what)) => return Err(refused(Some(outcomes.len() + 1))(what)),
             Some(Stop::Emptied) => {
@@ -85,7 +85,7 @@ impl Engine {
                 return Ok(Listed::Unsuited(Box::new(values.list)));
             }
             Some(Stop::Failed(reason)) => return Err(Error::Evm { index: outcomes.len(), reason }.into()),
-            None => judge(gas_limit, payload.txs, &outcomes)?,
+            None => judge(ctx.gas_rules, gas_limit, payload.txs, &outcomes)?,
         }
         let last = payload.txs.len() as u64 + 1;
         let mut overlay = Overlay::listed(resources.state, ctx.rules(), Arc::clone(&values), last);
@@ -105,8 +105,7 @@ impl Engine {
         };
         let executed = observe(observer, Stage::Seal, || {
             let access_list = Some(BlockAccessList::taken(list.accounts, rlp, list.hash));
-            let sealing =
-                Sealing { is_whole: true, requests, access_list, ..Sealing::new(resources.state, cfg.spec, env) };
+            let sealing = Sealing { is_whole: true, requests, access_list, ..Sealing::new(resources.state, cfg, env) };
             Executed::seal(run, txs, sealing, observer)
         })?;
         Ok(Listed::Executed(Box::new(Executed { prepared: Some(prepared), ..executed })))

@@ -3,7 +3,7 @@
 use super::{Engine, exceptions::excepted, judge::judge, protocol::before, run_on::RunOn, setting::Setting};
 use crate::{
     exec::{block_gas::BlockGas, serial::Sequential},
-    model::{BlockError, Executor, Hints, Order, RecoveredBlock, Stage, observe},
+    model::{BlockError, Executor, GasRoom, GasRules, Hints, Order, RecoveredBlock, Stage, observe},
     plan::{Block, SourceCounts, hints, intern::intern},
 };
 use phalanx_access::AccessSets;
@@ -98,7 +98,8 @@ impl Engine {
         let mut sequential = Sequential::new(&mut overlay, &self.cfg, &env);
         let mut sets = AccessSets::new();
         let mut outcomes = Vec::with_capacity(payload.txs.len());
-        let mut gas = BlockGas::new(Some(payload.header.gas_limit));
+        let rules = GasRules::of(&self.cfg);
+        let mut gas = BlockGas::new(rules, Some(GasRoom::new(payload.header.gas_limit)));
         for (index, tx) in payload.txs.iter().enumerate() {
             if !gas.admits(tx) {
                 break;
@@ -113,7 +114,7 @@ impl Engine {
             gas.follow(&outcome);
             outcomes.push(outcome);
         }
-        judge(payload.header.gas_limit, payload.txs, &outcomes)?;
+        judge(rules, payload.header.gas_limit, payload.txs, &outcomes)?;
         Ok(sets)
     }
 }

@@ -76,8 +76,8 @@ fn run(
     txs: &[TxEnv],
     block: Block,
 ) -> Result<(Ran, Sealing), Error> {
-    let ExecResources { state, cfg, observer, executor, access_lists, .. } = resources;
-    let record = access_lists.then(|| Record::new(&block.order));
+    let ExecResources { state, cfg, observer, executor, .. } = resources;
+    let record = resources.access_lists.then(|| Record::new(&block.order));
     let ctx = ExecContext { record: record.as_ref(), ..ExecContext::new(resources, env, Txs::List(txs)) };
     let (frames, sources) = (block.frames, block.sources);
     let run = executors.execute(executor, &ctx, block)?;
@@ -87,6 +87,6 @@ fn run(
     };
     let Run { order, outcomes, after, left, stats } = run;
     let changes = observe(observer, Stage::Execute, || after.into_changes())?;
-    let sealing = Sealing { frames, sources, access_list, ..Sealing::new(state, cfg.spec, env) };
+    let sealing = Sealing { frames, sources, access_list, ..Sealing::new(state, cfg, env) };
     Ok((Ran { order, outcomes, changes, left, stats }, sealing))
 }

@@ -1,6 +1,6 @@
 //! Decides which transactions of a block are worth executing.
 
-use crate::model::Outcome;
+use crate::model::{GasRoom, GasRules, Outcome};
 use revm::context::TxEnv;
 
 /// Follows the transactions of a block in order.
@@ -10,26 +10,27 @@ use revm::context::TxEnv;
 /// and the next one is tried. Any other block takes all transactions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockGas {
+    rules: GasRules,
     /// Gas left, of a block with a limit.
-    left: Option<u64>,
+    left: Option<GasRoom>,
     judged: bool,
     ended: bool,
 }
 
 impl BlockGas {
-    /// Follows a judged block with the gas limit `gas`.
-    pub(crate) const fn new(gas: Option<u64>) -> Self {
-        Self { left: gas, judged: gas.is_some(), ended: false }
+    /// Follows a judged block with this much gas left.
+    pub(crate) const fn new(rules: GasRules, left: Option<GasRoom>) -> Self {
+        Self { rules, left, judged: left.is_some(), ended: false }
     }
 
     /// Follows a builder's block with this much gas left.
-    pub(crate) const fn choosing(gas: u64) -> Self {
-        Self { left: Some(gas), judged: false, ended: false }
+    pub(crate) const fn choosing(rules: GasRules, left: GasRoom) -> Self {
+        Self { rules, left: Some(left), judged: false, ended: false }
     }
 
     /// True if `tx`, the next transaction, is to be executed.
     pub(crate) fn admits(&mut self, tx: &TxEnv) -> bool {
-        let fits = self.left.is_none_or(|left| tx.gas_limit <= left);
+        let fits = self.left.is_none_or(|left| left.lacks(self.rules.most(tx)).is_none());
         self.ended |= self.judged && !fits;
         fits && !self.ended
     }
@@ -40,9 +41,9 @@ impl BlockGas {
     }
 
     /// Follows the outcome of the last transaction.
-    pub(crate) const fn follow(&mut self, outcome: &Outcome) {
+    pub(crate) fn follow(&mut self, outcome: &Outcome) {
         if let Some(left) = &mut self.left {
-            *left = left.saturating_sub(outcome.gas_used());
+            *left = left.minus(self.rules.used(outcome));
             self.ended |= self.judged && outcome.result().is_none();
         }
     }

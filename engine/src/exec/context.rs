@@ -4,8 +4,8 @@
 use crate::{
     bal::Record,
     chain::ChainSpec,
-    exec::{fast_path::FastPath, overlay::Overlay, policy::Policy},
-    model::{Executor, Observer, StoreStage, Traces, Txs},
+    exec::{block_gas::BlockGas, fast_path::FastPath, overlay::Overlay, policy::Policy},
+    model::{Executor, GasRoom, GasRules, Observer, StoreStage, Traces, Txs},
     plan::PlanContext,
     state::{AccountRules, StateRef},
 };
@@ -61,6 +61,11 @@ impl<'e> ExecResources<'e> {
         PlanContext { state, workers, observer, builds_graphs, force_parallel: options.force_parallel }
     }
 
+    /// True if whole blocks get their access list: it is wanted, or their header has its hash (EIP-7928).
+    pub(crate) fn wants_access_list(&self) -> bool {
+        self.access_lists || self.cfg.spec.is_enabled_in(SpecId::AMSTERDAM)
+    }
+
     /// Chooses between serial and parallel execution.
     pub(crate) fn policy(self) -> Policy<'e> {
         self.options.policy(self.cfg, self.state, self.workers)
@@ -71,7 +76,7 @@ impl<'e> ExecResources<'e> {
 #[derive(Clone, Copy)]
 pub(crate) struct BuildLimits<'a> {
     /// Gas that the block may use.
-    pub(crate) gas: u64,
+    pub(crate) gas: GasRoom,
     /// Returns true if no further transaction is to be started.
     pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
     /// The chain, if the block is a whole one.
@@ -94,6 +99,8 @@ pub(crate) struct ExecContext<'a> {
     pub(crate) state: StateRef<'a>,
     pub(crate) workers: &'a Workers,
     pub(crate) cfg: &'a VmConfig,
+    /// Rules by which transactions count in the block.
+    pub(crate) gas_rules: GasRules,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) options: ExecOptions,
     pub(crate) env: &'a BlockEnv,
@@ -110,9 +117,16 @@ pub(crate) struct ExecContext<'a> {
 
 impl<'a> ExecContext<'a> {
     /// A context for the transactions `txs` in the environment `env`, without base, gas limit, build limits and record.
-    pub(crate) const fn new(resources: ExecResources<'a>, env: &'a BlockEnv, txs: Txs<'a>) -> Self {
+    pub(crate) fn new(resources: ExecResources<'a>, env: &'a BlockEnv, txs: Txs<'a>) -> Self {
         let ExecResources { state, workers, cfg, observer, options, .. } = resources;
-        Self { state, workers, cfg, observer, options, env, txs, base: None, gas: None, limits: None, record: None }
+        let gas_rules = GasRules::of(cfg);
+        let (base, gas, limits, record) = (None, None, None, None);
+        Self { state, workers, cfg, gas_rules, observer, options, env, txs, base, gas, limits, record }
+    }
+
+    /// The block's gas before its transactions.
+    pub(crate) fn block_gas(&self) -> BlockGas {
+        BlockGas::new(self.gas_rules, self.gas.map(GasRoom::new))
     }
 
     /// The rules by which transactions change accounts.

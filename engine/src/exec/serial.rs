@@ -13,11 +13,12 @@ use revm::{
     context::{BlockEnv, ContextSetters as _, TxEnv},
     context_interface::result::{EVMError, ExecutionResult, InvalidTransaction},
     handler::{Handler as _, MainnetHandler, SYSTEM_ADDRESS, SystemCallTx as _},
+    primitives::hardfork::SpecId,
     state::{Account, EvmState},
 };
 use std::sync::Arc;
 
-/// Gas of a system call (EIP-4788 and later).
+/// Gas of a system call (EIP-4788 and later), to which revm adds gas for state growth from Amsterdam on (EIP-8037).
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
 /// Stock revm on an overlay.
@@ -99,7 +100,10 @@ impl<'o, 's> Sequential<'o, 's> {
         data: Bytes,
         footprint: &mut Footprint,
     ) -> Result<ExecutionResult, Error> {
-        let tx = TxEnv { gas_limit: SYSTEM_CALL_GAS, ..TxEnv::new_system_tx(to, data) };
+        let mut tx = TxEnv::new_system_tx(to, data);
+        if !self.evm.ctx.cfg.spec.is_enabled_in(SpecId::AMSTERDAM) {
+            tx.gas_limit = SYSTEM_CALL_GAS;
+        }
         self.evm.ctx.set_tx(tx);
         let result = MainnetHandler::default().run_system_call(&mut self.evm);
         let state = self.evm.finalize();

@@ -28,10 +28,12 @@ pub enum Executor {
     Sequential,
 }
 
-/// Returns true if the executors implement the rules of the spec. A value transfer at the top level costs the same for
-/// every receiver, which Amsterdam ends.
-pub(crate) const fn is_supported(cfg: &CfgEnv) -> bool {
-    !cfg.spec.is_enabled_in(SpecId::AMSTERDAM) && !cfg.enable_amsterdam_eip8037 && !cfg.enable_amsterdam_eip2780
+/// Returns true if the executors implement the rules of the configuration: those of Amsterdam come together.
+pub(crate) fn is_supported(cfg: &CfgEnv) -> bool {
+    let is_amsterdam = cfg.spec.is_enabled_in(SpecId::AMSTERDAM);
+    [cfg.enable_amsterdam_eip8037, cfg.enable_amsterdam_eip2780] == [is_amsterdam; 2]
+        && !cfg.amsterdam_eip7708_disabled
+        && !cfg.amsterdam_eip8246_delayed_clear_disabled
 }
 
 /// Effect of an invalid transaction on a block in given order.

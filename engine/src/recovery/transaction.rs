@@ -3,13 +3,23 @@ use crate::model::Transaction;
 use alloy_primitives::{Address, B256, Bytes};
 use revm::{
     context::TxEnv,
-    context_interface::cfg::gas::{InitialAndFloorGas, calculate_initial_tx_gas_for_tx},
+    context_interface::cfg::{
+        gas::{InitialAndFloorGas, calculate_initial_tx_gas_for_tx},
+        gas_params::Eip2780TxInfo,
+    },
     primitives::hardfork::SpecId,
 };
 use std::sync::Arc;
 
 /// The type number of blob transactions (EIP-4844).
 const BLOB: u8 = 3;
+
+/// Gas before execution: revm's.
+fn initial_gas(tx: &TxEnv, spec: SpecId) -> InitialAndFloorGas {
+    let is_self_transfer = tx.kind.to() == Some(&tx.caller);
+    let moved = Eip2780TxInfo { value: tx.value, is_self_transfer };
+    calculate_initial_tx_gas_for_tx(tx, spec, spec.is_enabled_in(SpecId::AMSTERDAM).then_some(moved))
+}
 
 /// A transaction with its sender and authorities, and the bytes that it was decoded from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +40,7 @@ impl RecoveredTx {
     /// `bytes` must not be a slice of a larger buffer, which it would keep in memory.
     pub(super) fn new(hash: B256, bytes: Bytes, tx: TxEnv, checked: Option<(u64, SpecId)>) -> Self {
         let priced = checked.map_or(SpecId::OSAKA, |(_, spec)| spec);
-        let gas = calculate_initial_tx_gas_for_tx(&tx, priced, None);
+        let gas = initial_gas(&tx, priced);
         Self { hash, bytes, tx, pooled: None, checked, priced, gas }
     }
 
@@ -83,7 +93,7 @@ impl RecoveredTx {
     pub fn least_gas(&self, spec: SpecId) -> u64 {
         let gas = match self.priced == spec {
             true => self.gas,
-            false => calculate_initial_tx_gas_for_tx(&self.tx, spec, None),
+            false => initial_gas(&self.tx, spec),
         };
         let floor = if spec.is_enabled_in(SpecId::PRAGUE) { gas.floor_gas() } else { 0 };
         gas.initial_total_gas().max(floor)

@@ -4,7 +4,7 @@ use super::receipts::{ReceiptRef, Receipts};
 use crate::{
     chain::{BlockOutcome, requests_hash},
     exec::{outcomes::Outcomes, run::RunStats},
-    model::{BlockAccessList, Observer, Outcome, Stage, Txs, observe_fork},
+    model::{BlockAccessList, GasRules, Observer, Outcome, Stage, Txs, observe_fork},
     plan::{LeftTransactions, SourceCounts},
     state::{StateRef, Tip},
     trie,
@@ -13,6 +13,7 @@ use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_primitives::{B256, Bloom, Bytes};
 use phalanx_memory::{prefetch, prefetch_ahead};
+use phalanx_paralyze::VmConfig;
 use rayon::prelude::*;
 use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct BlockInfo {
     logs_bloom: Bloom,
     requests: Option<Vec<Bytes>>,
     access_list: Option<BlockAccessList>,
+    /// True if the header of the block has the list's hash.
+    commits_to_list: bool,
     left: LeftTransactions,
     stats: BlockStats,
 }
@@ -60,13 +63,14 @@ impl BlockInfo {
     /// Orders the results: prefix sums of gas, receipts, their root and bloom. Hashes in the current rayon pool.
     pub(crate) fn seal(results: Results, txs: Txs<'_>, sealing: Sealing, observer: &dyn Observer) -> Self {
         let Results { order, outcomes, left, stats } = results;
-        let Sealing { spec, env, is_whole, frames, sources, requests, access_list, .. } = sealing;
+        let Sealing { spec, gas, env, is_whole, frames, sources, requests, access_list, .. } = sealing;
         let pieces = outcomes.len().div_ceil(trie::GROUP);
         let blob_count = |tx: &u32| txs[*tx as usize].blob_hashes.len() as u64;
         let (tx_types, gas_used, (root, logs_bloom)) = observe_fork(observer, Stage::Seal, pieces, || {
             let tx_types = tx_types(&order, txs);
             let receipts = Receipts::new_shared(&outcomes, &tx_types);
-            let (gas_used, sealed) = (receipts.gas_used(), receipts.seal());
+            let gas_used = gas.total(receipts.gas_used(), &outcomes).in_header();
+            let sealed = receipts.seal();
             (tx_types, gas_used, sealed)
         });
         // Only transactions of this type have blobs, so those of other types are not read again.
@@ -85,6 +89,7 @@ impl BlockInfo {
             logs_bloom,
             requests,
             access_list,
+            commits_to_list: is_whole && spec.is_enabled_in(SpecId::AMSTERDAM),
             left: LeftTransactions(left),
             stats: BlockStats { run: stats, frames, sources },
         }
@@ -139,6 +144,7 @@ impl BlockInfo {
             gas_used: self.gas_used(),
             blob_gas_used: self.blob_gas_used(),
             requests_hash: self.requests_hash(),
+            access_list_hash: self.access_list_hash(),
         }
     }
 
@@ -162,6 +168,11 @@ impl BlockInfo {
     /// Access list of the block (EIP-7928), if the engine produces them or the block came with one.
     pub const fn access_list(&self) -> Option<&BlockAccessList> {
         self.access_list.as_ref()
+    }
+
+    /// Hash of the access list, of a whole block from Amsterdam on: its header has it.
+    pub(crate) fn access_list_hash(&self) -> Option<B256> {
+        self.access_list.as_ref().filter(|_| self.commits_to_list).map(BlockAccessList::hash)
     }
 
     /// Bloom of all logs.
@@ -202,6 +213,7 @@ impl BlockInfo {
 pub(crate) struct Sealing {
     pub(crate) parent: Arc<Tip>,
     pub(crate) spec: SpecId,
+    pub(crate) gas: GasRules,
     pub(crate) env: BlockEnv,
     /// True for a whole block of a chain.
     pub(crate) is_whole: bool,
@@ -213,9 +225,10 @@ pub(crate) struct Sealing {
 
 impl Sealing {
     /// A block in the environment `env` on `state`, without frames, predictions, requests and access list.
-    pub(crate) fn new(state: StateRef<'_>, spec: SpecId, env: &BlockEnv) -> Self {
+    pub(crate) fn new(state: StateRef<'_>, cfg: &VmConfig, env: &BlockEnv) -> Self {
         let (parent, env, sources) = (Arc::clone(state.tip()), env.clone(), SourceCounts::default());
-        Self { parent, spec, env, is_whole: false, frames: 0, sources, requests: None, access_list: None }
+        let (spec, gas) = (cfg.spec, GasRules::of(cfg));
+        Self { parent, spec, gas, env, is_whole: false, frames: 0, sources, requests: None, access_list: None }
     }
 }
 

@@ -8,11 +8,14 @@ use alloy_rlp::{RlpDecodable, RlpEncodable};
 /// [`Payload::with_attributes`](phalanx_engine_api::Payload::with_attributes) carries them. A payload without attributes
 /// has the [`Default`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+#[rlp(trailing)]
 pub struct BlockAttributes {
     /// Root of the parent's beacon block, from Cancun on (EIP-4788).
     pub parent_beacon_block_root: B256,
     /// Withdrawals, from Shanghai on (EIP-4895).
     pub withdrawals: Vec<Withdrawal>,
+    /// Slot of the block in consensus, from Amsterdam on (EIP-7843); `None` for the block's height.
+    pub slot_number: Option<u64>,
 }
 
 impl BlockAttributes {

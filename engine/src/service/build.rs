@@ -269,6 +269,7 @@ impl Driver {
         let first = slot.forced.len() as u64;
         let budget = Budget {
             gas: request.budget.gas,
+            state_gas: request.budget.gas,
             blob_gas: if frame.header.is_some() { u64::MAX } else { 0 },
             bytes: request.budget.bytes,
             txs: request.budget.txs.into(),

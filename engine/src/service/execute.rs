@@ -116,7 +116,8 @@ impl Frame {
         };
         fees.excess_blob_gas = excess.unwrap_or_default();
         let is_early = (!from(SpecId::SHANGHAI) && !attributes.withdrawals.is_empty())
-            || (!from(SpecId::CANCUN) && !attributes.parent_beacon_block_root.is_zero());
+            || (!from(SpecId::CANCUN) && !attributes.parent_beacon_block_root.is_zero())
+            || (!from(SpecId::AMSTERDAM) && attributes.slot_number.is_some());
         if is_early || !from(SpecId::MERGE) {
             // Without proof of stake consensus is not the engine's caller.
             return Err(InvalidCause::Environment);
@@ -136,6 +137,7 @@ impl Frame {
             blob_gas_used: excess.map(|_| 0),
             excess_blob_gas: excess,
             parent_beacon_block_root: excess.map(|_| attributes.parent_beacon_block_root),
+            slot_number: from(SpecId::AMSTERDAM).then_some(attributes.slot_number.unwrap_or(env.height)),
             ..Header::default()
         };
         let max_blobs = params.map_or(0, |params| params.max_blob_count);

@@ -7,13 +7,13 @@ use revm::{
     context::{Cfg as _, TxEnv},
     context_interface::result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
     inspector::NoOpInspector,
-    primitives::TxKind,
+    primitives::{TxKind, hardfork::SpecId},
 };
 
 /// Share of the estimate by which it may exceed the least sufficient limit, as in geth.
 pub const ESTIMATE_TOLERANCE: f64 = 0.015;
 
-/// Gas of a plain transfer.
+/// Gas of a plain transfer until Osaka.
 const TRANSFER: u64 = 21_000;
 
 /// Gas that a call with value gives beside the caller's, which the limit must cover without being used.
@@ -47,7 +47,12 @@ impl<D: DatabaseRef> Simulator<D> {
     /// The errors of [`Self::estimate_gas`].
     pub fn estimate_gas_within(&self, tx: &TxEnv, tolerance: f64) -> Result<u64, Failure<D>> {
         let most = self.allowance(tx)?;
-        if self.is_transfer(tx)? && most >= TRANSFER && matches!(self.try_with(tx, TRANSFER)?, Tried::Succeeded(_)) {
+        let is_priced = !self.rules.spec.is_enabled_in(SpecId::AMSTERDAM);
+        if is_priced
+            && self.is_transfer(tx)?
+            && most >= TRANSFER
+            && matches!(self.try_with(tx, TRANSFER)?, Tried::Succeeded(_))
+        {
             return Ok(TRANSFER);
         }
         let gas = match self.try_with(tx, most)? {
@@ -78,7 +83,10 @@ impl<D: DatabaseRef> Simulator<D> {
 
     /// Gas that a call may get.
     fn allowance(&self, tx: &TxEnv) -> Result<u64, Failure<D>> {
-        let most = tx.gas_limit.min(self.env.gas_limit).min(self.rules.tx_gas_limit_cap());
+        // From Amsterdam on the cap bounds gas of execution alone, and more may pay for state (EIP-8037).
+        let is_capped = !self.rules.spec.is_enabled_in(SpecId::AMSTERDAM);
+        let cap = if is_capped { self.rules.tx_gas_limit_cap() } else { u64::MAX };
+        let most = tx.gas_limit.min(self.env.gas_limit).min(cap);
         let price = price(tx);
         if price == 0 {
             return Ok(most);

@@ -14,9 +14,20 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
 #[test]
-fn specs_with_other_account_rules_are_refused() {
-    let engine = builder().with_cfg(CfgEnv::new_with_spec(SpecId::AMSTERDAM)).build();
-    assert!(matches!(engine, Err(Error::UnsupportedSpec { spec: SpecId::AMSTERDAM })), "{engine:?}");
+fn a_part_of_a_fork_is_refused() {
+    type Change = fn(&mut CfgEnv);
+    let changes: [(SpecId, Change); 4] = [
+        (SpecId::OSAKA, |cfg| cfg.enable_amsterdam_eip8037 = true),
+        (SpecId::AMSTERDAM, |cfg| cfg.enable_amsterdam_eip2780 = false),
+        (SpecId::AMSTERDAM, |cfg| cfg.amsterdam_eip7708_disabled = true),
+        (SpecId::AMSTERDAM, |cfg| cfg.amsterdam_eip8246_delayed_clear_disabled = true),
+    ];
+    for (spec, change) in changes {
+        let mut cfg = CfgEnv::new_with_spec(spec);
+        change(&mut cfg);
+        let engine = builder().with_cfg(cfg).build();
+        assert!(matches!(engine, Err(Error::UnsupportedSpec { spec: of }) if of == spec), "{engine:?}");
+    }
 }
 
 #[test]

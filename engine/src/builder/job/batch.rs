@@ -2,11 +2,7 @@
 
 use super::{BuildJob, context};
 use crate::{
-    builder::{
-        Budget, Reason, Target,
-        budget::{GasCounts, blob_gas},
-        peek::Peek,
-    },
+    builder::{Budget, Reason, Target, budget::GasCounts, peek::Peek},
     exec::{
         context::BuildLimits,
         session::{Left, Why},
@@ -39,7 +35,7 @@ impl BuildJob<'_> {
         let mut reserved = Budget::NOTHING;
         while batch.len() < most {
             let Some(index) = self.next(forced) else { break };
-            let need = Budget::of(&*self.intake.candidates()[index as usize].tx);
+            let need = Budget::of(self.gas_rules, &*self.intake.candidates()[index as usize].tx);
             if let Some(reason) = room.lacks(need) {
                 let TxEnv { caller, nonce, .. } = self.intake.tx(index);
                 self.behind.insert(*caller, *nonce);
@@ -87,7 +83,7 @@ impl BuildJob<'_> {
         if let Some(record) = record {
             record.extend(&block.order);
         }
-        let gas = if forced { rules.gas } else { budget.gas };
+        let gas = if forced { rules.room() } else { budget.room() };
         let chain = matches!(target, Target::Whole(_)).then_some(resources.chain);
         let limits = Some(BuildLimits { gas, stop, chain });
         let ctx = context(resources, env, intake.candidates(), limits, record.as_ref());
@@ -147,7 +143,7 @@ impl BuildJob<'_> {
     /// Removes invalid transactions, and updates the use of the budget. The block held `before` transactions; the new
     /// ones start at `from`.
     fn count(&mut self, before: usize, from: usize) {
-        let Self { session, dropped, intake, requeue, behind, used, dry_gas, budget, gas_counts, .. } = self;
+        let Self { session, dropped, intake, requeue, behind, used, dry_gas, budget, gas_counts, gas_rules, .. } = self;
         session.drop_skipped(from, |index, outcome| {
             if let Outcome::Skipped(reason) = outcome {
                 let missing = behind.get(&intake.tx(index).caller).copied();
@@ -162,11 +158,10 @@ impl BuildJob<'_> {
         for (index, outcome) in session.order()[from..].iter().zip(&session.outcomes()[from..]) {
             let tx = &*intake.candidates()[*index as usize].tx;
             let gas = match gas_counts {
-                GasCounts::Used => outcome.gas_used(),
-                GasCounts::Limit => tx.env().gas_limit,
+                GasCounts::Used => gas_rules.used(outcome),
+                GasCounts::Limit => gas_rules.most(tx.env()),
             };
-            let held = Budget { gas, blob_gas: blob_gas(tx), bytes: tx.size(), txs: 1 };
-            *used = used.plus(held);
+            *used = used.plus(Budget::with_gas(gas, tx));
             let again = requeue.escaped.remove(index).is_some_and(|escaped| !escaped.prediction.is_empty());
             if again || intake.source(*index) == Some(Source::Simulated) {
                 // What stays pays for its dry run.

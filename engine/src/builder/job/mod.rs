@@ -19,7 +19,7 @@ use crate::{
         overlay::Overlay,
         session::BlockSession,
     },
-    model::{BlockError, CandidateTx, Error, Stage, Txs, observe},
+    model::{BlockError, CandidateTx, Error, GasRules, Stage, Txs, observe},
     plan::requeue::Requeue,
 };
 use batch::MIN_BATCH;
@@ -33,7 +33,7 @@ use seal::Closed;
 use std::collections::VecDeque;
 
 /// The context of a batch, or of what has run so far.
-const fn context<'m>(
+fn context<'m>(
     resources: ExecResources<'m>,
     env: &'m BlockEnv,
     candidates: &'m [CandidateTx],
@@ -80,6 +80,7 @@ pub struct BuildJob<'e> {
     rules: Budget,
     budget: Budget,
     gas_counts: GasCounts,
+    gas_rules: GasRules,
     used: Budget,
     /// Gas that dry runs may still use for transactions that do not come into the block in the end.
     dry_gas: u64,
@@ -104,7 +105,11 @@ impl<'e> BuildJob<'e> {
         let rules = target.limits(engine, &env);
         let salt = engine.salt;
         let (resources, executors) = engine.split();
-        let record = resources.access_lists.then(Record::default);
+        let is_wanted = match &target {
+            Target::Plain(_) => resources.access_lists,
+            Target::Whole(_) => resources.wants_access_list(),
+        };
+        let record = is_wanted.then(Record::default);
         let (base, first) = match &target {
             Target::Plain(_) => (None, Footprint::default()),
             Target::Whole(template) => {
@@ -130,6 +135,7 @@ impl<'e> BuildJob<'e> {
             rules,
             budget: rules.min(budget),
             gas_counts,
+            gas_rules: GasRules::of(resources.cfg),
             used: Budget::NOTHING,
             dry_gas: rules.min(budget).gas,
             intake: Intake::new(salt),
@@ -195,7 +201,7 @@ impl<'e> BuildJob<'e> {
     fn read(&mut self) {
         let room = self.budget.minus(self.used);
         while let Some(first) = self.intake.offered().front()
-            && let Some(reason) = room.lacks(Budget::of(&*first.tx))
+            && let Some(reason) = room.lacks(Budget::of(self.gas_rules, &*first.tx))
             && let Some(index) = self.intake.turn_away()
         {
             let TxEnv { caller, nonce, .. } = self.intake.tx(index);

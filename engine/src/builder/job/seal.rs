@@ -76,14 +76,8 @@ impl<'e> BuildJob<'e> {
         let (state, cfg, observer) = (resources.state, resources.cfg, resources.observer);
         let is_whole = matches!(self.target, Target::Whole(_));
         let executed = observe(observer, Stage::Seal, || {
-            let sealing = Sealing {
-                is_whole,
-                frames,
-                sources,
-                requests,
-                access_list,
-                ..Sealing::new(state, cfg.spec, &self.env)
-            };
+            let sealing =
+                Sealing { is_whole, frames, sources, requests, access_list, ..Sealing::new(state, cfg, &self.env) };
             resources.workers.install(|| Executed::sealed(ran, Txs::Offered(&txs), sealing, observer))
         });
         let dropped: Vec<Dropped> = self
@@ -127,6 +121,7 @@ impl<'e> BuildJob<'e> {
         header.logs_bloom = block.logs_bloom();
         header.receipts_root = block.receipts_root().unwrap_or(header.receipts_root);
         header.requests_hash = block.requests_hash();
+        header.block_access_list_hash = block.access_list_hash();
         if header.excess_blob_gas.is_some() {
             header.blob_gas_used = Some(txs.iter().map(|candidate| blob_gas(&*candidate.tx)).sum());
         }

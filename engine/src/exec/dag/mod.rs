@@ -255,7 +255,7 @@ impl Job<Local> for WaveJob<'_> {
                     }
                     local.ends.push((tx, local.log.len()));
                 }
-                local.gas = local.gas.saturating_add(outcome.gas_used());
+                local.gas = local.gas.saturating_add(ctx.gas_rules.used(&outcome).execution);
                 local.rewards += reward;
                 // SAFETY: a wave runs every transaction at most once, so its place belongs to this worker.
                 unsafe { self.outcomes.put(tx.index(), outcome) };

@@ -10,7 +10,7 @@ use crate::{
 };
 use crate::{
     exec::{context::ExecContext, fast_path::FastPath, journal::clear},
-    model::{Error, Outcome, Txs, reward},
+    model::{Error, GasRules, Outcome, Txs, reward},
     state::AccountRules,
 };
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -82,6 +82,7 @@ struct Course<'a> {
     txs: Txs<'a>,
     values: &'a Arc<Values>,
     rules: AccountRules,
+    gas_rules: GasRules,
     fast_path: Option<&'a FastPath>,
 }
 
@@ -110,6 +111,7 @@ impl ListExecutor {
             txs,
             values,
             rules: ctx.rules(),
+            gas_rules: ctx.gas_rules,
             fast_path: self.fast_path.as_ref(),
         };
         rayon::scope(|scope| {
@@ -166,7 +168,7 @@ impl Lane {
             let did = self.transact(index, course);
             match &did {
                 Did::Right(outcome) if outcome.result().is_some() => {
-                    course.spent.fetch_add(outcome.gas_used(), Ordering::Relaxed);
+                    course.spent.fetch_add(course.gas_rules.used(outcome).execution, Ordering::Relaxed);
                 }
                 _ => _ = course.end.fetch_min(index, Ordering::Relaxed),
             }

@@ -10,7 +10,7 @@ use crate::{
         block_gas::BlockGas, context::ExecContext, dag::view::Shared, fast_path::FastPath, overlay::Overlay, run::Took,
         serial::Sequential,
     },
-    model::{Error, Outcome, Stage, observe},
+    model::{Error, GasRoom, GasUse, Outcome, Stage, observe},
 };
 
 /// Maximum number of incomplete transactions that are settled serially; more, if they are also a quarter of the block,
@@ -77,10 +77,11 @@ impl BlockSession<'_> {
         txs: Vec<u32>,
     ) -> Result<(), Error> {
         debug_assert!(self.keys.is_empty(), "the changes of cells would not be seen");
-        let used = self.outcomes.iter().map(Outcome::gas_used).sum();
+        let rules = ctx.gas_rules;
+        let used = self.outcomes.iter().fold(GasUse::default(), |sum, outcome| sum.plus(rules.used(outcome)));
         let mut gas = match ctx.limits {
-            Some(limits) => BlockGas::choosing(limits.gas.saturating_sub(used)),
-            None => BlockGas::new(ctx.gas.map(|limit| limit.saturating_sub(used))),
+            Some(limits) => BlockGas::choosing(rules, limits.gas.minus(used)),
+            None => BlockGas::new(rules, ctx.gas.map(|limit| GasRoom::new(limit).minus(used))),
         };
         let overlay = self.ground.get_or_insert_with(|| Overlay::new(self.state, ctx.rules()));
         let mut sequential = Sequential::new(overlay, ctx.cfg, ctx.env);
@@ -132,7 +133,7 @@ impl BlockSession<'_> {
         escapes: usize,
     ) -> Result<(), Error> {
         let overlay = self.ground.get_or_insert_with(|| Overlay::new(self.state, ctx.rules()));
-        let mut gas = BlockGas::new(ctx.gas);
+        let mut gas = ctx.block_gas();
         let mut settlement = Settlement::new(ctx, &order, shared);
         let outcomes = settlement.settle(overlay, &mut gas, wave)?;
         self.stats.reexecutions += settlement.reexecutions + escapes;
@@ -151,7 +152,7 @@ impl BlockSession<'_> {
         escapes: usize,
     ) -> Result<HandOver, Error> {
         let overlay = self.ground.get_or_insert_with(|| Overlay::new(self.state, ctx.rules()));
-        let mut gas = BlockGas::new(ctx.gas);
+        let mut gas = ctx.block_gas();
         let mut ran = 0;
         let mut wave = wave.inspect(|settled| ran += usize::from(settled.is_some()));
         let prefix: Vec<_> = wave.by_ref().map_while(|settled| settled.map(Some)).collect();

@@ -94,7 +94,7 @@ impl StmExecutor {
         stats: RunStats,
     ) -> Result<Run<'s>, Error> {
         let mut overlay = ctx.overlay();
-        let mut gas = BlockGas::new(ctx.gas);
+        let mut gas = ctx.block_gas();
         let (mut outcomes, mut took) = (Vec::with_capacity(order.len()), Took::default());
         let mut pace = Pace::default();
         for part in order.chunks(PART) {

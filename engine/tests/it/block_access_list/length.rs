@@ -78,6 +78,7 @@ fn every_fork_has_a_bound_of_its_own_and_it_is_exact() {
         ("Berlin", 2 * gas / 2000),
         ("London", gas * 5 / 4 / 2000),
         ("Osaka", gas * 5 / 4 / 2000),
+        ("Amsterdam", gas / 2000),
     ];
     for (fork, paid) in forks {
         let most = paid + 128;

@@ -6,6 +6,7 @@ use phalanx::{
     Budget, Built, Engine, Outcome, Reason, Template,
     revm::{
         context::TxEnv,
+        context_interface::result::ExecutionResult,
         primitives::{B256, Bytes},
     },
 };
@@ -79,6 +80,7 @@ pub(super) fn causes(case: &Case, oracle: &Oracle, template: &Template, built: &
         let used = held(built);
         Budget {
             gas: budget.gas.min(body.header.gas_limit) - used.gas,
+            state_gas: budget.state_gas.min(body.header.gas_limit) - used.state_gas,
             blob_gas: budget.blob_gas.min(blobs) - used.blob_gas,
             bytes: budget.bytes - used.bytes,
             txs: budget.txs - used.txs,
@@ -104,8 +106,8 @@ pub(super) fn causes(case: &Case, oracle: &Oracle, template: &Template, built: &
         match &dropped.reason {
             Reason::Invalid(reason) => was_refused(&format!("reason: {reason:?} }}"), tx),
             Reason::Gas { needs, left } => {
-                assert_eq!(*needs, tx.gas_limit);
-                short(needs, left, |left| left.gas);
+                assert!([tx.gas_limit, tx.gas_limit.min(1 << 24)].contains(needs), "{needs} of {}", tx.gas_limit);
+                short(needs, left, |left| left.gas.min(left.state_gas));
             }
             Reason::BlobGas { needs, left } => short(needs, left, |left| left.blob_gas),
             Reason::Bytes { needs, left } => short(needs, left, |left| left.bytes),
@@ -119,10 +121,30 @@ pub(super) fn causes(case: &Case, oracle: &Oracle, template: &Template, built: &
     }
 }
 
+/// True from Amsterdam on: gas is of execution and of state growth.
+fn is_split(built: &Built) -> bool {
+    built.header.as_ref().is_some_and(|header| header.slot_number.is_some())
+}
+
+/// Gas that a transaction takes of its block: of execution and of state growth, which are one sum until Osaka.
+fn gas_of(built: &Built, outcome: &Outcome) -> [u64; 2] {
+    match outcome.result().map(ExecutionResult::gas).filter(|_| is_split(built)) {
+        Some(gas) => {
+            let state = gas.state_gas_spent_final();
+            [(gas.total_gas_spent() - state).max(gas.floor_gas()), state]
+        }
+        None => [outcome.gas_used(), 0],
+    }
+}
+
 /// Room that the block takes.
 pub(super) fn held(built: &Built) -> Budget {
+    let all = built.executed.block().outcomes().iter().map(|outcome| gas_of(built, outcome));
+    let [gas, state_gas] = all.fold([0, 0], |sum, gas| [sum[0] + gas[0], sum[1] + gas[1]]);
+    assert_eq!(built.executed.block().gas_used(), gas.max(state_gas));
     Budget {
-        gas: built.executed.block().gas_used(),
+        gas,
+        state_gas,
         blob_gas: built.txs.iter().map(|candidate| candidate.tx.env().blob_hashes.len() as u64 * 131_072).sum(),
         bytes: built.txs.iter().map(|candidate| candidate.tx.size()).sum(),
         txs: built.txs.len() as u64,
@@ -131,10 +153,13 @@ pub(super) fn held(built: &Built) -> Budget {
 
 /// Asserts that the block keeps its limits, wherever it was stopped.
 pub(super) fn within(built: &Built, budget: Budget) {
-    let mut left = budget.gas;
+    let mut left = [budget.gas, budget.state_gas];
     for (candidate, (_, outcome)) in built.txs.iter().zip(built.executed.block().transactions()) {
-        assert!(candidate.tx.env().gas_limit <= left, "admitted by its limit");
-        left -= outcome.gas_used();
+        let gas_limit = candidate.tx.env().gas_limit;
+        let needed = if is_split(built) { [gas_limit.min(1 << 24), gas_limit] } else { [gas_limit, 0] };
+        assert!(needed[0] <= left[0] && needed[1] <= left[1], "admitted by its limit");
+        let gas = gas_of(built, outcome);
+        left = [left[0] - gas[0], left[1] - gas[1]];
     }
     let held = held(built);
     assert!(held.blob_gas <= budget.blob_gas && held.bytes <= budget.bytes && held.txs <= budget.txs, "{held:?}");

@@ -117,6 +117,9 @@ fn budget(rng: &mut ChaCha8Rng) -> Budget {
         budget.gas = rng.random_range(0..2_000_000);
     }
     if rng.random_bool(0.2) {
+        budget.state_gas = rng.random_range(0..2_000_000);
+    }
+    if rng.random_bool(0.2) {
         budget.txs = rng.random_range(0..12);
     }
     if rng.random_bool(0.3) {

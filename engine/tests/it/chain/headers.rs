@@ -22,6 +22,8 @@ fn shaped(spec: SpecId, header: Header) -> Header {
         excess_blob_gas: from(SpecId::CANCUN, 0),
         parent_beacon_block_root: from(SpecId::CANCUN, 0).map(|_| B256::ZERO),
         requests_hash: from(SpecId::PRAGUE, 0).map(|_| B256::ZERO),
+        block_access_list_hash: from(SpecId::AMSTERDAM, 0).map(|_| B256::ZERO),
+        slot_number: from(SpecId::AMSTERDAM, 0),
         ..header
     }
 }
@@ -67,7 +69,7 @@ pub(super) fn child(chain: &ChainSpec, parent: &Header, seconds: u64) -> Header 
 /// Sets an optional field of a header, or removes it.
 type Set = fn(&mut Header, bool);
 
-const ERAS: [&str; 14] = [
+const ERAS: [&str; 15] = [
     "Frontier",
     "Homestead",
     "EIP150",
@@ -82,6 +84,7 @@ const ERAS: [&str; 14] = [
     "Cancun",
     "Prague",
     "Osaka",
+    "Amsterdam",
 ];
 
 #[test]

@@ -113,7 +113,7 @@ fn other_names_are_refused() {
     ] {
         assert!(matches!(ChainSpec::named(name), Err(ChainSpecError::UnknownFork { .. })), "{name:?}");
     }
-    for name in ["Constantinople", "ByzantiumToConstantinopleAt5", "Amsterdam", "BPO2ToAmsterdamAtTime15k"] {
+    for name in ["Constantinople", "ByzantiumToConstantinopleAt5"] {
         assert!(matches!(ChainSpec::named(name), Err(ChainSpecError::Unsupported { .. })), "{name:?}");
     }
 }
@@ -160,6 +160,18 @@ fn a_genesis_file_is_followed() {
     let of = |time| chain.blob_params(time).map(|p| (p.max_blob_count, p.max_blobs_per_tx, p.blob_base_cost));
     assert_eq!([0, 7, 9].map(of), [Some((9, 9, 0)), Some((18, 6, 8192)), Some((30, 6, 8192))]);
 
+    // Amsterdam keeps the parameters before it, unless it has its own.
+    let amsterdam = |more: Value| {
+        let mut changes = json!({ "osakaTime": 7, "amsterdamTime": 9 });
+        changes.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+        genesis(changes).expect("a chain")
+    };
+    let chain = amsterdam(json!({}));
+    assert_eq!([8, 9].map(|time| chain.spec_at(1, time, true)), [SpecId::OSAKA, SpecId::AMSTERDAM]);
+    assert_eq!(chain.blob_params(9), chain.blob_params(8));
+    let own = json!({ "blobSchedule": { "amsterdam": { "target": 20, "max": 30, "baseFeeUpdateFraction": 6 } } });
+    assert_eq!(amsterdam(own).blob_params(9).map(|params| params.max_blob_count), Some(30));
+
     let refuses_dao = genesis(json!({ "daoForkBlock": 8 })).expect("a chain");
     assert_eq!(refuses_dao.dao(), Some(DaoFork { block: 8, support: false }));
     let passed = genesis(json!({ "terminalTotalDifficulty": null, "terminalTotalDifficultyPassed": true }));
@@ -183,7 +195,8 @@ fn a_genesis_file_out_of_order_is_refused() {
     assert!(matches!(error(json!({ "terminalTotalDifficulty": null })), Missing { before: "the merge", .. }));
     assert!(matches!(error(json!({ "eip155Block": 1 })), Unsupported { .. }));
     assert!(matches!(error(json!({ "petersburgBlock": 1 })), Unsupported { .. }));
-    assert!(matches!(error(json!({ "amsterdamTime": 1 })), Unsupported { .. }));
+    assert!(matches!(error(json!({ "amsterdamTime": 1 })), Missing { fork: "Amsterdam", before: "Osaka" }));
+    assert!(matches!(error(json!({ "bogotaTime": 1 })), Unsupported { .. }));
     let clique = json!({ "clique": { "period": 5, "epoch": 30_000 } });
     assert!(genesis(clique.clone()).is_ok(), "a chain that starts after the merge has no clique seals");
     let mut sealed = clique;

@@ -1,6 +1,7 @@
 //! Rules of the protocol that parallel execution breaks easily. Each test is a small block, run in every way, with the
 //! value asserted that the rule decides; names begin with the EIP where there is one.
 
+mod amsterdam;
 mod block;
 mod code;
 mod code_kinds;

@@ -2,7 +2,7 @@
 //! executor must agree with stock revm, with any hints.
 //!
 //! `PHALANX_FUZZ_SEED` is the first seed and `PHALANX_FUZZ_SECONDS` the duration; without a duration some hundred cases
-//! run. A failure prints its seed and the smallest failing case.
+//! run. `PHALANX_FUZZ_FORK` is the hard fork of all cases, instead of a random one. A failure prints its seed and the smallest failing case.
 
 mod code;
 mod flat;

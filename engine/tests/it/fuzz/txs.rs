@@ -29,20 +29,23 @@ pub(super) fn fill(rng: &mut ChaCha8Rng, world: &World, oracle: &mut Oracle, bod
         }
     }
     if rng.random_bool(0.2) {
-        tighten(rng, before.clone(), body);
+        tighten(rng, world, before.clone(), body);
     }
     *oracle = before;
     oracle.block(body).ok().map(drop)
 }
 
 /// Reduces the gas of the block to what its transactions need, or one unit less.
-fn tighten(rng: &mut ChaCha8Rng, mut oracle: Oracle, body: &mut Body) {
+fn tighten(rng: &mut ChaCha8Rng, world: &World, mut oracle: Oracle, body: &mut Body) {
     let Ok((results, ..)) = oracle.block(body) else { return };
-    let mut used = 0;
-    let mut least = 0;
+    let is_split = world.has(SpecId::AMSTERDAM);
+    let (mut used, mut grown, mut least) = (0, 0, 0);
     for (tx, result) in body.txs.iter().zip(results) {
-        least = least.max(used + tx.gas_limit);
-        used += result.tx_gas_used();
+        least = least.max(used + tx.gas_limit).max(grown + tx.gas_limit);
+        let gas = result.gas();
+        let state = if is_split { gas.state_gas_spent_final() } else { 0 };
+        used += if is_split { (gas.total_gas_spent() - state).max(gas.floor_gas()) } else { gas.tx_gas_used() };
+        grown += state;
     }
     body.header.gas_limit = least.max(1) - u64::from(rng.random_bool(0.2));
 }
@@ -54,6 +57,9 @@ fn random(rng: &mut ChaCha8Rng, world: &World, oracle: &Oracle, body: &Body) -> 
     let basefee = u128::from(body.header.base_fee_per_gas.unwrap_or_default());
     let tx_type = kind(rng, world);
     let gas_limit = [21_000, 21_001, 60_000, 120_000, 300_000, 500_000][rng.random_range(0..6)];
+    // A new account costs 183,600 gas, a new slot 97,920, a byte of code 1,530 (EIP-8037).
+    let is_dear = world.has(SpecId::AMSTERDAM);
+    let gas_limit = if is_dear && rng.random_bool(0.6) { gas_limit * 6 } else { gas_limit };
     let tip = rng.random_range(0..4u128);
     let gas_price = basefee + if rng.random_bool(0.3) { 0 } else { rng.random_range(0..6) };
     let mut tx = TxEnv {
@@ -73,7 +79,7 @@ fn random(rng: &mut ChaCha8Rng, world: &World, oracle: &Oracle, body: &Body) -> 
         4 if !world.inits.is_empty() => {
             tx.data = world.inits.choose(rng).expect("one").clone();
             tx.kind = if rng.random_bool(0.7) { TxKind::Call(super::world::FACTORY) } else { TxKind::Create };
-            tx.gas_limit = 500_000;
+            tx.gas_limit = if is_dear { 2_000_000 } else { 500_000 };
         }
         5 => tx.kind = TxKind::Call(caller),
         _ => {}

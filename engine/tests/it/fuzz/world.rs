@@ -10,7 +10,7 @@ use phalanx::{
 use rand::{Rng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
 
-const FORKS: [&str; 14] = [
+const FORKS: [&str; 15] = [
     "Frontier",
     "Homestead",
     "EIP150",
@@ -25,6 +25,7 @@ const FORKS: [&str; 14] = [
     "Cancun",
     "Prague",
     "Osaka",
+    "Amsterdam",
 ];
 
 /// Accounts of the world.
@@ -65,7 +66,8 @@ pub(crate) fn case(rng: &mut ChaCha8Rng) -> Case {
 /// A world and its genesis, without blocks.
 pub(super) fn found(rng: &mut ChaCha8Rng) -> (Case, World) {
     let fork = *FORKS.choose(rng).expect("a fork");
-    let mut case = Case::new(fork);
+    let only = std::env::var("PHALANX_FUZZ_FORK").ok();
+    let mut case = Case::new(only.as_deref().unwrap_or(fork));
     let spec = case.rules.spec(&header(&case.rules, 1));
     let senders: Vec<_> = (1..=5).map(Address::repeat_byte).collect();
     let contracts: Vec<_> = (0xc0..0xc5).map(Address::repeat_byte).collect();

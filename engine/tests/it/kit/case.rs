@@ -8,7 +8,7 @@ use super::{
     ways::{Way, every_way},
 };
 use alloy_consensus::Header;
-use alloy_eips::{eip4895::Withdrawal, eip7002, eip7251};
+use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::Bloom;
 use alloy_rlp::Decodable as _;
 use phalanx::{
@@ -20,6 +20,7 @@ use phalanx::{
     paralyze::{Batch, ParaLyze, StateKey},
     revm::{
         context::TxEnv,
+        context_interface::result::{ExecutionResult, ResultGas},
         primitives::{Address, B256, Bytes, U256, hardfork::SpecId, keccak256},
     },
 };
@@ -78,11 +79,6 @@ struct Artefacts {
 /// Result of a block, or the reason why it is invalid.
 pub(crate) type Verdict = Result<Ended, String>;
 
-/// True if the rules of the hard fork are older than `spec`.
-pub(crate) fn is_before(rules: &ChainSpec, spec: SpecId) -> bool {
-    !rules.spec(&header(rules, 1)).is_enabled_in(spec)
-}
-
 /// Base fee of [`header`].
 pub(crate) fn base_fee(rules: &ChainSpec) -> u64 {
     header(rules, 1).base_fee_per_gas.unwrap_or_default()
@@ -106,6 +102,7 @@ pub(crate) fn header(rules: &ChainSpec, number: u64) -> Header {
         excess_blob_gas: from(SpecId::CANCUN).then_some(0),
         blob_gas_used: from(SpecId::CANCUN).then_some(0),
         parent_beacon_block_root: from(SpecId::CANCUN).then_some(B256::repeat_byte(0xbe)),
+        slot_number: from(SpecId::AMSTERDAM).then_some(1_000 + number),
         ..Header::default()
     }
 }
@@ -158,13 +155,9 @@ impl Case {
     pub(crate) fn new(fork: &str) -> Self {
         let rules = ChainSpec::named(fork).expect("a fork");
         let mut genesis = Vec::new();
-        if !is_before(&rules, SpecId::PRAGUE) {
-            for address in
-                [eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS]
-            {
-                let code = Some(Bytes::from_static(&[0]));
-                genesis.push(GenesisAccount { address, nonce: 1, code, ..GenesisAccount::default() });
-            }
+        for (_, address) in rules.request_calls(rules.spec(&header(&rules, 1))) {
+            let (address, code) = (*address, Some(Bytes::from_static(&[0])));
+            genesis.push(GenesisAccount { address, nonce: 1, code, ..GenesisAccount::default() });
         }
         Self { rules, genesis, ancestors: Ancestors::new(), blocks: Vec::new() }
     }
@@ -335,9 +328,10 @@ impl Case {
         for (number, (ours, revm)) in blocks.iter().zip(&oracle).enumerate() {
             let same = match (ours, revm) {
                 (Ok(ours), Ok((outcomes, state, list))) => {
+                    let gas_used = gas_used(self.rules.spec(&self.blocks[number].header), outcomes);
                     let outcomes = outcomes.iter().cloned().map(Outcome::Executed).collect();
                     let access_list = Some(list.clone());
-                    let revm = Ok(Ended { outcomes, access_list, state: state.clone(), ..ours.clone() });
+                    let revm = Ok(Ended { outcomes, gas_used, access_list, state: state.clone(), ..ours.clone() });
                     let same = Ok::<_, String>(ours) == revm.as_ref().map_err(String::clone);
                     if !same {
                         let what = difference(Some(&Ok(ours.clone())), Some(&revm));
@@ -356,8 +350,12 @@ impl Case {
         }
         let (perfect, artefacts) = (self.perfect(), self.artefacts());
         self.check_foreign(&blocks, &perfect)?;
-        let without_list = |verdict: &Verdict| verdict.clone().map(|ended| Ended { access_list: None, ..ended });
-        let unlisted: Vec<Verdict> = blocks.iter().map(without_list).collect();
+        // From Amsterdam on every block has its list.
+        let has_list = |body: &Body| self.rules.spec(&body.header).is_enabled_in(SpecId::AMSTERDAM);
+        let unlisted = blocks.iter().zip(&self.blocks).map(|(verdict, body)| {
+            verdict.clone().map(|ended| Ended { access_list: ended.access_list.filter(|_| has_list(body)), ..ended })
+        });
+        let unlisted: Vec<Verdict> = unlisted.collect();
         let txs: usize = self.blocks.iter().map(|body| body.txs.len()).sum();
         for (number, way) in ways.iter().enumerate() {
             // Every way in some cases: an engine that produces lists reads revm's journal and takes no shortcuts past
@@ -399,6 +397,17 @@ impl core::fmt::Display for Case {
         }
         Ok(())
     }
+}
+
+/// Gas used of a block's header, from the results of its transactions.
+fn gas_used(spec: SpecId, results: &[ExecutionResult]) -> u64 {
+    let sum = |of: fn(&ResultGas) -> u64| results.iter().map(|result| of(result.gas())).sum::<u64>();
+    if !spec.is_enabled_in(SpecId::AMSTERDAM) {
+        return sum(ResultGas::tx_gas_used);
+    }
+    // Before refunds, in two dimensions (EIP-7778, 8037).
+    let execution = |gas: &ResultGas| (gas.total_gas_spent() - gas.state_gas_spent_final()).max(gas.floor_gas());
+    sum(execution).max(sum(ResultGas::state_gas_spent_final))
 }
 
 /// Asserts the promised bound on the executions of a valid block.

@@ -10,8 +10,9 @@ use phalanx::{
     chain::ChainSpec,
     paralyze::StateKey,
     revm::{
-        database::{AccountStatus, BundleAccount, BundleState},
+        database::{AccountRevert, AccountStatus, BundleAccount, BundleState},
         primitives::{Address, B256, hardfork::SpecId},
+        state::AccountInfo,
     },
 };
 use std::collections::BTreeMap;
@@ -29,16 +30,22 @@ pub(crate) fn stateless(rules: &ChainSpec, executor: Executor, threads: usize) -
 /// Names the first differences of two bundles; `None` if they are equal.
 ///
 /// An account that did not exist before, and was destroyed and made again within the block, has either status: nothing of the
-/// foreign state is to be cleared.
+/// foreign state is to be cleared. So has one that existed and was empty, which no state of a chain has where it is destroyed
+/// (EIP-161).
 pub(crate) fn difference(ours: &BundleState, revm: &BundleState) -> Option<String> {
     let is_made = |account: &BundleAccount| {
-        account.original_info.is_none()
+        account.original_info.as_ref().is_none_or(AccountInfo::is_empty)
             && matches!(account.status, AccountStatus::InMemoryChange | AccountStatus::DestroyedChanged)
     };
     let mut ours = ours.clone();
     for (address, account) in ours.state.iter_mut().filter(|(_, account)| is_made(account)) {
-        if let Some(theirs) = revm.state.get(address).filter(|theirs| is_made(theirs)) {
-            account.status = theirs.status;
+        let Some(theirs) = revm.state.get(address).filter(|theirs| is_made(theirs)) else { continue };
+        account.status = theirs.status;
+        for (reverts, theirs) in ours.reverts.iter_mut().zip(revm.reverts.iter()) {
+            let of = |reverts: &[(Address, AccountRevert)]| reverts.iter().position(|(of, _)| of == address);
+            if let Some((ours, theirs)) = of(reverts).zip(of(theirs).map(|place| &theirs[place].1)) {
+                reverts[ours].1.wipe_storage = theirs.wipe_storage;
+            }
         }
     }
     let ours = &ours;

@@ -117,6 +117,12 @@ impl Plain {
     }
 }
 
+/// A system call: EIP-4788 and 2935 give 30 million gas, and EIP-8037 more for 16 new slots.
+pub(super) fn system_tx(spec: SpecId, to: Address, data: Bytes) -> TxEnv {
+    let more = if spec.is_enabled_in(SpecId::AMSTERDAM) { 16 * 64 * 1_530 } else { 0 };
+    TxEnv { gas_limit: 30_000_000 + more, ..TxEnv::new_system_tx(to, data) }
+}
+
 /// Result of a block: results, state and access list.
 pub(crate) type Left = (Vec<ExecutionResult>, BTreeMap<Address, GenesisAccount>, Bytes);
 
@@ -127,7 +133,8 @@ pub(crate) struct Oracle {
     state: Plain,
     header: Header,
     results: Vec<ExecutionResult>,
-    left: u64,
+    /// Gas that is left: of execution, and of state growth.
+    left: [u64; 2],
     list: Reference,
 }
 
@@ -150,7 +157,7 @@ impl Oracle {
     /// Starts with the genesis of a case.
     pub(crate) fn new(case: &Case) -> Self {
         let (rules, state) = (case.rules.clone(), Plain::new(case));
-        Self { rules, state, header: Header::default(), results: Vec::new(), left: 0, list: Reference::default() }
+        Self { rules, state, header: Header::default(), results: Vec::new(), left: [0; 2], list: Reference::default() }
     }
 
     /// Nonce and balance of an account.
@@ -181,8 +188,7 @@ impl Oracle {
     /// Makes a system call. Returns true if it succeeded.
     fn system_call(&mut self, to: Address, data: Bytes) -> bool {
         let mut evm = self.evm();
-        // EIP-4788 and 2935 give 30 million gas; revm's own system transaction has more.
-        evm.ctx.set_tx(TxEnv { gas_limit: 30_000_000, ..TxEnv::new_system_tx(to, data) });
+        evm.ctx.set_tx(system_tx(evm.ctx.cfg.spec, to, data));
         let result: Result<ExecutionResult, EVMError<Infallible>> = MainnetHandler::default().run_system_call(&mut evm);
         let result = result.expect("no database error");
         let changes = evm.finalize();
@@ -208,7 +214,7 @@ impl Oracle {
         }
         self.state.clears_empty = spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
         self.state.delegates = spec.is_enabled_in(SpecId::PRAGUE);
-        (self.results, self.left) = (Vec::new(), header.gas_limit);
+        (self.results, self.left) = (Vec::new(), [header.gas_limit; 2]);
         self.list = Reference::default();
         self.list.begin(0, &self.state.accounts);
         for step in self.rules.pre_steps(header, spec) {
@@ -233,8 +239,10 @@ impl Oracle {
     /// # Errors
     /// The reason why the transaction is invalid; nothing has changed then.
     pub(crate) fn transact(&mut self, tx: &TxEnv) -> Result<(), String> {
-        let (index, gas_limit, left) = (self.results.len(), tx.gas_limit, self.left);
-        if gas_limit > left {
+        let (index, gas_limit) = (self.results.len(), tx.gas_limit);
+        let is_split = self.rules.spec(&self.header).is_enabled_in(SpecId::AMSTERDAM);
+        let needed = if is_split { [gas_limit.min(1 << 24), gas_limit] } else { [gas_limit, 0] };
+        if let Some((_, left)) = needed.iter().zip(self.left).find(|(needed, left)| *needed > left) {
             return Err(format!("GasLimit {{ index: {index}, gas_limit: {gas_limit}, left: {left} }}"));
         }
         let mut evm = self.evm();
@@ -242,7 +250,14 @@ impl Oracle {
         let changes = evm.finalize();
         match result {
             Ok(result) => {
-                self.left -= result.tx_gas_used();
+                let gas = result.gas();
+                if is_split {
+                    let state = gas.state_gas_spent_final();
+                    let execution = (gas.total_gas_spent() - state).max(gas.floor_gas());
+                    self.left = [self.left[0] - execution, self.left[1] - state];
+                } else {
+                    self.left[0] -= gas.tx_gas_used();
+                }
                 self.results.push(result);
                 self.list.begin(self.results.len() as u64, &self.state.accounts);
                 self.list.access_all(&changes);

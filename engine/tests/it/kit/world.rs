@@ -1,16 +1,16 @@
 //! A state in plain maps as a foreign database, and a block on it by revm's own `State` with a bundle.
 
-use super::case::Body;
+use super::{case::Body, oracle::system_tx};
 use phalanx::{
     Ancestors, ForeignItem, GenesisAccount,
     chain::{ChainSpec, PreStep},
     revm::{
         Context, DatabaseCommit as _, DatabaseRef, ExecuteEvm as _, MainBuilder as _, MainContext as _,
-        context::{ContextSetters as _, TxEnv},
+        context::ContextSetters as _,
         context_interface::result::{EVMError, ExecutionResult},
         database::{BundleState, State, WrapDatabaseRef, states::bundle_state::BundleRetention},
         database_interface::{DBErrorMarker, DatabaseCommitExt as _, bal::EvmDatabaseError},
-        handler::{Handler as _, MainnetContext, MainnetEvm, MainnetHandler, SystemCallTx as _},
+        handler::{Handler as _, MainnetContext, MainnetEvm, MainnetHandler},
         primitives::{Address, B256, Bytes, U256, hardfork::SpecId},
         state::{AccountInfo, Bytecode},
     },
@@ -166,7 +166,7 @@ impl<'w> Loop<'_, 'w> {
 
     fn system_call(&mut self, to: Address, data: Bytes) {
         let mut evm = self.evm();
-        evm.ctx.set_tx(TxEnv { gas_limit: 30_000_000, ..TxEnv::new_system_tx(to, data) });
+        evm.ctx.set_tx(system_tx(evm.ctx.cfg.spec, to, data));
         let result: Result<ExecutionResult, EVMError<EvmDatabaseError<Broken>>> =
             MainnetHandler::default().run_system_call(&mut evm);
         let (result, changes) = (result.expect("no error of the database"), evm.finalize());

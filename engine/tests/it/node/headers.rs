@@ -13,11 +13,12 @@ const USER: Address = Address::repeat_byte(1);
 
 #[test]
 fn a_childs_header_is_valid_across_every_fork() {
-    let file = genesis(&[("shanghai", 20), ("cancun", 60), ("prague", 100), ("osaka", 140), ("bpo1", 180)], &[USER]);
+    let times = [("shanghai", 20), ("cancun", 60), ("prague", 100), ("osaka", 140), ("bpo1", 180), ("amsterdam", 200)];
+    let file = genesis(&times, &[USER]);
     let chain = ChainSpec::from_genesis(&file).expect("a chain");
     let mut engine = Engine::builder().with_chain(chain.clone()).build().expect("an engine");
     let mut parent = engine.begin(&file).expect("a genesis");
-    for number in 1..=16u64 {
+    for number in 1..=18u64 {
         let withdrawal =
             Withdrawal { index: number, address: Address::repeat_byte(9), amount: 5, ..Default::default() };
         let paid = parent.timestamp + 12 >= 20;
@@ -37,6 +38,9 @@ fn a_childs_header_is_valid_across_every_fork() {
         parent = header;
     }
     assert!(parent.requests_hash.is_some() && parent.excess_blob_gas.is_some());
+    assert_eq!(parent.slot_number, Some(18), "the number, unless consensus has another");
+    let slot = Attributes { slot_number: Some(77), ..after(&parent) };
+    assert_eq!(chain.child_header(&parent, &slot).expect("a child").slot_number, Some(77));
     let late = Attributes { timestamp: parent.timestamp, ..after(&parent) };
     assert!(matches!(chain.child_header(&parent, &late), Err(HeaderError::Timestamp { .. })));
     let vast = Attributes { gas_limit: Some(u64::MAX), ..after(&parent) };
@@ -45,7 +49,8 @@ fn a_childs_header_is_valid_across_every_fork() {
 
 #[test]
 fn every_false_statement_about_an_outcome_is_named() {
-    let file = genesis(&[("shanghai", 0), ("cancun", 0), ("prague", 0)], &[USER]);
+    let times = [("shanghai", 0), ("cancun", 0), ("prague", 0), ("osaka", 0), ("amsterdam", 0)];
+    let file = genesis(&times, &[USER]);
     let chain = ChainSpec::from_genesis(&file).expect("a chain");
     let mut engine = Engine::builder().with_chain(chain.clone()).build().expect("an engine");
     let parent = engine.begin(&file).expect("a genesis");
@@ -56,13 +61,14 @@ fn every_false_statement_about_an_outcome_is_named() {
     let outcome = engine.merkleize(executed).expect("a root").outcome();
     outcome.write_to(&mut header);
     assert_eq!(chain.check_outcome(&header, &outcome), Ok(()));
-    let lies: [fn(&mut Header); 6] = [
+    let lies: [fn(&mut Header); 7] = [
         |header| header.state_root = B256::ZERO,
         |header| header.receipts_root = B256::ZERO,
         |header| header.logs_bloom.0[3] ^= 1,
         |header| header.gas_used += 1,
         |header| header.blob_gas_used = Some(1 << 17),
         |header| header.requests_hash = Some(B256::ZERO),
+        |header| header.block_access_list_hash = Some(B256::ZERO),
     ];
     let mut all = header.clone();
     for lie in lies {
@@ -74,6 +80,6 @@ fn every_false_statement_about_an_outcome_is_named() {
     let error = chain.check_outcome(&all, &outcome).expect_err("lies");
     assert_eq!(error.differences.len(), lies.len());
     assert!(error.differences.contains(&OutcomeDifference::LogsBloom));
-    assert!(error.to_string().contains("the block uses 21000 gas, the header says 21001"), "{error}");
+    assert!(error.to_string().contains("the block uses 12000 gas, the header says 12001"), "{error}");
     assert_eq!(U256::from(outcome.blob_gas_used), U256::ZERO);
 }

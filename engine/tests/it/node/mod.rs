@@ -16,9 +16,10 @@ use alloy_eips::{eip2935, eip4788, eip7002, eip7251};
 use alloy_genesis::Genesis;
 use phalanx::{
     GenesisAccount,
+    chain::ChainSpec,
     revm::{
         context::TxEnv,
-        primitives::{Address, B256, Bytes, TxKind},
+        primitives::{Address, B256, Bytes, TxKind, hardfork::SpecId},
     },
 };
 
@@ -50,6 +51,12 @@ pub(crate) fn genesis(times: &[(&str, u64)], funded: &[Address]) -> Genesis {
     for account in system_contracts() {
         let fields = serde_json::json!({"balance": "0x0", "nonce": "0x1", "code": account.code});
         alloc.insert(format!("{:#x}", account.address), fields);
+    }
+    if times.iter().any(|(fork, _)| *fork == "amsterdam") {
+        for (_, address) in ChainSpec::mainnet().request_calls(SpecId::AMSTERDAM) {
+            // Those of Prague are there.
+            alloc.entry(format!("{address:#x}")).or_insert(serde_json::json!({"balance": "0x0", "code": "0x00"}));
+        }
     }
     for address in funded {
         alloc.insert(format!("{address:#x}"), serde_json::json!({"balance": "0xd3c21bcecceda1000000"}));

@@ -120,14 +120,16 @@ fn crossing(height: u64) -> Vec<Bytes> {
 
 #[test]
 fn hard_forks_come_with_their_time_and_not_with_a_restart() {
-    let file = forking();
+    let funded: Vec<Address> = (0..16).map(address).collect();
+    let times = [("shanghai", 0), ("cancun", 0), ("prague", 60), ("osaka", 100), ("amsterdam", 148)];
+    let file = genesis(&times, &funded);
     let folder = tempfile::tempdir().expect("a folder");
     let run = |name: &str, restarts: bool| -> Vec<ExecOutcome> {
         let path = folder.path().join(name);
         let mut service = open(&file, &path, ServiceConfig::default());
         let mut parent = ExecId::GENESIS;
         let mut outcomes = Vec::new();
-        for height in 1..=10 {
+        for height in 1..=13 {
             if restarts {
                 drop(service);
                 service = open(&file, &path, ServiceConfig::default());
@@ -136,6 +138,7 @@ fn hard_forks_come_with_their_time_and_not_with_a_restart() {
             let attributes = BlockAttributes {
                 withdrawals: vec![withdrawal],
                 parent_beacon_block_root: B256::with_last_byte(height as u8),
+                slot_number: (16 + 12 * height >= 148).then_some(500 + height),
             };
             let block = candidate(parent, height, crossing(height), attributes.encode());
             outcomes.push(submit(&service, &block));
@@ -153,7 +156,7 @@ fn hard_forks_come_with_their_time_and_not_with_a_restart() {
         let state = service.snapshot(ViewAt::Committed).expect("there");
         let paid = state.account(&address(9)).expect("readable").expect("funded").balance;
         let start = U256::from_str_radix("d3c21bcecceda1000000", 16).expect("a number");
-        assert_eq!(paid, start + U256::from(30_000_000_000u64), "ten withdrawals of three gwei");
+        assert_eq!(paid, start + U256::from(39_000_000_000u64), "thirteen withdrawals of three gwei");
         outcomes
     };
     let running = run("running", false);
@@ -163,6 +166,17 @@ fn hard_forks_come_with_their_time_and_not_with_a_restart() {
         let expected = if prague { TxStatus::Succeeded } else { TxStatus::Skipped };
         assert_eq!(*outcome.txs, [TxStatus::Succeeded, expected], "at height {height}");
     }
+    // A transfer, a touch, an authorization, a new indicator of 23 bytes or an old one (EIP-2780, 8037).
+    assert!(running[11].gas_used < running[9].gas_used, "{} and {}", running[11].gas_used, running[9].gas_used);
+    // A slot is not known before its fork.
+    let service = open(&file, &folder.path().join("early"), ServiceConfig::default());
+    let early = BlockAttributes { slot_number: Some(501), ..BlockAttributes::default() };
+    let block = candidate(ExecId::GENESIS, 1, Vec::new(), early.encode());
+    service.submit(Ticket(1), block, Priority::Decided).expect("accepted");
+    let failed = |event: &EngineEvent| {
+        matches!(event, EngineEvent::Failed { why: Failure::Invalid(InvalidCause::Environment), .. })
+    };
+    assert!(events(&service).iter().any(failed));
 }
 
 #[test]
@@ -343,7 +357,7 @@ fn a_service_without_whole_blocks_refuses_blobs_at_once() {
     let refused = service.send(&signed(3, &Call::to(0, 0, address(1), 1), vec![]));
     assert!(matches!(refused, Err(SendError::Blobs)), "{refused:?}");
     assert_eq!(service.waiting(), 0);
-    let attributes = BlockAttributes { parent_beacon_block_root: B256::ZERO, withdrawals: vec![Withdrawal::default()] };
+    let attributes = BlockAttributes { withdrawals: vec![Withdrawal::default()], ..BlockAttributes::default() };
     let block = candidate(ExecId::GENESIS, 1, vec![], attributes.encode());
     service.submit(Ticket(1), block, Priority::Decided).expect("accepted");
     let events = events(&service);
