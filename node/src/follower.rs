@@ -6,12 +6,11 @@
 //! upstream node says before it is cut off is never shown.
 
 use crate::{
-    chain::Chain,
+    chain::{Chain, forks},
     environment,
     error::NodeError,
     metrics::Metrics,
     raw::{MOST_BLOCKS, RawBlock, RawBlocks},
-    rpc::forks,
     steps::{Missed, Steps},
     upstream::{Answer, Upstream, UpstreamError},
 };

@@ -63,8 +63,9 @@ mod edge;
 mod counters;
 mod process;
 mod genesis;
-mod upgrades;
 mod config;
+mod upgrades;
+mod durable;
 mod error;
 pub mod store;
 

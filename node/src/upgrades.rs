@@ -4,7 +4,7 @@
 //! starts with others only if all blocks that it has keep their rules.
 
 use crate::{
-    chain::{failed, write_durably},
+    durable::{failed, write_durably},
     error::NodeError,
 };
 use phalanx::{alloy::genesis::Genesis, chain::ChainSpec};

@@ -4,11 +4,14 @@
 //! Afterwards it is `anchor`, for good.
 
 use super::Metadata;
-use crate::error::NodeError;
+use crate::{
+    durable::{failed, write_durably},
+    error::NodeError,
+};
 use phalanx::alloy::primitives::B256;
 use std::{
     fs::{self, File},
-    io::{ErrorKind, Write as _},
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -69,23 +72,6 @@ impl AnchorFiles {
         let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
         synced.map_err(|error| failed(&self.folder, &error))
     }
-}
-
-/// Replaces a file as a whole: after a power cut it is the old one or the new one.
-pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), NodeError> {
-    let new = path.with_added_extension("new");
-    let write = || {
-        let mut file = File::create(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, path)?;
-        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-    };
-    write().map_err(|error| failed(path, &error))
-}
-
-pub(crate) fn failed(path: &Path, why: &dyn core::fmt::Display) -> NodeError {
-    NodeError::Setting(format!("{}: {why}", path.display()))
 }
 
 fn read(path: &Path) -> Result<Option<(B256, Metadata)>, NodeError> {

@@ -1,6 +1,7 @@
 //! The chain as readers see it: committed blocks, the states after them, and the events of new blocks.
 
 mod open;
+mod forks;
 mod view;
 mod sink;
 mod recent;
@@ -8,8 +9,9 @@ mod anchor;
 mod metadata;
 mod failure;
 
-pub(crate) use anchor::{AnchorFiles, failed, write_durably};
+pub(crate) use anchor::AnchorFiles;
 pub(crate) use failure::StateUnread;
+pub(crate) use forks::forks;
 pub(crate) use metadata::Metadata;
 pub(crate) use open::{Opened, engine_store, make_folder};
 pub(crate) use view::Chain;

@@ -18,7 +18,6 @@ mod blocks;
 mod accounts;
 mod calls;
 mod fees;
-mod forks;
 mod changes;
 mod logs;
 mod pool;
@@ -40,6 +39,5 @@ mod args;
 mod ids;
 
 pub(crate) use api::Api;
-pub(crate) use forks::config as forks;
 pub(crate) use page::{Pages, serve as serve_pages};
 pub(crate) use server::Server;

@@ -1,6 +1,7 @@
 //! `net_*`, `web3_*`, and the constants of `eth_*`.
 
-use super::{api::Api, args, forks, registry::Registry};
+use super::{api::Api, args, error::RpcError, registry::Registry};
+use crate::chain::forks;
 use alloy_primitives::{Address, U64, keccak256};
 
 pub(super) fn register(registry: &mut Registry) {
@@ -16,6 +17,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.instant("eth_coinbase", 0, |api: &Api, _| Ok(api.chain.head().header.beneficiary));
     registry.instant("eth_mining", 0, |_, _| Ok(false));
     registry.instant("eth_hashrate", 0, |_, _| Ok(U64::ZERO));
-    forks::register(registry);
+    registry.light("eth_config", 0, |api, _| {
+        let unknown = || RpcError::server("the chain has no blobs yet: eth_config describes forks from Cancun on");
+        forks(&api.chain).ok_or_else(unknown)
+    });
     registry.instant("eth_protocolVersion", 0, |_, _| Ok(U64::from(68)));
 }

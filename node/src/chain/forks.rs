@@ -1,29 +1,21 @@
-//! `eth_config` (EIP-7910): the rules in force, and those that are scheduled.
+//! The rules in force, and those that are scheduled, as EIP-7910 describes them.
 
-use super::{error::RpcError, registry::Registry};
-use crate::chain::Chain;
-use ::phalanx::{
+use super::Chain;
+use alloy_eips::{
+    eip2935, eip4788, eip7002, eip7251,
+    eip7910::{EthConfig, EthForkConfig, SystemContract},
+};
+use alloy_primitives::{B256, Bytes};
+use phalanx::{
     chain::{ChainSpec, ForkPoints},
     revm::{
         precompile::{PrecompileSpecId, Precompiles},
         primitives::hardfork::SpecId,
     },
 };
-use alloy_eips::{
-    eip2935, eip4788, eip7002, eip7251,
-    eip7910::{EthConfig, EthForkConfig, SystemContract},
-};
-use alloy_primitives::{B256, Bytes};
-
-pub(super) fn register(registry: &mut Registry) {
-    registry.light("eth_config", 0, |api, _| {
-        let unknown = || RpcError::server("the chain has no blobs yet: eth_config describes forks from Cancun on");
-        config(&api.chain).ok_or_else(unknown)
-    });
-}
 
 /// Rules in force, the next ones and the last ones; `None` before Cancun.
-pub(crate) fn config(chain: &Chain) -> Option<EthConfig> {
+pub(crate) fn forks(chain: &Chain) -> Option<EthConfig> {
     let (chain, genesis, head) = (&chain.spec, &chain.genesis, chain.head());
     let (number, now) = (head.header.number, head.header.timestamp);
     let points = chain.fork_points();
