@@ -29,7 +29,7 @@ mod keccak;
 mod sha256;
 
 #[cfg(feature = "keccak")]
-pub use keccak::keccak256_many;
+pub use keccak::{Lanes, keccak256_in_lanes, keccak256_many};
 pub use sha256::{sha256, sha256_many};
 
 /// A digest of 32 bytes.

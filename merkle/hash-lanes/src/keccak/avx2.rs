@@ -23,7 +23,7 @@ pub(super) fn available() -> bool {
 /// Adds a block to each state and permutes all states. Called only after [`available`] returned true.
 pub(super) fn absorb(states: &mut States<4>, blocks: &Blocks<'_, 4>) {
     #[expect(unsafe_code, reason = "the feature was detected, and a word of four states is one vector")]
-    // SAFETY: `keccak256_many` hands this function out only after it has detected the feature. States are 25 times four
+    // SAFETY: `keccak256_in_lanes` hands this function out only after it has detected the feature. States are 25 times four
     // words, aligned to more than a vector is.
     unsafe {
         let words = &mut *(&raw mut states.0).cast::<Words>();

@@ -15,21 +15,54 @@ use alloy_primitives::{B256, keccak256};
 const RATE: usize = 136;
 const RATE_WORDS: usize = RATE / 8;
 
+/// Number of messages that are hashed side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// Eight, with AVX-512.
+    Eight,
+    /// Four, with AVX2.
+    Four,
+    /// One after the other.
+    One,
+}
+
+impl Lanes {
+    /// The most lanes that this processor has.
+    pub fn most() -> Self {
+        [Self::Eight, Self::Four].into_iter().find(|lanes| lanes.available()).unwrap_or(Self::One)
+    }
+
+    /// True if this processor has the instructions.
+    pub fn available(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Eight => avx512::available(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Four => avx2::available(),
+            Self::One => true,
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+}
+
 /// Appends the Keccak-256 of each input to `out`, in order.
 ///
 /// Equal to [`keccak256`] of each input. Fastest where neighbours have about the same length. O(bytes).
 pub fn keccak256_many<'a>(inputs: impl ExactSizeIterator<Item = &'a [u8]>, out: &mut Vec<B256>) {
+    keccak256_in_lanes(Lanes::most(), inputs, out);
+}
+
+/// [`keccak256_many`] with at most so many lanes: one after the other if this processor has fewer.
+pub fn keccak256_in_lanes<'a>(lanes: Lanes, inputs: impl ExactSizeIterator<Item = &'a [u8]>, out: &mut Vec<B256>) {
     out.reserve(inputs.len());
-    #[cfg(target_arch = "x86_64")]
-    {
-        if avx512::available() {
-            return side_by_side::<8>(inputs, avx512::absorb, out);
-        }
-        if avx2::available() {
-            return side_by_side::<4>(inputs, avx2::absorb, out);
-        }
+    match lanes {
+        #[cfg(target_arch = "x86_64")]
+        Lanes::Eight if avx512::available() => side_by_side::<8>(inputs, avx512::absorb, out),
+        #[cfg(target_arch = "x86_64")]
+        Lanes::Four if avx2::available() => side_by_side::<4>(inputs, avx2::absorb, out),
+        _ => out.extend(inputs.map(keccak256)),
     }
-    out.extend(inputs.map(keccak256));
 }
 
 /// `N` states, word by word, so that a word of all states is one vector.
@@ -150,11 +183,10 @@ mod tests {
             let mut out = vec![B256::repeat_byte(7)];
             keccak256_many(inputs.iter().map(Vec::as_slice), &mut out);
             assert_eq!(out[1..], expected, "seed {seed}");
-            #[cfg(target_arch = "x86_64")]
-            if avx2::available() {
+            for lanes in [Lanes::Eight, Lanes::Four, Lanes::One] {
                 let mut out = Vec::new();
-                side_by_side::<4>(inputs.iter().map(Vec::as_slice), avx2::absorb, &mut out);
-                assert_eq!(out, expected, "AVX2, seed {seed}");
+                keccak256_in_lanes(lanes, inputs.iter().map(Vec::as_slice), &mut out);
+                assert_eq!(out, expected, "{lanes:?}, seed {seed}");
             }
         }
     }
