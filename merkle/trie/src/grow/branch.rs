@@ -1,0 +1,109 @@
+//! Applies steps to a branch.
+
+use alloy_primitives::B256;
+use phalanx_memory::prefetch;
+
+use super::{
+    grower::{Grower, Grown, Names, Step},
+    items::NONE,
+};
+use crate::{
+    nodes::{Child, Node, Shard, What},
+    types::{common, runs},
+};
+
+impl<N: Names> Grower<'_, N> {
+    pub(super) fn grow_branch(&mut self, branch: u32, at: usize, steps: &[Step]) -> Grown {
+        let head = self.shard.branches.head(branch);
+        let depth = usize::from(head.depth);
+        let steps = if at < depth {
+            let key = *self.shard.any_key(branch);
+            match self.split(branch, &key, at, depth, steps) {
+                Some(split) => return split,
+                None => sharing(steps, &key, depth),
+            }
+        } else {
+            steps
+        };
+        for (nibble, _) in runs(steps, depth, |step| &step.key) {
+            look_ahead(self.shard, self.shard.branches.node(branch, head, nibble));
+        }
+        let mut changed = [(0, Grown::same(Node::Empty)); 16];
+        let mut count = 0;
+        let mut children = head.children;
+        for (nibble, run) in runs(steps, depth, |step| &step.key) {
+            let child = self.shard.branches.node(branch, head, nibble);
+            let grown = self.grow(child, depth + 1, run);
+            if grown.item != NONE || grown.node != child {
+                children = children & !(1 << nibble) | u16::from(grown.node != Node::Empty) << nibble;
+                changed[count] = (nibble, grown);
+                count += 1;
+            }
+        }
+        let changed = &changed[..count];
+        if changed.is_empty() {
+            return Grown::same(Node::Branch(branch));
+        }
+        self.journal.replaced.push((self.number, What::Branch(branch, head.count() as u8)));
+        match children.count_ones() {
+            0 => Grown::same(Node::Empty),
+            1 => {
+                let last = children.trailing_zeros() as usize;
+                let grown = changed
+                    .iter()
+                    .find(|(nibble, _)| *nibble == last)
+                    .map_or_else(|| Grown::same(self.shard.branches.node(branch, head, last)), |(_, grown)| *grown);
+                self.moved(grown)
+            }
+            _ if children == head.children => {
+                let copy = self.shard.branches.copy(branch);
+                for (nibble, grown) in changed {
+                    self.shard.branches.set_node(copy, *nibble, grown.node);
+                }
+                self.made_branch(copy, depth, head.count(), changed)
+            }
+            _ => self.reshape(branch, children, changed),
+        }
+    }
+
+    /// Makes a branch with other children than before.
+    fn reshape(&mut self, branch: u32, children: u16, changed: &[(usize, Grown)]) -> Grown {
+        let branches = &mut self.shard.branches;
+        let head = branches.head(branch);
+        let mut all = Vec::with_capacity(16);
+        let mut new = changed.iter().peekable();
+        for nibble in (0..16).filter(|nibble| children & 1 << nibble != 0) {
+            while new.next_if(|(at, _)| *at < nibble).is_some() {}
+            let (node, reference) = match new.next_if(|(at, _)| *at == nibble) {
+                Some((_, grown)) => (grown.node, crate::nodes::Reference::UNKNOWN),
+                None => (branches.node(branch, head, nibble), branches.reference(branch, head, nibble)),
+            };
+            all.push(Child { nibble, node, reference });
+        }
+        let made = branches.add(head.depth.into(), &all);
+        let mut kept = [(0, Grown::same(Node::Empty)); 16];
+        let mut count = 0;
+        for pair in changed.iter().filter(|(_, grown)| grown.node != Node::Empty) {
+            kept[count] = *pair;
+            count += 1;
+        }
+        self.made_branch(made, head.depth.into(), all.len(), &kept[..count])
+    }
+}
+
+/// Steps whose keys share the first `depth` nibbles with `key`.
+pub(super) fn sharing<'s>(steps: &'s [Step], key: &B256, depth: usize) -> &'s [Step] {
+    let is_shared = |step: &Step| common(&step.key, key) >= depth;
+    let first = steps.partition_point(|step| step.key < *key && !is_shared(step));
+    let len = steps[first..].partition_point(is_shared);
+    &steps[first..first + len]
+}
+
+/// Prefetches a node that is visited soon.
+fn look_ahead(shard: &Shard, node: Node) {
+    match node {
+        Node::Empty => {}
+        Node::Leaf(leaf) => prefetch(shard.leaves.get(leaf)),
+        Node::Branch(branch) => shard.branches.prefetch(branch),
+    }
+}

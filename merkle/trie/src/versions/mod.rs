@@ -1,0 +1,7 @@
+//! The trie with its versions: updates, roots, proofs.
+
+mod prove;
+mod trie;
+
+pub use prove::{AccountProof, SlotProof};
+pub use trie::{Config, Trie, Updated, Version};

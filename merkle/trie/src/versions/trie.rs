@@ -1,0 +1,194 @@
+//! Versions of a trie: one per block that may still be reverted, and forks beside them.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::B256;
+use phalanx_hash_lanes::Lanes;
+
+use crate::{
+    nodes::{Journal, SHARDS, Shard, Top},
+    types::{Changes, Error, Values, Work},
+    update::{Accounts, EMPTY_ROOT, Update},
+};
+
+/// Settings of a trie; none of them changes a root.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Nodes that are hashed side by side.
+    pub lanes: Lanes,
+    /// Number of slots above which a storage is spread over all shards, so that several threads can work on it.
+    ///
+    /// Each block that changes a spread storage copies its top, some twelve kilobytes.
+    pub spread: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { lanes: Lanes::most(), spread: 1 << 16 }
+    }
+}
+
+/// Name of a state: that of a block, on top of its parent's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(u64);
+
+/// A version that was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Updated {
+    /// Name of the version.
+    pub version: Version,
+    /// State root.
+    pub root: B256,
+    /// Number of nodes hashed.
+    pub work: Work,
+}
+
+/// Ethereum's state trie in memory: hashes of all nodes, keys of all leaves, and no values.
+///
+/// Versions share the nodes that they have in common. The oldest one is the state that no fork reverts; all others
+/// descend from it. Memory: about 130 bytes per account or slot, and some 600 per changed one and version.
+#[derive(Debug)]
+pub struct Trie {
+    shards: Box<[Shard; SHARDS]>,
+    config: Config,
+    versions: BTreeMap<Version, State>,
+    oldest: Version,
+    next: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    /// The version below; its own for the oldest one.
+    parent: Version,
+    pub(super) accounts: Accounts,
+    journal: Journal,
+}
+
+impl Trie {
+    /// Creates an empty trie, whose oldest version is an empty state.
+    pub fn new(config: Config) -> Self {
+        let shards: Vec<Shard> = (0..SHARDS).map(|_| Shard::default()).collect();
+        let shards = shards.into_boxed_slice().try_into().expect("as many shards as were made");
+        let oldest = Version(0);
+        let accounts = Accounts { top: Box::new(Top::EMPTY), root: EMPTY_ROOT };
+        let state = State { parent: oldest, accounts, journal: Journal::default() };
+        Self { shards, config, versions: BTreeMap::from([(oldest, state)]), oldest, next: 1 }
+    }
+
+    /// The version that all others descend from.
+    pub const fn oldest(&self) -> Version {
+        self.oldest
+    }
+
+    /// State root of a version, `None` if there is no such version.
+    pub fn root(&self, version: Version) -> Option<B256> {
+        self.versions.get(&version).map(|state| state.accounts.root)
+    }
+
+    /// Makes the version of a block on top of `parent`, on the threads of the current rayon pool.
+    ///
+    /// `values` are those of `parent`. They are read for leaves that move because a neighbour came or went, and for
+    /// accounts of which only slots change. O(changes · depth).
+    ///
+    /// # Errors
+    /// If there is no such parent, the store fails or lacks what the trie has, or the changes contradict each other or
+    /// the state. The trie is then as before.
+    pub fn update<V: Values>(
+        &mut self,
+        parent: Version,
+        changes: &Changes,
+        values: &V,
+    ) -> Result<Updated, Error<V::Error>> {
+        let before = self.state(parent)?.accounts.clone();
+        let mut update = Update {
+            shards: &mut self.shards,
+            before: &before,
+            changes,
+            values,
+            lanes: self.config.lanes,
+            spread: self.config.spread,
+            journal: Journal::default(),
+            work: Work::default(),
+        };
+        let result = update.run();
+        let (journal, work) = (update.journal, update.work);
+        match result {
+            Ok(accounts) => {
+                let version = Version(self.next);
+                self.next += 1;
+                let root = accounts.root;
+                self.versions.insert(version, State { parent, accounts, journal });
+                Ok(Updated { version, root, work })
+            }
+            Err(error) => {
+                journal.discard(&mut self.shards);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a child of the oldest version the oldest one; its siblings and their descendants are discarded.
+    ///
+    /// # Errors
+    /// If there is no such version, or it is not a child of the oldest one.
+    pub fn advance(&mut self, version: Version) -> Result<(), Error<core::convert::Infallible>> {
+        if self.state(version)?.parent != self.oldest || version == self.oldest {
+            return Err(Error::NotNext { version: version.0 });
+        }
+        let siblings = self
+            .versions
+            .iter()
+            .filter(|(other, state)| state.parent == self.oldest && **other != version && **other != self.oldest);
+        let siblings: Vec<Version> = siblings.map(|(sibling, _)| *sibling).collect();
+        siblings.into_iter().try_for_each(|sibling| self.discard(sibling))?;
+        self.versions.remove(&self.oldest);
+        self.oldest = version;
+        if let Some(state) = self.versions.get_mut(&version) {
+            state.parent = version;
+            core::mem::take(&mut state.journal).finish(&mut self.shards);
+        }
+        Ok(())
+    }
+
+    /// Discards a version and all that descend from it: a fork that lost, or blocks that are reverted.
+    ///
+    /// # Errors
+    /// If there is no such version, or it is the oldest one.
+    pub fn discard(&mut self, version: Version) -> Result<(), Error<core::convert::Infallible>> {
+        self.state::<core::convert::Infallible>(version)?;
+        if version == self.oldest {
+            return Err(Error::NotNext { version: version.0 });
+        }
+        // Parents have smaller numbers, so that one pass finds all descendants.
+        let mut gone = vec![version];
+        for (other, state) in self.versions.range((core::ops::Bound::Excluded(version), core::ops::Bound::Unbounded)) {
+            if gone.contains(&state.parent) {
+                gone.push(*other);
+            }
+        }
+        for version in gone.into_iter().rev() {
+            if let Some(state) = self.versions.remove(&version) {
+                state.journal.discard(&mut self.shards);
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of leaves and branches of all versions: those that they share count once.
+    pub fn nodes(&self) -> usize {
+        self.shards.iter().map(|shard| shard.leaves.len() + shard.branches.len()).sum()
+    }
+
+    /// Bytes of all nodes, with memory that is kept to be used again.
+    pub fn memory(&self) -> usize {
+        self.shards.iter().map(Shard::memory).sum()
+    }
+
+    pub(super) fn state<E>(&self, version: Version) -> Result<&State, Error<E>> {
+        self.versions.get(&version).ok_or(Error::Unknown { version: version.0 })
+    }
+
+    pub(super) const fn shards(&self) -> &[Shard; SHARDS] {
+        &self.shards
+    }
+}
