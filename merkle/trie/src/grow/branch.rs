@@ -31,7 +31,11 @@ impl<N: Names> Grower<'_, N> {
         let mut changed = [(0, Grown::same(Node::Empty)); 16];
         let mut count = 0;
         let mut children = head.children;
+        let mut ahead = runs(steps, depth, |step| &step.key).skip(1);
         for (nibble, run) in runs(steps, depth, |step| &step.key) {
+            if let Some((nibble, run)) = ahead.next() {
+                look_below(self.shard, self.shard.branches.node(branch, head, nibble), run);
+            }
             let child = self.shard.branches.node(branch, head, nibble);
             let grown = self.grow(child, depth + 1, run);
             if grown.item != NONE || grown.node != child {
@@ -105,5 +109,15 @@ fn look_ahead(shard: &Shard, node: Node) {
         Node::Empty => {}
         Node::Leaf(leaf) => prefetch(shard.leaves.get(leaf)),
         Node::Branch(branch) => shard.branches.prefetch(branch),
+    }
+}
+
+/// Prefetches what the steps lead to below a node that has been prefetched.
+fn look_below(shard: &Shard, node: Node, steps: &[Step]) {
+    if let Node::Branch(branch) = node {
+        let head = shard.branches.head(branch);
+        for (nibble, _) in runs(steps, head.depth.into(), |step| &step.key) {
+            look_ahead(shard, shard.branches.node(branch, head, nibble));
+        }
     }
 }

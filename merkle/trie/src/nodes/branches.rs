@@ -8,11 +8,12 @@
 //! Only children that exist take room: two children are 96 bytes, sixteen 608. Everything that hashing a branch needs is
 //! in it, so that no child is touched for another's change.
 
-use phalanx_memory::prefetch_slice;
+use phalanx_memory::{prefetch_slice, prefetch_write};
 
 use super::node::{Node, Reference};
 
 const LINE: usize = 32;
+const CACHE_LINE: usize = 64;
 const HEAD: usize = 8;
 const RADIX: usize = 16;
 
@@ -170,7 +171,13 @@ impl Branches {
 
     fn room(&mut self, head: Head) -> u32 {
         self.live += 1;
-        if let Some(branch) = self.free[head.count()].pop() {
+        let free = &mut self.free[head.count()];
+        if let Some(branch) = free.pop() {
+            // The next one is as old, and no longer in a cache.
+            if let Some(next) = free.last() {
+                let lines = &self.lines[*next as usize..][..head.indices() + head.count()];
+                lines.chunks(CACHE_LINE / LINE).for_each(|lines| prefetch_write(&lines[0]));
+            }
             return branch;
         }
         let branch = u32::try_from(self.lines.len()).expect("memory ends before indices do");

@@ -11,6 +11,8 @@ use super::{
 pub(crate) struct Journal {
     pub(crate) made: Vec<(u8, What)>,
     pub(crate) replaced: Vec<(u8, What)>,
+    /// Journals of groups of shards.
+    parts: Vec<Self>,
 }
 
 /// Part of a shard.
@@ -28,19 +30,26 @@ pub(crate) enum What {
 }
 
 impl Journal {
-    pub(crate) fn append(&mut self, mut other: Self) {
-        self.made.append(&mut other.made);
-        self.replaced.append(&mut other.replaced);
+    /// A journal with room for so many nodes, made and replaced.
+    pub(crate) fn with_capacity(nodes: usize) -> Self {
+        Self { made: Vec::with_capacity(nodes), replaced: Vec::with_capacity(nodes), parts: Vec::new() }
+    }
+
+    /// Adds a journal of the same update.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.parts.push(other);
     }
 
     /// Undoes the update.
     pub(crate) fn discard(self, shards: &mut [Shard; SHARDS]) {
         self.made.into_iter().for_each(|(shard, what)| free(shards, shard, what));
+        self.parts.into_iter().for_each(|part| part.discard(shards));
     }
 
     /// Makes the update final.
     pub(crate) fn finish(self, shards: &mut [Shard; SHARDS]) {
         self.replaced.into_iter().for_each(|(shard, what)| free(shards, shard, what));
+        self.parts.into_iter().for_each(|part| part.finish(shards));
     }
 }
 

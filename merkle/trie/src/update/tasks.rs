@@ -90,7 +90,7 @@ where
 {
     let groups = groups(shards, tasks);
     let run = |group: Group<'_>| {
-        let mut journal = Journal::default();
+        let mut journal = Journal::with_capacity(2 * group.steps.len());
         let result = group.run(names, values, lanes, &mut journal);
         (journal, result)
     };
