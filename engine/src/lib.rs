@@ -72,7 +72,7 @@ mod model;
 pub use alloy_eips::eip7928;
 pub use bal::access_list_hints;
 pub use builder::{Budget, BuildJob, Builder, Built, Dropped, Progress, Reason, Target, Template};
-pub use engine::{Engine, EngineBuilder, ForeignBlock, GenesisInParts, SnapshotAt, chain_digest};
+pub use engine::{Engine, EngineBuilder, EthereumRoots, ForeignBlock, GenesisInParts, SnapshotAt, chain_digest};
 pub use exec::run::RunStats;
 #[cfg(feature = "seeded-faults")]
 pub use model::Fault;
@@ -106,6 +106,7 @@ pub use phalanx_paralyze::{
     ChainRules, ChainRulesError, ExtraFee, ForcedTx, ForeignDb, ForeignEvm, ForeignFailure, Payments, Share,
 };
 pub use phalanx_parascheduler as parascheduler;
+pub use phalanx_trie::{AccountProof, SlotProof};
 pub use revm;
 
 /// The crates of alloy whose types are in the interface, of the versions that the engine is built with.

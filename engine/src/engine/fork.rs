@@ -107,12 +107,17 @@ impl Engine {
         StateSnapshot::new(store.snapshot(block)?, Arc::clone(&self.state.codes))
     }
 
+    /// Parent of a fork.
+    pub(super) fn fork_parent(&self, block: BlockId) -> Option<BlockId> {
+        self.forks.parent(block)
+    }
+
     /// Values that a fork writes. Takes time in proportion to its changes.
     ///
     /// # Errors
     /// The block is no fork, or a stored value is not of the engine's format.
     pub fn state_diff(&self, block: BlockId) -> Result<StateDiff, Error> {
-        let parent = self.forks.parent(block);
+        let parent = self.fork_parent(block);
         self.state.diff(block, parent.ok_or(phalanx_merkle::Error::Gone { block })?)
     }
 

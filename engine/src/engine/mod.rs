@@ -14,6 +14,7 @@ mod predict;
 mod run_on;
 mod begin;
 mod fork;
+mod ethereum_roots;
 pub(crate) mod steps;
 pub(crate) mod protocol;
 pub(crate) mod judge;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use begin::chain_digest;
 pub use builder::EngineBuilder;
+pub use ethereum_roots::EthereumRoots;
 pub use execute_on::ForeignBlock;
 pub use fork::SnapshotAt;
 pub use genesis::GenesisInParts;

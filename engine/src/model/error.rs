@@ -65,6 +65,12 @@ pub enum Error {
         /// Lowest height whose state is kept.
         oldest: u64,
     },
+    /// The trie of Ethereum's root could not follow the engine.
+    #[error("Ethereum's trie: {what}")]
+    EthereumRoot {
+        /// Description of the fault.
+        what: String,
+    },
     /// No block is committed at a height.
     #[error("no block is committed at height {height}")]
     NoSuchHeight {

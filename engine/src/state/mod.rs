@@ -15,6 +15,7 @@ mod delta;
 mod diff;
 pub(crate) mod encoding;
 mod entry;
+mod ethereum;
 mod foreign;
 mod genesis;
 mod hashes;

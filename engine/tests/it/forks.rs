@@ -1,8 +1,11 @@
 //! Forks: every block equals that of a fresh engine on its path, wherever the engine stood in between.
 
-use crate::kit::{builder, call, contract, env, eoa};
+use crate::{
+    ethereum_roots::state_root,
+    kit::{builder, call, contract, env, eoa},
+};
 use phalanx::{
-    Block, Done, Engine, Executor, GenesisAccount,
+    Block, Done, Engine, EthereumRoots, Executor, GenesisAccount,
     merkle::{Backend, BlockId, StoreConfig},
     revm::{
         context::TxEnv,
@@ -69,8 +72,8 @@ fn run(engine: &mut Engine, txs: &[TxEnv]) -> phalanx::Merkleized {
     engine.merkleize(executed).expect("a root")
 }
 
-/// Root of a path on a fresh engine.
-fn truth(path: &[Vec<TxEnv>]) -> B256 {
+/// Root of a path on a fresh engine, and Ethereum's by another implementation.
+fn truth(path: &[Vec<TxEnv>]) -> (B256, B256) {
     let mut engine = builder().with_executor(Executor::Sequential).build().expect("an engine in memory");
     let mut root = engine.genesis(genesis()).expect("a sound genesis");
     for txs in path {
@@ -78,7 +81,7 @@ fn truth(path: &[Vec<TxEnv>]) -> B256 {
         root = merkleized.state_root();
         engine.commit(merkleized).expect("a commit").write.wait().expect("durable");
     }
-    root
+    (root, state_root(&engine))
 }
 
 /// A callback, and a function that waits for it.
@@ -112,6 +115,7 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
     engine.genesis(genesis()).expect("a sound genesis");
     let mut chain: Vec<(Vec<Vec<TxEnv>>, B256)> = vec![(Vec::new(), engine.state().root())];
     let mut held: BTreeMap<BlockId, Known> = BTreeMap::new();
+    let mut roots = EthereumRoots::new(&engine).expect("a trie");
     for step in 0..60 {
         let committed = engine.committed();
         match rng.random_range(0..12) {
@@ -124,9 +128,11 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                 let root = merkleized.state_root();
                 let below = held.get(&parent).map_or_else(|| &chain[chain.len() - 1].0, |known| &known.path);
                 let path = [below.as_slice(), &[txs]].concat();
-                assert_eq!(root, truth(&path), "step {step}");
+                let (own, ethereum) = truth(&path);
+                assert_eq!(root, own, "step {step}");
                 let tag = step.to_string().into_bytes();
                 let (block, _) = engine.add_fork(merkleized, tag).expect("room");
+                assert_eq!(roots.add(&engine, block).expect("its changes"), ethereum, "step {step}");
                 held.insert(block, Known { parent, path, root, staged: false });
             }
             6 | 7 => {
@@ -154,6 +160,8 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                     wait();
                     let known = held.remove(&block).expect("picked");
                     assert_eq!((engine.state().root(), engine.note()), (known.root, &[step as u8][..]));
+                    assert_eq!(roots.root(block), Some(state_root(&engine)), "step {step}");
+                    roots.advance(block).expect("a child of the committed block");
                     chain.push((known.path, known.root));
                 }
             }
@@ -161,12 +169,15 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                 if rng.random_bool(0.5) {
                     let Some((block, _)) = pick(rng, &held) else { continue };
                     engine.discard(block).expect("it is there");
+                    roots.discard(block).expect("it is there");
                 } else if chain.len() > 1 {
                     let back = rng.random_range(1..=chain.len().min(5) - 1);
                     chain.truncate(chain.len() - back);
                     engine.rewind(chain.len() as u64 - 1, b"back".to_vec()).expect("within the history");
                     assert_eq!((engine.state().root(), engine.note()), (chain[chain.len() - 1].1, &b"back"[..]));
                     assert!(engine.forks().is_empty());
+                    roots = EthereumRoots::new(&engine).expect("a trie");
+                    assert_eq!(roots.root(engine.committed()), Some(state_root(&engine)));
                 }
             }
             _ => {
@@ -182,6 +193,11 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                 });
                 for block in restored.keys().filter(|block| !held.contains_key(block)) {
                     engine.discard(*block).unwrap_or_default();
+                }
+                // Parents have lower ids.
+                roots = EthereumRoots::new(&engine).expect("a trie");
+                for (block, known) in &held {
+                    assert_eq!(roots.add(&engine, *block).expect("its changes"), truth(&known.path).1, "step {step}");
                 }
             }
         }

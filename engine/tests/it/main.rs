@@ -29,6 +29,7 @@ mod assembled_ahead;
 mod block_access_list;
 
 mod forks;
+mod ethereum_roots;
 mod lifecycle;
 mod node;
 mod simulate;

@@ -46,7 +46,8 @@ pub struct Updated {
 /// Ethereum's state trie in memory: hashes of all nodes, keys of all leaves, and no values.
 ///
 /// Versions share the nodes that they have in common. The oldest one is the state that no fork reverts; all others
-/// descend from it. Memory: about 130 bytes per account or slot, and some 600 per changed one and version.
+/// descend from it. Memory: some 220 bytes per account or slot, with room for a
+/// few versions.
 #[derive(Debug)]
 pub struct Trie {
     shards: Box<[Shard; SHARDS]>,
