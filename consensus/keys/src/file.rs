@@ -88,6 +88,39 @@ pub enum KeyError {
         /// Reason, as the end of a sentence.
         what: &'static str,
     },
+    /// The public half of a member's keys is not signed by its secret half, or its channel key is no key.
+    #[error("the public keys of member {index} {what}: ask their operator for the file anew")]
+    Unproven {
+        /// Index of the member.
+        index: usize,
+        /// Reason, as the end of a sentence.
+        what: &'static str,
+    },
+    /// A number of members that makes no network.
+    #[error("a network has 1 to {MAX_REPLICAS} members, and {members} are listed")]
+    Members {
+        /// Number of members.
+        members: usize,
+    },
+    /// Own keys that no member has.
+    #[error("no member of the network has these keys: is its file the one that your public keys went into?")]
+    Stranger,
+    /// A dealing that cannot be used.
+    #[error(
+        "the dealing of member {dealer} {what}: ask its operator for it anew, or put the network together without it"
+    )]
+    Dealing {
+        /// Index of the dealer.
+        dealer: u16,
+        /// Reason, as the end of a sentence.
+        what: &'static str,
+    },
+    /// Members without a dealing.
+    #[error("the dealing of member {dealer} is missing: shares of groups need that of every member")]
+    Undealt {
+        /// Lowest index of such a member.
+        dealer: u16,
+    },
     /// The operating system gives no randomness.
     #[error("the operating system gives no randomness: {what}")]
     Random {
@@ -149,6 +182,17 @@ impl KeyFile {
         &self.public_keys
     }
 
+    /// The keys of one replica, put together.
+    pub(crate) fn of(
+        index: Index,
+        signing_seed: B256,
+        public_keys: Vec<B256>,
+        channel_keys: Vec<B256>,
+    ) -> Result<Self, KeyError> {
+        let file = Self { version: VERSION, index: index.0, signing_seed, public_keys, channel_keys };
+        file.check().map(|()| file)
+    }
+
     pub(crate) fn signing_key(&self) -> SigningKey {
         SigningKey::from(self.signing_seed.0)
     }
@@ -206,7 +250,7 @@ pub fn fresh_seed() -> Result<[u8; 32], KeyError> {
 
 /// Deals the keys of `n` replicas from a secret seed: one of [`fresh_seed`], since equal seeds give equal keys.
 ///
-/// A network of several operators needs keys that no dealer knows.
+/// The dealer knows all keys. A network of several operators takes keys that each of them [makes](crate::OwnKeys).
 ///
 /// # Errors
 /// `n` is zero or above [`MAX_REPLICAS`].
@@ -215,9 +259,7 @@ pub fn deal(n: usize, seed: &[u8; 32]) -> Result<Vec<KeyFile>, KeyError> {
         return Err(KeyError::Count { index: 0, public: n, channel: n });
     }
     let signing = |index: usize| derive(seed, "phalanx-keys 1 signing", &[index as u64]);
-    let public_keys: Vec<B256> = (0..n)
-        .map(|index| B256::from(<[u8; 32]>::from(VerificationKey::from(&SigningKey::from(signing(index).0)))))
-        .collect();
+    let public_keys: Vec<B256> = (0..n).map(|index| public_of(signing(index))).collect();
     let shared = |a: usize, b: usize| match a == b {
         true => B256::ZERO,
         false => derive(seed, "phalanx-keys 1 channel", &[a.min(b) as u64, a.max(b) as u64]),
@@ -232,8 +274,13 @@ pub fn deal(n: usize, seed: &[u8; 32]) -> Result<Vec<KeyFile>, KeyError> {
     Ok((0..n).map(file).collect())
 }
 
+/// Public key of a signing seed.
+pub(crate) fn public_of(signing_seed: B256) -> B256 {
+    B256::from(<[u8; 32]>::from(VerificationKey::from(&SigningKey::from(signing_seed.0))))
+}
+
 /// A key for `context` and `numbers`.
-fn derive(seed: &[u8; 32], context: &str, numbers: &[u64]) -> B256 {
+pub(crate) fn derive(seed: &[u8; 32], context: &str, numbers: &[u64]) -> B256 {
     let mut hasher = blake3::Hasher::new_derive_key(context);
     hasher.update(seed);
     for number in numbers {

@@ -3,7 +3,9 @@
 //! - [`Scheme`] signs and verifies statements: [`Ed25519`] for networks, [`Simulated`] for worlds in virtual time.
 //! - [`Bls`] adds signatures of groups: threshold shares, combined to one signature under one key.
 //! - [`Channel`] authenticates frames between two replicas by keyed BLAKE3, sequence number included.
-//! - [`KeyFile`] holds the keys of one replica; [`deal`] makes those of all replicas from one seed.
+//! - [`KeyFile`] holds the keys of one replica, [`BlsFile`] also its shares of groups.
+//! - [`OwnKeys`] are made by one operator; a [`Roster`] of [`PublicKeys`] and everyone's [`Dealing`] make key files of them.
+//! - [`deal`] makes the keys of all replicas from one seed, for laboratories.
 //!
 //! ```
 //! use phalanx_bft::{Claim, Index};
@@ -20,9 +22,11 @@
 mod channel;
 mod bls;
 mod scheme;
+mod member;
 mod file;
 
-pub use bls::{Bls, BlsFile, deal_bls};
+pub use bls::{Bls, BlsFile, Dealing, deal_bls};
 pub use channel::{Channel, TAG_BYTES};
 pub use file::{KeyError, KeyFile, deal, fresh_seed};
+pub use member::{OwnKeys, PublicKeys, Roster};
 pub use scheme::{BadSignature, Ed25519, Scheme, Simulated};

@@ -11,6 +11,17 @@ pub(super) fn reduce(bytes: &[u8; 64]) -> U256 {
     U256::from(rest)
 }
 
+/// Sum of two numbers.
+pub(super) fn add(a: U256, b: U256) -> U256 {
+    a.add_mod(b, ORDER)
+}
+
+/// The first `count` powers of a number, from the zeroth on.
+pub(super) fn powers(of: u64, count: usize) -> Vec<U256> {
+    let next = |power: &U256| Some(power.mul_mod(U256::from(of), ORDER));
+    core::iter::successors(Some(U256::ONE), next).take(count).collect()
+}
+
 /// Value of a polynomial, lowest coefficient first.
 pub(super) fn evaluate(coefficients: &[U256], at: u64) -> U256 {
     let at = U256::from(at);

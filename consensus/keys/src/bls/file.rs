@@ -94,13 +94,19 @@ impl BlsFile {
         Ok(secret.sign(bytes, super::scheme::DOMAIN, &[]).to_bytes().into())
     }
 
+    /// The keys of one replica, put together.
+    pub(super) fn of(keys: KeyFile, faulty: u16, groups: Vec<GroupKeys>) -> Result<Self, KeyError> {
+        let file = Self { version: VERSION, keys, faulty, groups };
+        super::Bls::new(&file).map(|_| file)
+    }
+
     pub(super) fn check(&self) -> Result<(), KeyError> {
         if self.version != VERSION {
             return Err(KeyError::Version { version: self.version });
         }
         self.keys.check()?;
         let (n, f) = (self.keys.replicas(), self.faulty());
-        if n < 3 * f + 1 || !(n - 3 * f - 1).is_multiple_of(2) {
+        if !fits(n, f) {
             return Err(KeyError::Groups { index: self.keys.index().0, what: "are for another number of replicas" });
         }
         if self.groups.len() != SHARED.len() || self.groups.iter().any(|group| group.shares.len() != n) {
@@ -112,6 +118,11 @@ impl BlsFile {
     pub(super) fn group(&self, at: usize) -> &GroupKeys {
         &self.groups[at]
     }
+}
+
+/// Returns true for n = 3f+2c+1 replicas.
+pub(super) const fn fits(n: usize, f: usize) -> bool {
+    n <= MAX_REPLICAS && n > 3 * f && (n - 3 * f - 1).is_multiple_of(2)
 }
 
 /// Number of shares that a group needs among `n` replicas with `f` faulty ones, n = 3f+2c+1.
@@ -128,18 +139,18 @@ pub(super) const fn threshold(group: Group, n: usize, f: usize) -> usize {
 /// Deals the keys of `n` = 3f+2c+1 replicas from a secret seed, shares of groups included. Equal seeds give equal keys: for tests and
 /// benchmarks on one machine.
 ///
-/// A network of several operators needs keys that no dealer knows.
+/// The dealer knows all keys. In a network of several operators each of them [deals](super::Dealing).
 ///
 /// # Errors
 /// `n` is zero, above [`MAX_REPLICAS`], or not 3f+2c+1.
 pub fn deal_bls(n: usize, f: usize, seed: &[u8; 32]) -> Result<Vec<BlsFile>, KeyError> {
-    if n > MAX_REPLICAS || n < 3 * f + 1 || !(n - 3 * f - 1).is_multiple_of(2) {
+    if !fits(n, f) {
         return Err(KeyError::Groups { index: 0, what: "need n = 3f+2c+1 replicas, at most 256" });
     }
     let mut dealt = Vec::new();
     for group in SHARED {
-        let coefficients: Vec<U256> =
-            (0..threshold(group, n, f)).map(|at| coefficient(seed, group, at as u64)).collect();
+        let coefficients =
+            coefficients(blake3::Hasher::new_derive_key("phalanx-keys 1 shares").update(seed), group, (n, f));
         let secrets: Vec<SecretKey> =
             (1..=n as u64).map(|place| secret(evaluate(&coefficients, place))).collect::<Result<_, _>>()?;
         let public: Bytes = secret(coefficients[0])?.sk_to_pk().to_bytes().into();
@@ -157,17 +168,18 @@ pub fn deal_bls(n: usize, f: usize, seed: &[u8; 32]) -> Result<Vec<BlsFile>, Key
     Ok(deal(n, seed)?.into_iter().enumerate().map(file).collect())
 }
 
-/// A coefficient of a group's polynomial.
-fn coefficient(seed: &[u8; 32], group: Group, at: u64) -> U256 {
-    let mut hasher = blake3::Hasher::new_derive_key("phalanx-keys 1 shares");
-    hasher.update(seed).update(&[group as u8]).update(&at.to_be_bytes());
-    let mut bytes = [0; 64];
-    hasher.finalize_xof().fill(&mut bytes);
-    reduce(&bytes)
+/// Coefficients of the polynomial whose values are a group's shares, from what a hasher was given, which is secret.
+pub(super) fn coefficients(secret: &blake3::Hasher, group: Group, (n, f): (usize, usize)) -> Vec<U256> {
+    let coefficient = |at: u64| {
+        let mut bytes = [0; 64];
+        secret.clone().update(&[group as u8]).update(&at.to_be_bytes()).finalize_xof().fill(&mut bytes);
+        reduce(&bytes)
+    };
+    (0..threshold(group, n, f) as u64).map(coefficient).collect()
 }
 
 /// A secret key; zero is none, and as likely as a guess of one.
-fn secret(value: U256) -> Result<SecretKey, KeyError> {
+pub(super) fn secret(value: U256) -> Result<SecretKey, KeyError> {
     let key = SecretKey::from_bytes(&value.to_be_bytes::<32>());
     key.map_err(|_| KeyError::Groups { index: 0, what: "have a share of zero: take another seed" })
 }

@@ -235,7 +235,7 @@ fn interpolated(shares: &[PublicKey], first: usize, needed: usize) -> PublicKey 
 }
 
 /// Scalars one after the other, as a multi-scalar multiplication takes them.
-fn little_endian(scalars: &[U256]) -> Vec<u8> {
+pub(super) fn little_endian(scalars: &[U256]) -> Vec<u8> {
     scalars.iter().flat_map(|scalar| scalar.to_le_bytes::<32>()).collect()
 }
 
