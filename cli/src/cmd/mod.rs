@@ -14,6 +14,7 @@ mod replay;
 mod test;
 mod simulate;
 mod net;
+mod keys;
 mod state;
 mod doctor;
 mod completions;
@@ -71,6 +72,9 @@ enum Command {
     Net(Box<net::NetArgs>),
     /// Run one replica of a network
     Replica(net::ReplicaArgs),
+    /// Make the keys of a network whose operators trust no dealer
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
     /// Read, prove, check and copy a state store
     #[command(subcommand)]
     State(state::StateCommand),
@@ -124,6 +128,7 @@ impl Cli {
             Some(Command::Simulate(command)) => command.run(),
             Some(Command::Net(args)) => args.run(),
             Some(Command::Replica(args)) => args.run(),
+            Some(Command::Keys(command)) => command.run(),
             Some(Command::State(command)) => command.run(),
             Some(Command::Explain(args)) => args.run(),
             Some(Command::Doctor(args)) => args.run(),

@@ -15,6 +15,7 @@ mod docs;
 mod inputs;
 mod insight;
 mod interrupted;
+mod keys;
 mod killed;
 mod looks;
 mod markets;

@@ -119,6 +119,10 @@ pub(crate) struct NetArgs {
     /// Deal keys that follow from --seed, which everyone knows: for tests
     #[arg(long, help_heading = heading::LOAD)]
     pub(crate) test_keys: bool,
+    /// Member of a network whose operators make their own keys, as `keys new` writes it, in the order of indices; with --seconds 0.
+    /// No key is dealt; repeatable
+    #[arg(long, value_name = "FILE", conflicts_with = "test_keys", help_heading = heading::NETWORK)]
+    pub(crate) member: Vec<PathBuf>,
     /// Folder for configuration, keys, logs and states, new or empty [default: a temporary one]
     #[arg(long, value_name = "DIR", help_heading = heading::OUTPUT)]
     pub(crate) dir: Option<PathBuf>,
@@ -196,6 +200,12 @@ impl NetArgs {
         }
         if self.seconds == 0 && self.dir.is_none() {
             return Err(Usage("--seconds 0 writes a configuration and starts nothing: say where, with --dir".into()));
+        }
+        if !self.member.is_empty() && self.seconds != 0 {
+            return Err(Usage("--member writes a network for others to start: use it with --seconds 0".into()));
+        }
+        if !self.member.is_empty() && self.member.len() != self.n {
+            return Err(Usage(format!("--n is {} and there are {} --member", self.n, self.member.len())));
         }
         if self.durability == DurabilityFlag::None && !self.kill.is_empty() {
             let why = "--durability none lets a killed replica contradict its votes: use group or each with --kill";

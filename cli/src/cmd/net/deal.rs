@@ -1,13 +1,13 @@
-//! Configuration and keys of a run's network, in its folder.
+//! Configuration of a network in its folder, and the keys of a run's.
 
 use super::{
     args::NetArgs,
-    file::{EngineSection, NetworkFile},
+    file::{EngineSection, MemberFile, NetworkFile},
 };
 use alloy_primitives::{B256, keccak256};
 use anyhow::Context as _;
 use phalanx_bft::{Group, Index};
-use phalanx_keys::{BlsFile, KeyFile, deal, deal_bls, fresh_seed};
+use phalanx_keys::{BlsFile, KeyFile, PublicKeys, deal, deal_bls, fresh_seed};
 use phalanx_lab::error::Usage;
 use phalanx_net::{Links, Member, NetConfig, ProtocolName, VERSION, leave_token};
 use std::{
@@ -25,7 +25,12 @@ impl NetArgs {
     /// Writes configuration and keys.
     pub(super) fn write(&self, dir: &Path) -> anyhow::Result<(PathBuf, NetworkFile)> {
         let delay_us = self.rtt.delays(self.n)?;
-        let addresses = free_addresses(2 * self.n)?;
+        let members = self.member.iter().enumerate().map(|(index, path)| MemberFile::read(path, index));
+        let members = members.collect::<Result<Vec<_>, _>>()?;
+        let addresses = match members.is_empty() {
+            true => free_addresses(2 * self.n)?,
+            false => members.iter().flat_map(|member| [member.peers, member.clients]).collect(),
+        };
         let member = |index: usize| Member {
             peers: addresses[2 * index],
             clients: addresses[2 * index + 1],
@@ -83,23 +88,33 @@ impl NetArgs {
         };
         network.check().map_err(|error| Usage(error.to_string()))?;
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        let members: Vec<PublicKeys> = members.into_iter().map(|member| member.keys).collect();
+        let (path, file) = (dir.join("network.json"), NetworkFile { network, engine, members });
+        // Members make their keys themselves, from this file.
+        if file.roster()?.is_none() {
+            self.deal(&file.network, &seed, dir)?;
+        }
+        file.write(&path)?;
+        Ok((path, file))
+    }
+
+    /// Deals the keys of all replicas, and leaves the tokens of their first starts.
+    fn deal(&self, network: &NetConfig, seed: &[u8; 32], dir: &Path) -> anyhow::Result<()> {
         let keys: Result<Vec<String>, _> = match network.protocol {
             ProtocolName::Sbft => {
-                deal_bls(self.n, network.faults.into(), &seed).map(|files| files.iter().map(BlsFile::to_json).collect())
+                deal_bls(self.n, network.faults.into(), seed).map(|files| files.iter().map(BlsFile::to_json).collect())
             }
             ProtocolName::Pbft | ProtocolName::Autobahn => {
-                deal(self.n, &seed).map(|files| files.iter().map(KeyFile::to_json).collect())
+                deal(self.n, seed).map(|files| files.iter().map(KeyFile::to_json).collect())
             }
         };
         let keys = keys.map_err(|error| Usage(error.to_string()))?;
         for (index, (member, keys)) in (0..).map(Index).zip(network.replicas.iter().zip(keys)) {
             let path = dir.join(&member.keys);
             write_secret(&path, keys.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
-            leave_token(&network, index, &dir.join(&member.dir))?;
+            leave_token(network, index, &dir.join(&member.dir))?;
         }
-        let (path, file) = (dir.join("network.json"), NetworkFile { network, engine });
-        file.write(&path)?;
-        Ok((path, file))
+        Ok(())
     }
 }
 

@@ -2,12 +2,13 @@
 
 use alloy_primitives::{B256, keccak256};
 use anyhow::Context as _;
-use phalanx_keys::{BlsFile, KeyFile};
+use phalanx_keys::{BlsFile, KeyFile, PublicKeys, Roster};
 use phalanx_lab::error::Usage;
 use phalanx_net::{NetConfig, ProtocolName, ReplicaKeys};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -45,12 +46,34 @@ impl EngineSection {
     }
 }
 
+/// What a member of a network hands out: public keys, and the addresses of its replica.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemberFile {
+    pub(crate) keys: PublicKeys,
+    pub(crate) peers: SocketAddr,
+    pub(crate) clients: SocketAddr,
+}
+
+impl MemberFile {
+    /// Reads and checks the file of the member with this index.
+    pub(crate) fn read(path: &Path, index: usize) -> Result<Self, Usage> {
+        let wrong = |why: String| Usage(format!("{}: {why}", path.display()));
+        let file: Self = serde_json::from_slice(&read(path)?).map_err(|error| wrong(error.to_string()))?;
+        file.keys.check(index).map_err(|error| wrong(error.to_string()))?;
+        Ok(file)
+    }
+}
+
 /// The configuration file of a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NetworkFile {
     pub(crate) network: NetConfig,
     pub(crate) engine: EngineSection,
+    /// Public keys by index, of members that make their own; empty where one command dealt all keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) members: Vec<PublicKeys>,
 }
 
 impl NetworkFile {
@@ -63,7 +86,17 @@ impl NetworkFile {
         if !(1..=256).contains(&file.engine.threads) {
             return Err(wrong(format!("`engine.threads` is {}: it must be between 1 and 256", file.engine.threads)));
         }
+        if file.roster()?.is_some_and(|roster| roster.members().len() != file.network.replicas.len()) {
+            return Err(wrong("`members` and `network.replicas` have another length".into()));
+        }
         Ok(file)
+    }
+
+    /// Members that make their own keys; `None` where one command dealt all keys.
+    pub(crate) fn roster(&self) -> Result<Option<Roster>, Usage> {
+        let own = !self.members.is_empty();
+        let roster = own.then(|| Roster::new(self.network.instance, self.members.clone())).transpose();
+        roster.map_err(|error| Usage(format!("`members`: {error}")))
     }
 
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
@@ -83,7 +116,7 @@ pub(crate) fn keys(path: &Path, protocol: ProtocolName) -> Result<ReplicaKeys, U
 }
 
 /// Reads a small file.
-fn read(path: &Path) -> Result<Vec<u8>, Usage> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Usage> {
     const MOST: u64 = 16 << 20;
     let unread = |error: std::io::Error| Usage(format!("{}: {error}", path.display()));
     let length = fs::metadata(path).map_err(unread)?.len();

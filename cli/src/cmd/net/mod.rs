@@ -16,5 +16,6 @@ mod engine;
 mod file;
 
 pub(crate) use args::NetArgs;
+pub(crate) use file::{MemberFile, NetworkFile, beside, read};
 pub(crate) use replica::ReplicaArgs;
 pub(super) use written::net_schema;
