@@ -145,6 +145,7 @@ const fn code_of_replica(error: &ReplicaError) -> u8 {
         | ReplicaError::Log(LogError::Record { .. } | LogError::Wal(WalError::Format { .. })) => USAGE,
         ReplicaError::Log(LogError::Foreign { .. } | LogError::Lost { .. })
         | ReplicaError::Log(LogError::Wal(WalError::Corrupt { .. } | WalError::Locked { .. }))
+        | ReplicaError::Copied { .. }
         | ReplicaError::Open(_)
         | ReplicaError::Behind { .. } => STORE,
         _ => INTERNAL,

@@ -60,10 +60,10 @@ fn mode(path: &Path) -> u32 {
 }
 
 /// Starts a replica with the keys of a member, until it is ready.
-fn starts(config: &Path, index: usize) {
+fn starts(config: &Path, index: usize, more: &[&str]) {
     let words = ["replica", "--config", config.to_str().expect("UTF-8"), "--control", "--index"];
     let mut command = phalanx(words.into_iter().map(String::from).chain([index.to_string()]));
-    let mut child = command.stdin(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut child = command.args(more).stdin(std::process::Stdio::piped()).spawn().expect("it starts");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
     drop(child.stdin.take());
@@ -81,12 +81,26 @@ fn operators_make_a_network_without_a_dealer() {
             assert_eq!(mode(&secret), 0o600, "{}", secret.display());
         }
     }
-    starts(&config, 2);
+    starts(&config, 2, &[]);
     // Not a second time, also where nothing is left of the first replica.
     operators.join(2, &[]).refused(2, "is there already");
     fs::remove_dir_all(operators.shared().join("replica-2")).expect("a folder");
     fs::remove_file(operators.shared().join("keys-2.json")).expect("a file");
     operators.join(2, &[]).refused(2, "have joined this network before");
+    assert_eq!(run(&format!("keys join --again {}", operators.flags(2))).code, Some(0));
+    let line = format!("replica --config {} --index 2", config.display());
+    run(&line).refused(6, "this is no first start");
+    starts(&config, 2, &["--rejoin"]);
+    // It is the place of the folder from now on. Copied, it is refused.
+    starts(&config, 2, &[]);
+    let (dir, aside) = (operators.shared().join("replica-2"), operators.shared().join("aside"));
+    fs::rename(&dir, &aside).expect("a folder");
+    fs::create_dir(&dir).expect("a folder");
+    for name in ["log", "place"] {
+        fs::copy(aside.join(name), dir.join(name)).expect("a file");
+    }
+    run(&line).refused(6, "is not where it was");
+    starts(&config, 2, &["--moved"]);
     let again = format!("keys new --dir {} --peers 127.0.0.1:1 --clients 127.0.0.1:2", operators.of(1).display());
     run(&again).refused(2, "never overwritten");
     run(&format!("keys deal {}", operators.flags(1))).refused(2, "only SBFT");
@@ -108,7 +122,7 @@ fn members_of_sbft_deal_their_shares() {
     for index in 0..4 {
         assert_eq!(operators.join(index, &[3, 2, 1, 0]).code, Some(0));
     }
-    starts(&operators.shared().join("network.json"), 0);
+    starts(&operators.shared().join("network.json"), 0, &[]);
 }
 
 #[test]

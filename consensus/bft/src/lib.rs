@@ -36,6 +36,6 @@ mod core;
 pub use core::Impatience;
 pub use core::{
     Base, Batch, Budgets, Checked, Claim, ConfigError, Crypto, Domain, Group, Index, Input, Lean, MAX_REPLICAS,
-    Message, Micros, NULL, Out, Outs, Protocol, QuorumError, Quorums, ReplicaSet, Signed, Slot, StateVotes, Statement,
-    Tally, To, View, Want,
+    Message, Micros, NULL, Out, Outs, Protocol, QuorumError, Quorums, Reach, ReplicaSet, Signed, Slot, StateVotes,
+    Statement, Tally, To, View, Want,
 };

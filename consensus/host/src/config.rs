@@ -34,6 +34,8 @@ pub struct HostConfig {
     pub epoch_ms: u64,
     /// Decided blocks kept below the stable checkpoint, for replicas that are behind.
     pub retention: u64,
+    /// Number of this start, which no earlier one has: answers to questions of others do not count.
+    pub start: u64,
 }
 
 impl HostConfig {
@@ -56,6 +58,7 @@ impl HostConfig {
             resend,
             epoch_ms,
             retention,
+            start: 0,
         }
     }
 
@@ -86,6 +89,8 @@ pub enum HostRecord<R> {
     /// Own result of a block, encoded; durable before the engine commits the block. A replica that is behind checks blocks against
     /// it. The block may not be decided yet, or never be.
     Outcome(Slot, Bytes),
+    /// True: the log lacks what the replica has said before, so that it stays silent. False: nothing of that matters any longer.
+    Silent(bool),
 }
 
 /// Timers of a host.
@@ -101,6 +106,8 @@ pub enum HostTimer<T> {
     Votes,
     /// Clients' requests may not have reached the leader.
     Requests,
+    /// A replica without its log asks how far the others are.
+    Silence,
 }
 
 /// An action that a host asks its shell for, in order.

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
-use phalanx_bft::{Batch, Claim, Domain, Lean, Message, Signed, Slot, Statement};
+use phalanx_bft::{Batch, Claim, Domain, Lean, Message, Reach, Signed, Slot, Statement};
 
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,19 @@ pub enum Frame<M> {
     Blocks(Blocks),
     /// A client's transaction, forwarded to the leader.
     Request(Bytes),
+    /// A replica without its log asks how far the votes of others reach. The number is that of its start.
+    WantReach(u64),
+    /// Answers [`Frame::WantReach`].
+    Reached(Reached),
+}
+
+/// How far the votes of a replica reach, for a question of another one's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Reached {
+    /// Number of the question.
+    pub start: u64,
+    /// The answer.
+    pub reach: Reach,
 }
 
 /// Statement of a state vote.
@@ -108,6 +121,8 @@ impl<M: Message> Encodable for Frame<M> {
             Self::WantBlocks(want) => (4, want),
             Self::Blocks(blocks) => (5, blocks),
             Self::Request(tx) => (6, tx),
+            Self::WantReach(start) => (7, start),
+            Self::Reached(reached) => (8, reached),
         };
         out.put_u8(kind);
         body.encode(out);
@@ -125,6 +140,8 @@ impl<M: Message> Decodable for Frame<M> {
             4 => Self::WantBlocks(Decodable::decode(bytes)?),
             5 => Self::Blocks(Decodable::decode(bytes)?),
             6 => Self::Request(Decodable::decode(bytes)?),
+            7 => Self::WantReach(Decodable::decode(bytes)?),
+            8 => Self::Reached(Decodable::decode(bytes)?),
             _ => return Err(Error::Custom("unknown kind of frame")),
         })
     }

@@ -16,6 +16,7 @@ mod host;
 mod record;
 mod config;
 mod votes;
+mod silence;
 mod chain;
 mod pool;
 mod proof;
@@ -23,6 +24,6 @@ mod frame;
 
 pub use chain::{BlockRules, Retained, Tip};
 pub use config::{Action, HostConfig, HostRecord, HostTimer};
-pub use frame::{Blocks, Filled, Frame, StateVote, WantBlocks};
+pub use frame::{Blocks, Filled, Frame, Reached, StateVote, WantBlocks};
 pub use host::Host;
 pub use proof::{StateProof, certifies};

@@ -39,6 +39,7 @@ impl<R: Encodable> Encodable for HostRecord<R> {
             Self::Protocol(record) => put(2, record),
             Self::Block(slot, batch) => put(3, &Block { slot: *slot, filled: Filled::new(batch.clone()) }),
             Self::Outcome(slot, outcome) => put(4, &Outcome { slot: *slot, outcome: outcome.clone() }),
+            Self::Silent(silent) => put(5, silent),
         }
     }
 }
@@ -62,6 +63,7 @@ impl<R: Decodable> Decodable for HostRecord<R> {
                 let Outcome { slot, outcome } = Outcome::decode(bytes)?;
                 Self::Outcome(slot, outcome)
             }
+            5 => Self::Silent(Decodable::decode(bytes)?),
             _ => return Err(Error::Custom("unknown kind of record")),
         })
     }
@@ -84,6 +86,8 @@ mod tests {
             HostRecord::Block(8, Some(batch)),
             HostRecord::Block(9, None),
             HostRecord::Outcome(8, Bytes::from_static(&[3; 136])),
+            HostRecord::Silent(true),
+            HostRecord::Silent(false),
         ];
         for record in records {
             let bytes = alloy_rlp::encode(&record);

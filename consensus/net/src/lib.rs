@@ -33,6 +33,7 @@ pub use config::{
 };
 pub use phalanx_adapter::WalError;
 pub use replica::{
-    Admit, DecisionPath, LogError, Machine, Networked, Replica, ReplicaError, ReplicaKeys, Status, leave_token,
+    Admit, Beginning, DecisionPath, LogError, Machine, Networked, Replica, ReplicaError, ReplicaKeys, Status,
+    leave_token,
 };
 pub use wire::Refused;

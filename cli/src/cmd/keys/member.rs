@@ -29,6 +29,9 @@ pub(crate) struct JoinArgs {
     /// Dealing of a member, as `keys deal` writes it: those of all members for SBFT, the own one included; repeatable
     #[arg(long, value_name = "FILE")]
     dealing: Vec<PathBuf>,
+    /// Write the key file of a member that has joined before and has lost it. Its replica starts with `replica --rejoin`
+    #[arg(long)]
+    again: bool,
 }
 
 /// A network as one of its members sees it.
@@ -91,12 +94,17 @@ impl JoinArgs {
         // Beside the secret half, which outlives the replica's folder: a replica that lost its log must not begin anew.
         let mark =
             self.ours.secret.with_file_name(format!("joined-{:.8}", alloy_primitives::hex::encode(roster.digest())));
-        write_new(&mark, b"", 0o600).with_context(|| {
-            "these keys have joined this network before: a replica that begins anew would vote against what the first one has said. Bring \
-             its folder back"
-        })?;
+        if !(self.again && mark.exists()) {
+            write_new(&mark, b"", 0o600).context(
+                "these keys have joined this network before: a replica that begins anew would vote against what the first one has said. \
+                 Bring its folder back, or take --again",
+            )?;
+        }
         write_new(&path, keys.as_bytes(), 0o600)?;
-        leave_token(&file.network, index, &dir)?;
+        // A replica that may have voted begins silently, without the token.
+        if !self.again {
+            leave_token(&file.network, index, &dir)?;
+        }
         let roster = roster.digest();
         output::print(&format!("replica {} of {}, members {roster}\n", index.0, file.network.replicas.len()))?;
         Ok(exit::OK)

@@ -7,7 +7,7 @@ use phalanx::{
     merkle::{Backend, Durability, StoreConfig},
 };
 use phalanx_lab::error::Usage;
-use phalanx_net::{Admit, Machine, NetConfig, Replica, ReplicaError, ReplicaKeys};
+use phalanx_net::{Admit, Beginning, Machine, NetConfig, Replica, ReplicaError, ReplicaKeys};
 use phalanx_workloads::{Native, TransferLoad, Workload as _};
 use std::{path::Path, sync::Arc};
 
@@ -57,6 +57,7 @@ pub(crate) fn start(
     section: &EngineSection,
     keys: ReplicaKeys,
     dir: &Path,
+    beginning: Beginning,
 ) -> anyhow::Result<Replica> {
     let (load, genesis) = (section.load(network.chain)?, section.genesis());
     std::fs::create_dir_all(dir)?;
@@ -75,7 +76,7 @@ pub(crate) fn start(
                 use phalanx::pool::{Admission, Refusal};
                 matches!(pool.send(tx), Ok(Admission::Admitted { .. } | Admission::Refused(Refusal::Known)))
             });
-            Replica::start(network, keys, dir, Machine { engine: service, genesis, admit, step: None })
+            Replica::start(network, keys, dir, Machine { engine: service, genesis, admit, step: None }, beginning)
         }
         Execution::Worker => {
             let service = Arc::new(SteppedService::open(engine, ServiceConfig::default())?);
@@ -90,7 +91,13 @@ pub(crate) fn start(
                 any
             };
             let admit: Admit = Arc::new(|tx| phalanx::recover(tx).is_ok());
-            Replica::start(network, keys, dir, Machine { engine: service, genesis, admit, step: Some(Box::new(step)) })
+            Replica::start(
+                network,
+                keys,
+                dir,
+                Machine { engine: service, genesis, admit, step: Some(Box::new(step)) },
+                beginning,
+            )
         }
     };
     Ok(started?)

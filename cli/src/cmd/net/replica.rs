@@ -7,7 +7,7 @@ use super::{
 use crate::{exit, output, ui};
 use clap::Args;
 use phalanx_bft::Index;
-use phalanx_net::{Cut, Replica};
+use phalanx_net::{Beginning, Cut, Replica};
 use serde_json::json;
 use std::{
     io::BufRead as _,
@@ -25,6 +25,13 @@ pub(crate) struct ReplicaArgs {
     /// Index of the replica, from 0
     #[arg(long)]
     index: u16,
+    /// Rejoin without the newest log, with an empty folder or an older copy: the replica is silent until it cannot contradict what it may
+    /// have said. At most as many at a time as may be faulty
+    #[arg(long, conflicts_with = "moved")]
+    rejoin: bool,
+    /// Trust a folder that was moved or restored to be the replica's newest one
+    #[arg(long)]
+    moved: bool,
     /// Read commands from stdin, a line each: `cut holds|loses INDEX...`, `heal`, `status`, `stop`. The end of stdin stops the
     /// replica
     #[arg(long)]
@@ -74,7 +81,12 @@ impl ReplicaArgs {
         }
         let dir = file::beside(&self.config, &member.dir);
         let ui = ui::open();
-        let replica = engine::start(&file.network, &file.engine, keys, &dir)?;
+        let beginning = match (self.rejoin, self.moved) {
+            (true, _) => Beginning::Silent,
+            (_, true) => Beginning::Moved,
+            _ => Beginning::Usual,
+        };
+        let replica = engine::start(&file.network, &file.engine, keys, &dir, beginning)?;
         output::print(&format!("{}\n", json!({ "ready": self.index })))?;
         let commands = self.control.then(commands);
         while !ui.stopped() && !replica.has_ended() {

@@ -262,6 +262,11 @@ impl Message for Msg {
         }
     }
 
+    fn informs(&self) -> bool {
+        let decided = matches!(self, Self::Commit(_) | Self::Checkpoint(_) | Self::Stable(_) | Self::Status(_));
+        decided || matches!(self, Self::Sync(_) | Self::Cars(_) | Self::WantCut(_) | Self::Cut(_))
+    }
+
     fn label(&self) -> u64 {
         let of = |slot: Slot, view: View, digest: &B256| view ^ slot << 16 ^ short(digest);
         let fields = match self {

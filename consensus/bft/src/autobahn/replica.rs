@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     core::{
-        Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Micros, Out, Outs, Protocol, ReplicaSet,
-        Signed, Slot, Statement, To, View,
+        Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Micros, Out, Outs, Protocol, Reach,
+        ReplicaSet, Signed, Slot, Statement, To, View,
     },
     lanes::{Ballot, Certificate, Cut, Header, LaneVote, Lanes, cut_digest},
 };
@@ -227,6 +227,17 @@ impl Protocol for Autobahn {
     fn journal(&self) -> Vec<Record> {
         self.records()
     }
+
+    /// Each slot has views of its own: what a replica has said in one binds it in no other.
+    fn reach(&self) -> Option<Reach> {
+        let stable = self.stable.slot;
+        Some(Reach { view: 0, stable, last: stable + self.config.window() })
+    }
+
+    /// The cars of its lane: their positions are used.
+    fn remind(&mut self, now: Micros, to: Index, out: &mut Outs<Self>) {
+        self.send_lane(now, to, out);
+    }
 }
 
 impl Autobahn {
@@ -347,7 +358,7 @@ impl Autobahn {
                         && self.slots.get(&slot).is_none_or(|s| s.instance.view() <= view + 1)
                 }),
                 Msg::Sync(sync) => usize::from(sync.lane.0) < n,
-                Msg::Cars(cars) => self.wants_cars(cars),
+                Msg::Cars(cars) => self.wants_cars(cars) || self.is_forgotten(cars),
                 Msg::WantCut(_) => true,
                 Msg::Cut(body) => self.lacks_cut(body.slot) == Some(cut_digest(&body.cut)),
                 Msg::Status(status) => status.tips.iter().all(|tip| tip.is_well_formed(one_correct, n)),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     core::{Index, Micros, Out, Outs, SMALL, Slot, To},
-    lanes::{Car, Certificate, Missing},
+    lanes::{Car, Certificate, LaneVote, Missing},
 };
 use alloy_primitives::B256;
 
@@ -111,7 +111,49 @@ impl Autobahn {
             && cars.iter().all(|car| car.is_well_formed(one_correct, n) && car.batch.bytes() <= self.config.batch_bytes)
     }
 
+    /// Sends a replica the cars of its own lane above the committed one, newest first, as far as they fit.
+    pub(super) fn send_lane(&mut self, now: Micros, to: Index, out: &mut Outs<Self>) {
+        let history = self.lanes.walk(to, self.lanes.newest(to), self.lanes.committed(to).position);
+        let (mut cars, mut weight) = (Vec::new(), 0);
+        for car in history.unwrap_or_default() {
+            // Oldest first: later ones follow with the next question.
+            weight += car.batch.bytes() + SMALL + 8 * car.batch.transactions().len();
+            if cars.len() == MOST_CARS || weight > self.config.sync_bytes && !cars.is_empty() {
+                break;
+            }
+            cars.push(car.clone());
+        }
+        cars.reverse();
+        if !cars.is_empty() && self.budgets.spend(to, now, self.config.resend, weight) {
+            out.push(Out::Send(To::One(to), Msg::Cars(cars)));
+        }
+    }
+
+    /// Returns true if these are own cars, signed by this replica, that follow its newest and that it does not know: it has lost its log,
+    /// and must go on behind them.
+    pub(super) fn is_forgotten(&self, cars: &[Car]) -> bool {
+        let (n, one_correct) = (self.config.quorums.n(), self.config.quorums.one_correct());
+        let chained = cars.windows(2).all(|pair| pair[0].header.body.before() == pair[1].header.body.tip());
+        let newest = self.lanes.newest(self.me);
+        let follows = cars.last().is_some_and(|oldest| oldest.header.body.before() == newest);
+        let own = |car: &Car| car.header.body.lane == self.me && car.is_well_formed(one_correct, n);
+        follows && chained && cars.iter().all(own)
+    }
+
+    /// Takes own cars from before the log was lost: their positions are used.
+    fn remember(&mut self, cars: Vec<Car>, out: &mut Outs<Self>) {
+        for car in cars.into_iter().rev() {
+            let vote = LaneVote { lane: self.me, tip: car.tip() };
+            out.push(Out::Persist(Record::Car(car.clone())));
+            out.push(Out::Persist(Record::LaneVote(vote)));
+            self.lanes.give(car);
+        }
+    }
+
     pub(super) fn on_cars(&mut self, cars: Vec<Car>, out: &mut Outs<Self>) {
+        if self.is_forgotten(&cars) {
+            return self.remember(cars, out);
+        }
         let (Some(first), Some(last)) = (cars.first(), cars.last()) else { return };
         let (lane, before) = (first.header.body.lane, last.header.body.before());
         let ask = self.asks.remove(&(lane, first.header.body.digest()));

@@ -81,6 +81,12 @@ pub trait Message: Clone + Encodable + Decodable {
 
     /// A number that differs for different messages, for traces.
     fn label(&self) -> u64;
+
+    /// Returns true if the message asks, or tells what is decided or executed. It is no vote, promises nothing, and leads to no vote: what a
+    /// replica without its log may send and take.
+    fn informs(&self) -> bool {
+        false
+    }
 }
 
 /// A message whose sender and signatures have been verified. A protocol takes no other.

@@ -21,7 +21,7 @@ pub use message::{Checked, Claim, Domain, Message, Signed, Statement};
 #[cfg(feature = "mutations")]
 pub use patience::Impatience;
 pub(crate) use patience::Patient;
-pub use protocol::{Base, ConfigError, Crypto, Input, Micros, Out, Outs, Protocol, Slot, To, View, Want};
+pub use protocol::{Base, ConfigError, Crypto, Input, Micros, Out, Outs, Protocol, Reach, Slot, To, View, Want};
 pub use replica::{Index, MAX_REPLICAS, QuorumError, Quorums, ReplicaSet};
 pub use state_vote::{Lean, StateVotes};
 pub use tally::Tally;

@@ -7,6 +7,7 @@ use super::{
     replica::{Index, ReplicaSet},
 };
 use alloy_primitives::{B256, Bytes};
+use alloy_rlp::{RlpDecodable, RlpEncodable};
 use core::fmt::{self, Debug};
 use std::sync::Arc;
 
@@ -73,6 +74,33 @@ pub trait Protocol: Sized {
 
     /// Records that restore the present state: the log may begin with them instead of all that were persisted so far.
     fn journal(&self) -> Vec<Self::Record>;
+
+    /// How far this replica's votes reach. `None` for a protocol whose replicas stay silent for good without their log.
+    fn reach(&self) -> Option<Reach> {
+        None
+    }
+
+    /// Sends a replica that has lost its log what it has said before and has to go on from.
+    fn remind(&mut self, now: Micros, to: Index, out: &mut Outs<Self>) {
+        let _ = (now, to, out);
+    }
+
+    /// Ends the silence of a replica without its log, whose stable checkpoint is above every slot that it may have voted in: it votes in
+    /// `view` and above alone. Before, the replica has taken and sent no message but those that [inform](Message::informs).
+    fn speak(&mut self, view: View, out: &mut Outs<Self>) {
+        let _ = (view, out);
+    }
+}
+
+/// How far a replica's votes reach, in the protocol's own numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Reach {
+    /// Highest view that it is in, or changes to; zero where each slot has views of its own.
+    pub view: View,
+    /// Last slot below the stable checkpoint.
+    pub stable: Slot,
+    /// Last slot that it votes in before another checkpoint is stable.
+    pub last: Slot,
 }
 
 /// A constant that is out of range.

@@ -73,9 +73,7 @@ impl Pbft {
             known.remove(0);
         }
         self.find_ahead();
-        if let Some((base, proof)) = self.certified()
-            && base.slot <= self.decided
-        {
+        if let Some((base, proof)) = self.certified(self.decided) {
             self.make_stable(base, proof, out);
         }
     }
@@ -88,9 +86,11 @@ impl Pbft {
         self.ahead = reached.get(self.config.quorums.f()).copied().unwrap_or(0);
     }
 
-    /// The highest checkpoint above the stable one that a quorum has signed.
-    pub(super) fn certified(&self) -> Option<(Base, Vec<Signed<Checkpoint>>)> {
-        let mut named: Vec<Checkpoint> = self.checkpoints.values().flatten().map(|signed| signed.body).collect();
+    /// The highest checkpoint above the stable one, up to the slot `most`, that a quorum has signed. A replica that only follows the others
+    /// is behind their newest one at all times.
+    pub(super) fn certified(&self, most: Slot) -> Option<(Base, Vec<Signed<Checkpoint>>)> {
+        let known = self.checkpoints.values().flatten().map(|signed| signed.body);
+        let mut named: Vec<Checkpoint> = known.filter(|checkpoint| checkpoint.slot <= most).collect();
         named.sort_unstable_by_key(|checkpoint| (checkpoint.slot, checkpoint.digest));
         let quorum = named.chunk_by(|a, b| a == b).rfind(|same| same.len() >= self.config.quorum())?[0];
         let signed = self.checkpoints.values().flatten().filter(|signed| signed.body == quorum);
@@ -133,7 +133,7 @@ impl Pbft {
     fn reached(&mut self, slot: Slot, out: &mut Outs<Self>) {
         self.committed = slot;
         self.extend_decided(slot, out);
-        if let Some((certified, proof)) = self.certified().filter(|(certified, _)| certified.slot <= self.decided) {
+        if let Some((certified, proof)) = self.certified(self.decided) {
             self.make_stable(certified, proof, out);
         }
     }

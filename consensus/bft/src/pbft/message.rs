@@ -248,6 +248,10 @@ impl Message for Msg {
         }
     }
 
+    fn informs(&self) -> bool {
+        matches!(self, Self::Checkpoint(_) | Self::Fetch(_) | Self::Fetched(_) | Self::Status(_) | Self::Decided(_))
+    }
+
     fn label(&self) -> u64 {
         let fields = match self {
             Self::PrePrepare(body) => body.view ^ body.slot << 16 ^ short(&body.batch.digest()),

@@ -30,7 +30,7 @@ impl Pbft {
         self.finish_deciding(out);
         if self.committed < self.stable.slot {
             out.push(Out::Want(Want::state(self.stable, &self.proof)));
-        } else if let Some((base, proof)) = self.certified() {
+        } else if let Some((base, proof)) = self.certified(Slot::MAX) {
             out.push(Out::Want(Want::state(base, &proof)));
         }
     }

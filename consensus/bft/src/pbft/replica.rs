@@ -8,7 +8,7 @@ use super::{
 };
 use crate::core::{
     Base, Batch, Budgets, Checked, Complaints, ConfigError, Index, Input, Micros, NULL, Out, Outs, Patient as _,
-    Protocol, ReplicaSet, Signed, Slot, View,
+    Protocol, Reach, ReplicaSet, Signed, Slot, View,
 };
 use alloy_primitives::B256;
 use std::{collections::BTreeMap, sync::Arc};
@@ -214,6 +214,17 @@ impl Protocol for Pbft {
 
     fn journal(&self) -> Vec<Record> {
         self.records()
+    }
+
+    fn reach(&self) -> Option<Reach> {
+        let stable = self.stable.slot;
+        Some(Reach { view: self.view, stable, last: stable + self.config.window() })
+    }
+
+    /// Its VIEW-CHANGE names a checkpoint above all that it may have prepared, and keeps it out of lower views.
+    fn speak(&mut self, view: View, out: &mut Outs<Self>) {
+        self.leave(view.max(self.view + 1), out);
+        self.set_timers(out);
     }
 }
 

@@ -403,6 +403,11 @@ impl Message for Msg {
         }
     }
 
+    fn informs(&self) -> bool {
+        let decided = matches!(self, Self::Decided(_) | Self::Executed(..) | Self::Stable(_));
+        decided || matches!(self, Self::Fetch(_) | Self::Fetched(_) | Self::Status(_))
+    }
+
     fn label(&self) -> u64 {
         let of = |vote: &Vote| vote.view ^ vote.slot << 16 ^ short(&vote.digest);
         let fields = match self {

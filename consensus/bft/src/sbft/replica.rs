@@ -10,7 +10,7 @@ use super::{
 };
 use crate::core::{
     Base, Batch, Budgets, Checked, Complaints, ConfigError, Crypto, Group, Index, Input, Micros, NULL, Out, Outs,
-    Patient as _, Protocol, ReplicaSet, Signed, Slot, View,
+    Patient as _, Protocol, Reach, ReplicaSet, Signed, Slot, View,
 };
 use alloy_primitives::{B256, Bytes};
 use std::{collections::BTreeMap, sync::Arc};
@@ -255,6 +255,17 @@ impl Protocol for Sbft {
 
     fn journal(&self) -> Vec<Record> {
         self.records()
+    }
+
+    fn reach(&self) -> Option<Reach> {
+        let stable = self.stable.checkpoint.slot;
+        Some(Reach { view: self.view, stable, last: stable + self.config.window() })
+    }
+
+    /// Its VIEW-CHANGE names a checkpoint above all that it may have signed for, and keeps it out of lower views.
+    fn speak(&mut self, view: View, out: &mut Outs<Self>) {
+        self.leave(view.max(self.view + 1), out);
+        self.set_timers(out);
     }
 }
 

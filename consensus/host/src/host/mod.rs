@@ -4,12 +4,14 @@ mod vote;
 mod request;
 mod catch_up;
 mod handover;
+mod speak;
 
 use crate::{
     chain::{Block, Chain, Retained, Tip, decode_outcome, decode_result},
     config::{Action, HostConfig, HostRecord, HostTimer},
     frame::Frame,
     pool::Pool,
+    silence::Silence,
     votes::Votes,
 };
 use alloy_primitives::{B256, Bytes};
@@ -17,7 +19,8 @@ use catch_up::Transfer;
 use handover::Handover;
 use phalanx_adapter::{Consensus, Decided, DecidedBlock, Standing};
 use phalanx_bft::{
-    Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Micros, Out, Protocol, Slot, View, Want,
+    Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Message as _, Micros, Out, Protocol, Slot, View,
+    Want,
 };
 use phalanx_engine_api::{CommittedTip, ExecOutcome, FatalCause};
 use phalanx_keys::Scheme;
@@ -67,6 +70,8 @@ pub struct Host<P: Protocol> {
     /// Height of the newest acknowledged block.
     committed: Slot,
     handover: Handover,
+    /// `None` for a replica that votes.
+    silence: Option<Silence>,
     transfer: Option<Transfer>,
     /// Checkpoint that was wanted while a transfer was in progress.
     wanted: Option<(Base, Bytes)>,
@@ -99,13 +104,14 @@ impl<P: Protocol> Host<P> {
         let most = P::batch_bytes(&protocol_config).saturating_sub(64) as u64;
         ConfigError::within("batch_bytes", config.batch_bytes as u64, 64, most)?;
         let mut chain = Chain::new(config.rules, Tip::default());
-        let (mut records, mut outcomes) = (Vec::new(), Vec::new());
+        let (mut records, mut outcomes, mut silent) = (Vec::new(), Vec::new(), false);
         for record in log {
             match record {
                 HostRecord::Base(tip) => chain = Chain::new(config.rules, tip),
                 HostRecord::Protocol(record) => records.push(record),
                 HostRecord::Block(slot, batch) => drop(chain.decide(slot, batch)),
                 HostRecord::Outcome(slot, outcome) => outcomes.push((slot, outcome)),
+                HostRecord::Silent(now) => silent = now,
             }
         }
         // A result is logged before its block is decided, and another block of the slot may have had one as well.
@@ -141,6 +147,7 @@ impl<P: Protocol> Host<P> {
             stuck: None,
             budgets: Budgets::default(),
             handover: Handover::default(),
+            silence: silent.then(Silence::default),
             transfer: None,
             wanted: None,
             asked: 0,
@@ -194,6 +201,7 @@ impl<P: Protocol> Host<P> {
             records.extend(block.outcome.iter().map(|outcome| HostRecord::Outcome(*slot, outcome.clone())));
         }
         records.extend(protocol.journal().into_iter().map(HostRecord::Protocol));
+        records.extend(self.is_silent().then_some(HostRecord::Silent(true)));
         Some((self.appended, records))
     }
 
@@ -211,7 +219,8 @@ impl<P: Protocol> Host<P> {
         match frame {
             Frame::Protocol(message) => {
                 let (scheme, domain) = (Arc::clone(&self.scheme), self.config.domain);
-                if self.protocol.as_ref().is_some_and(|protocol| protocol.wants(from, &message)) {
+                let heard = !self.is_silent() || message.informs();
+                if heard && self.protocol.as_ref().is_some_and(|protocol| protocol.wants(from, &message)) {
                     match Checked::new(message, domain, |claims| scheme.accepts(claims)) {
                         Some(checked) => self.call(|protocol, out| protocol.on_message(now, from, checked, out)),
                         None => self.actions.push(Action::Forged(from)),
@@ -223,6 +232,8 @@ impl<P: Protocol> Host<P> {
             Frame::WantBlocks(want) => self.serve(from, want),
             Frame::Blocks(blocks) => self.on_blocks(from, blocks),
             Frame::Request(tx) => self.submit_forwarded(from, tx),
+            Frame::WantReach(start) => self.tell_reach(from, start),
+            Frame::Reached(reached) => self.on_reached(from, reached),
         }
         self.perform();
     }
@@ -239,6 +250,7 @@ impl<P: Protocol> Host<P> {
             HostTimer::Transfer => self.lose_patience(),
             HostTimer::Votes => self.repeat_votes(),
             HostTimer::Requests => self.repeat_requests(),
+            HostTimer::Silence => self.ask_reach(),
         }
         self.perform();
     }
@@ -257,7 +269,7 @@ impl<P: Protocol> Host<P> {
     /// Appends records at once, and lets what follows wait for them. Proposals are noted at once as well, so that none of their
     /// transactions is proposed again while a record is not durable yet.
     fn enqueue(&mut self, out: Vec<Out<P>>) {
-        for effect in out {
+        for effect in out.into_iter().filter(|effect| self.may_pass(effect)).collect::<Vec<_>>() {
             match &effect {
                 Out::Proposed { view, batch: Some(batch), .. } => self.pool.propose(*view, batch.transactions()),
                 // Whatever view comes: a decided batch keeps its slot.
@@ -320,6 +332,7 @@ impl<P: Protocol> Host<P> {
                 self.events.push_back((self.appended, ConsensusEvent::Finalised(base.slot)));
                 self.certify(base, &proof);
                 self.actions.push(Action::Stable(base));
+                self.try_speak();
             }
             Out::Want(Want::State { base, proof }) => self.want(base, proof),
             Out::Certificate { slot, digest, signature, answers } => {
@@ -470,6 +483,7 @@ impl<P: Protocol> Consensus for Host<P> {
             self.call(|protocol, out| protocol.on_input(now, Input::Committed { slot, digest }, out));
         }
         self.tell_pending();
+        self.ask_reach();
         self.perform();
     }
 

@@ -78,7 +78,7 @@ impl<P: Protocol> Host<P> {
     /// Proposes full batches, or a partial one if `now`. Returns true if it proposed.
     pub(super) fn propose(&mut self, now: bool) -> bool {
         let Some(protocol) = &self.protocol else { return false };
-        if protocol.leader() != self.me {
+        if protocol.leader() != self.me || self.is_silent() {
             return false;
         }
         let (view, mut partial, mut proposed) = (protocol.view(), now, false);

@@ -103,8 +103,21 @@ impl<P: Subject> Machine<P> {
             HostRecord::Protocol(_) => self.recorded += 1,
             HostRecord::Block(slot, _) => self.decided = self.decided.max(*slot),
             HostRecord::Outcome(slot, _) => drop(self.named.insert(*slot)),
-            HostRecord::Base(_) => {}
+            HostRecord::Base(tip) => self.decided = self.decided.max(tip.slot),
+            HostRecord::Silent(_) => {}
         }
+    }
+}
+
+/// Log and disk of a node.
+pub(crate) struct Folder<P: Protocol> {
+    log: Vec<HostRecord<P::Record>>,
+    disk: Disk,
+}
+
+impl<P: Protocol> Default for Folder<P> {
+    fn default() -> Self {
+        Self { log: Vec::new(), disk: Disk::default() }
     }
 }
 
@@ -130,6 +143,8 @@ pub(crate) struct Net<P: Subject> {
     diverging: Option<(usize, u64)>,
     /// Nodes that named a forger, and the forger.
     pub(crate) forgers: BTreeSet<(usize, usize)>,
+    /// Nodes that evidence is out against.
+    pub(crate) accused: BTreeSet<usize>,
     /// Frames delivered, by kind.
     pub(crate) delivered: BTreeMap<&'static str, u64>,
     /// Answers of the test for a silent node: called with (silent node, sender, frame).
@@ -168,6 +183,7 @@ impl<P: Subject> Net<P> {
             halted: BTreeSet::new(),
             diverging: None,
             forgers: BTreeSet::new(),
+            accused: BTreeSet::new(),
             delivered: BTreeMap::new(),
             liar: None,
             setup,
@@ -213,6 +229,7 @@ impl<P: Subject> Net<P> {
             batch_delay: 500,
             resend: self.setup.resend,
             retention: self.setup.retention,
+            start: self.machines[node].epoch,
             ..HostConfig::new(quorums, domain)
         };
         let protocol = P::config(&self.setup, quorums, domain);
@@ -245,6 +262,35 @@ impl<P: Subject> Net<P> {
         machine.timers.clear();
         machine.pipeline_due = None;
         self.push(downtime, Event::Restart(node));
+    }
+
+    /// Ends a node with all that it has; it begins anew as one that has lost its log.
+    pub(crate) fn wipe(&mut self, node: usize, downtime: Micros) {
+        self.crash(node, downtime);
+        self.set_back(node, Folder::default());
+    }
+
+    /// Log and disk of a node as they are durable now.
+    pub(crate) fn copy(&self, node: usize) -> Folder<P> {
+        let machine = &self.machines[node];
+        let disk = machine.node.as_ref().map_or_else(|| machine.disk.clone(), |live| live.engine().unplug());
+        Folder { log: machine.log.clone(), disk }
+    }
+
+    /// Gives a node that is down another folder; it begins as one whose log may lack what it has said.
+    pub(crate) fn set_back(&mut self, node: usize, folder: Folder<P>) {
+        let machine = &mut self.machines[node];
+        (machine.log, machine.disk) = (folder.log, folder.disk);
+        (machine.decided, machine.named) = (0, BTreeSet::new());
+        let log = core::mem::take(&mut machine.log);
+        log.iter().for_each(|record| machine.note(record));
+        machine.log = log;
+        machine.log.push(HostRecord::Silent(true));
+    }
+
+    /// True for a node that is up and votes.
+    pub(crate) fn speaks(&self, node: usize) -> bool {
+        self.machines[node].node.as_ref().is_some_and(|live| !live.peek().is_silent())
     }
 
     pub(crate) fn diverge(&mut self, node: usize, height: u64) {
@@ -292,6 +338,7 @@ impl<P: Subject> Net<P> {
                     Frame::WantBlocks(_) => "want",
                     Frame::Blocks(_) => "blocks",
                     Frame::Request(_) => "request",
+                    Frame::WantReach(_) | Frame::Reached(_) => "reach",
                 };
                 *self.delivered.entry(kind).or_default() += 1;
                 if self.setup.silent.contains(&to) {
@@ -417,7 +464,7 @@ impl<P: Subject> Net<P> {
                     self.push(self.setup.persist, Event::Durable(node, epoch, number));
                 }
             }
-            Action::Send(_, Frame::Protocol(_)) if !self.leaves_in_time(node) => {
+            Action::Send(_, Frame::Protocol(message)) if !self.leaves_in_time(node, &message) => {
                 panic!("node {node} sends a message before its records are durable");
             }
             Action::Send(..) if self.setup.silent.contains(&node) => {}
@@ -448,15 +495,16 @@ impl<P: Subject> Net<P> {
                 assert!(lies, "node {node} takes {peer}, which is correct, for a forger");
                 self.forgers.insert((node, usize::from(peer.0)));
             }
-            Action::Stable(_) | Action::Evidence(..) | Action::Certified { .. } => {}
+            Action::Evidence(against, _) => drop(self.accused.insert(usize::from(against.0))),
+            Action::Stable(_) | Action::Certified { .. } => {}
         }
     }
 
     /// Takes the next message of the protocol off its list. Returns true if the records before it are durable.
-    fn leaves_in_time(&self, node: usize) -> bool {
+    fn leaves_in_time(&self, node: usize, message: &P::Msg) -> bool {
         let machine = &self.machines[node];
         let protocol = machine.node.as_ref().and_then(|live| live.peek().protocol());
-        protocol.is_none_or(|protocol| protocol.next_to_leave() <= machine.recorded)
+        protocol.is_none_or(|protocol| protocol.next_to_leave(message) <= machine.recorded)
     }
 
     /// Writes the log anew, at once and durably.

@@ -5,6 +5,7 @@ mod watched;
 mod cluster;
 mod faults;
 mod latency;
+mod silence;
 mod script;
 mod attacks;
 mod handover;

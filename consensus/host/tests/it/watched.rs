@@ -1,27 +1,40 @@
 //! A protocol that notes, for each message, how many records have to be durable before it leaves.
 
 use crate::subject::Subject;
-use phalanx_bft::{Base, Checked, ConfigError, Domain, Index, Input, Micros, Out, Outs, Protocol, Quorums, View};
+use phalanx_bft::{
+    Base, Checked, ConfigError, Domain, Index, Input, Micros, Out, Outs, Protocol, Quorums, Reach, View,
+};
 use std::{cell::RefCell, collections::VecDeque, sync::Arc};
 
 /// The protocol, and what its host owes it.
-pub(crate) struct Watched<P> {
+pub(crate) struct Watched<P: Protocol> {
     inner: P,
-    owed: RefCell<Owed>,
+    owed: RefCell<Owed<P::Msg>>,
 }
 
-#[derive(Default)]
-struct Owed {
+struct Owed<M> {
     /// Records since the start.
     records: u64,
-    /// Records before each message that has not left yet.
-    before: VecDeque<u64>,
+    /// Each message that has not left yet, and the records before it.
+    before: VecDeque<(M, u64)>,
+}
+
+impl<M> Default for Owed<M> {
+    fn default() -> Self {
+        Self { records: 0, before: VecDeque::new() }
+    }
 }
 
 impl<P: Subject> Watched<P> {
-    /// Number of records that came before the next message to leave.
-    pub(crate) fn next_to_leave(&self) -> u64 {
-        self.owed.borrow_mut().before.pop_front().expect("the protocol has sent what leaves")
+    /// Number of records that came before a message that leaves. Those of a silent replica before it do not leave.
+    pub(crate) fn next_to_leave(&self, message: &P::Msg) -> u64 {
+        let mut owed = self.owed.borrow_mut();
+        loop {
+            let (sent, before) = owed.before.pop_front().expect("the protocol has sent what leaves");
+            if sent == *message {
+                return before;
+            }
+        }
     }
 
     fn pass(&self, outs: Outs<P>, out: &mut Outs<Self>) {
@@ -33,7 +46,7 @@ impl<P: Subject> Watched<P> {
             }
             Out::Send(to, message) => {
                 let before = owed.records;
-                owed.before.push_back(before);
+                owed.before.push_back((message.clone(), before));
                 Out::Send(to, message)
             }
             Out::Timer(timer, after) => Out::Timer(timer, after),
@@ -113,6 +126,18 @@ impl<P: Subject> Protocol for Watched<P> {
 
     fn journal(&self) -> Vec<Self::Record> {
         self.inner.journal()
+    }
+
+    fn reach(&self) -> Option<Reach> {
+        self.inner.reach()
+    }
+
+    fn remind(&mut self, now: Micros, to: Index, out: &mut Outs<Self>) {
+        self.with(out, |inner, out| inner.remind(now, to, out));
+    }
+
+    fn speak(&mut self, view: View, out: &mut Outs<Self>) {
+        self.with(out, |inner, out| inner.speak(view, out));
     }
 }
 

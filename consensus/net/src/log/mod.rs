@@ -86,7 +86,7 @@ pub enum LogError {
     /// The log is empty, and this is not the first start.
     #[error(
         "the log {} is empty, and this is no first start: the replica may have voted before, and without its log it may contradict its \
-         votes. Restore the newest folder of this replica; an older copy is as bad as none",
+         votes. Restore the newest folder of this replica, or let it rejoin silently (--rejoin), also with an older copy",
         path.display()
     )]
     Lost {
@@ -98,28 +98,48 @@ pub enum LogError {
     Thread(#[from] io::Error),
 }
 
+/// Condition of the log that a replica starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// The log has what the replica has said.
+    Continued,
+    /// The replica has said nothing yet: an empty log becomes its own.
+    First,
+    /// The log may lack what the replica has said, whatever is in it: it stays silent.
+    Silent,
+}
+
 /// Owner that a log must have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ownership<'a> {
     /// Owner; `None` for logs without one.
     pub(crate) owner: Option<&'a Owner>,
-    /// True for a first start: an empty log becomes the owner's.
-    pub(crate) begins: bool,
+    /// Condition of the log.
+    pub(crate) begins: Begins,
 }
 
 impl Ownership<'_> {
-    /// Checks the records of a log, and returns those behind the owner's.
-    fn check<'a>(&self, wal: &mut Wal, found: &'a [Bytes], path: &Path) -> Result<&'a [Bytes], LogError> {
-        let Some(owner) = self.owner else { return Ok(found) };
-        match found.split_first() {
-            Some((first, rest)) if *first == owner.record() => Ok(rest),
-            Some(_) => Err(LogError::Foreign { path: path.to_path_buf() }),
-            None if self.begins => {
-                wal.append(&[owner.record()])?;
-                Ok(found)
+    /// Checks the records of a log, marks it where that is due, and returns the records behind the owner's. `silent` is the mark of a
+    /// silent replica.
+    fn check(&self, wal: &mut Wal, mut found: Vec<Bytes>, silent: Bytes, path: &Path) -> Result<Vec<Bytes>, LogError> {
+        let mut new = Vec::new();
+        if let Some(owner) = self.owner {
+            match found.first() {
+                Some(first) if *first == owner.record() => drop(found.remove(0)),
+                Some(_) => return Err(LogError::Foreign { path: path.to_path_buf() }),
+                None if self.begins == Begins::Continued => return Err(LogError::Lost { path: path.to_path_buf() }),
+                None => new.push(owner.record()),
             }
-            None => Err(LogError::Lost { path: path.to_path_buf() }),
         }
+        // In one write with the owner: a log that has begun is silent from its first record on.
+        if self.begins == Begins::Silent {
+            found.push(silent.clone());
+            new.push(silent);
+        }
+        if !new.is_empty() {
+            wal.append(&new)?;
+        }
+        Ok(found)
     }
 }
 
@@ -134,7 +154,8 @@ impl<R: Encodable + Decodable + Send + 'static> Log<R> {
     ) -> Result<(Self, Vec<HostRecord<R>>), LogError> {
         let sync = if durability == Durability::None { Sync::Never } else { Sync::Always };
         let (mut wal, found) = Wal::open(path, sync)?;
-        let found = belongs.check(&mut wal, &found, path)?;
+        let silent = alloy_rlp::encode(HostRecord::<R>::Silent(true)).into();
+        let found = belongs.check(&mut wal, found, silent, path)?;
         let mut records = Vec::with_capacity(found.len());
         for (at, bytes) in found.iter().enumerate() {
             let mut rest = &bytes[..];

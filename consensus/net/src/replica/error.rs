@@ -68,6 +68,16 @@ pub enum ReplicaError {
         /// File with the description.
         path: PathBuf,
     },
+    /// The folder is a copy, or was moved.
+    #[error(
+        "{} is not where it was: a copy may be older than what the replica has said, and with it the replica would contradict its votes. Let \
+         it rejoin silently (--rejoin), or say that this is the newest folder of the replica, moved (--moved)",
+        path.display()
+    )]
+    Copied {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Log and engine cannot be brought together.
     #[error("log and state do not belong together: {0}")]
     Open(#[from] OpenError),

@@ -9,7 +9,9 @@ use phalanx_pipeline::Incident;
 use std::{
     fs::{self, File},
     io::{self, Write as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    time::UNIX_EPOCH,
 };
 
 /// The folder of a replica.
@@ -56,6 +58,45 @@ impl Folder {
             taken => taken.and_then(|()| File::open(&self.0)?.sync_all()),
         };
         taken.map_err(|source| ReplicaError::Io { path, source })
+    }
+
+    /// File that is never written anew, so that a copy of the folder has another one.
+    fn place(&self) -> PathBuf {
+        self.0.join("place")
+    }
+
+    /// Checks that the folder is where it was, and not a copy, which may be older than what the replica has said. A folder that has no place
+    /// yet has it from now on, and so has one that is `trusted`.
+    pub(crate) fn check_place(&self, trusted: bool) -> Result<(), ReplicaError> {
+        let path = self.place();
+        let failed = |source| ReplicaError::Io { path: path.clone(), source };
+        let noted = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            read => Some(read.map_err(failed)?),
+        };
+        match noted {
+            Some(noted) if noted == self.identity().map_err(failed)? => return Ok(()),
+            // A crash came between making the file and writing it.
+            Some(noted) if !noted.is_empty() && !trusted => return Err(ReplicaError::Copied { path: self.0.clone() }),
+            _ => {}
+        }
+        let removed = fs::remove_file(&path).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        });
+        let made = removed.and_then(|()| File::create_new(&path)).and_then(|mut file| {
+            file.write_all(self.identity()?.as_bytes())?;
+            file.sync_all()?;
+            File::open(&self.0)?.sync_all()
+        });
+        made.map_err(failed)
+    }
+
+    /// Numbers of the folder and of the file in the file system, and the time at which the file was made, where there is one.
+    fn identity(&self) -> io::Result<String> {
+        let (folder, file) = (fs::metadata(&self.0)?, fs::metadata(self.place())?);
+        let made = file.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+        Ok(format!("{} {} {}\n", folder.ino(), file.ino(), made.as_nanos()))
     }
 
     fn incident(&self) -> PathBuf {

@@ -106,6 +106,19 @@ pub fn leave_token(config: &NetConfig, index: Index, dir: &Path) -> Result<(), R
     }
 }
 
+/// Trust in the folder that a replica starts with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Beginning {
+    /// It is the replica's newest one, where it was left: anything else is refused.
+    #[default]
+    Usual,
+    /// It is the replica's newest one, at another place.
+    Moved,
+    /// It is an older copy, or empty: the replica stays silent until nothing that it may have said matters, see
+    /// [`Host::is_silent`](phalanx_host::Host::is_silent).
+    Silent,
+}
+
 impl Replica {
     /// Opens the replica of a network whose keys these are, on the log in `dir`, and starts it.
     ///
@@ -116,10 +129,12 @@ impl Replica {
         keys: impl Into<ReplicaKeys>,
         dir: &Path,
         machine: Machine<E>,
+        beginning: Beginning,
     ) -> Result<Self, ReplicaError> {
         config.check()?;
         let clock = Clock::start();
         let (keys, now) = (keys.into(), clock.epoch_ms);
+        let clock = (clock, beginning);
         match config.protocol {
             ProtocolName::Pbft => {
                 let protocol = config.pbft(now).map_err(NetConfigError::from)?;

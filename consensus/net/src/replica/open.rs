@@ -1,7 +1,7 @@
 //! Opening a replica from its files, and starting its threads.
 
 use super::{
-    Clock, Replica, Shared, Stop,
+    Beginning, Clock, Replica, Shared, Stop,
     error::ReplicaError,
     keep::Folder,
     keys::ReplicaKeys,
@@ -12,16 +12,18 @@ use super::{
 use crate::{
     client::{self, Clients},
     config::{MOST_ITEMS, NetConfig, NetConfigError},
-    log::{Log, Owner, Ownership},
+    log::{Begins, Log, Owner, Ownership},
     peer::{self, Inputs, LinkControl, Output},
     queue::Bell,
     wire::{Identity, Refusals, instance},
 };
+use alloy_primitives::{B256, bytes::Buf as _};
 use parking_lot::Mutex;
 use phalanx_adapter::{Handshake, Node, OpenError};
 use phalanx_bft::Index;
 use phalanx_engine_api::{ExecutionEngine, Waker};
 use phalanx_host::Host;
+use phalanx_keys::fresh_seed;
 use std::{
     net::{SocketAddr, TcpListener},
     path::Path,
@@ -43,28 +45,32 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     keys: &ReplicaKeys,
     dir: &Path,
     machine: Machine<E>,
-    clock: Clock,
+    (clock, beginning): (Clock, Beginning),
 ) -> Result<Replica, ReplicaError> {
     let (me, n) = (keys.single().index(), config.replicas.len());
     keys.check(config)?;
     let member = config.member(me.0)?;
     let identity = Identity::new(keys.single().clone(), config.authentication)?;
     let folder = Folder::open(dir)?;
+    folder.check_place(beginning != Beginning::Usual)?;
     let bell = Arc::new(Bell::default());
     let owner = Owner::new(config, me);
     let belongs = Ownership {
         owner: owner.as_ref(),
         // A state that has moved on was not begun now.
         begins: match &owner {
-            Some(owner) => folder.has_token(owner)? && machine.engine.status().committed.height == 0,
-            None => false,
+            _ if beginning == Beginning::Silent => Begins::Silent,
+            Some(owner) if folder.has_token(owner)? && machine.engine.status().committed.height == 0 => Begins::First,
+            _ => Begins::Continued,
         },
     };
     let (path, ring) = (folder.log(), Arc::clone(&bell));
     let (log, records) = Log::<P::Record>::open(&path, belongs, config.durability, ring, config.log_bytes)?;
     folder.take_token()?;
     let scheme = keys.scheme(&identity)?;
-    let host_config = config.host(clock.epoch_ms).map_err(NetConfigError::from)?;
+    let mut host_config = config.host(clock.epoch_ms).map_err(NetConfigError::from)?;
+    // Others answer a silent replica's question of this start, and of no earlier one.
+    host_config.start = B256::new(fresh_seed()?).as_slice().get_u64();
     let protocol = Arc::new(protocol);
     let engine = Arc::clone(&machine.engine);
     // The records are read once; an attempt that the engine refuses for a moment needs them again.
@@ -100,7 +106,7 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
         outputs,
         clients: Arc::new(Clients::new(Arc::clone(&bell), Arc::clone(&refusals))),
         refusals: Arc::clone(&refusals),
-        status: Mutex::new(Status::default()),
+        status: Mutex::new(Status { silent: node.peek().is_silent(), ..Status::default() }),
     });
     let (admit, clients) = (Arc::clone(&machine.admit), Arc::clone(&shared.clients));
     let check = move |tx: &[u8]| {

@@ -11,6 +11,8 @@ pub struct Status {
     pub decided: u64,
     /// View of the protocol.
     pub view: u64,
+    /// True while the replica learns and does not vote, because its log may lack what it has said.
+    pub silent: bool,
     /// Replica that leads it.
     pub leader: u16,
     /// Blocks that have a certificate of f+1 replicas, of protocols that form them.

@@ -331,6 +331,7 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
         let host = self.node.peek();
         let mut status = self.shared.status.lock();
         (status.committed, status.decided) = (self.committed, host.decided_slot());
+        status.silent = host.is_silent();
         if let Some(protocol) = host.protocol() {
             (status.view, status.leader) = (protocol.highest_view(), protocol.proposer().0);
         }

@@ -5,7 +5,7 @@ use phalanx_bft::Index;
 use phalanx_engine_api::{ExecutionEngine as _, Limits};
 use phalanx_keys::{deal, deal_bls};
 use phalanx_net::{
-    Audit, Authentication, Client, ClientSender, Durability, LOG_BYTES, Links, Machine, Member, NetConfig,
+    Audit, Authentication, Beginning, Client, ClientSender, Durability, LOG_BYTES, Links, Machine, Member, NetConfig,
     ProtocolName, Replica, ReplicaError, ReplicaKeys, Reply, Request, VERSION, leave_token,
 };
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
@@ -146,16 +146,24 @@ impl Net {
     }
 
     pub(crate) fn try_start(&mut self, index: usize) -> Result<(), ReplicaError> {
+        self.try_begin(index, Beginning::Usual)
+    }
+
+    pub(crate) fn try_begin(&mut self, index: usize, beginning: Beginning) -> Result<(), ReplicaError> {
         let (engine, machine) = machine(self.disks[index].clone().unwrap_or_default());
         let dir = self.config.replicas[index].dir.clone();
-        let replica = Replica::start(&self.config, self.keys[index].clone(), &dir, machine)?;
+        let replica = Replica::start(&self.config, self.keys[index].clone(), &dir, machine, beginning)?;
         self.disks[index] = None;
         self.replicas[index] = Some((replica, engine));
         Ok(())
     }
 
     pub(crate) fn start(&mut self, index: usize) {
-        self.try_start(index).unwrap_or_else(|error| panic!("replica {index}: {error}"));
+        self.begin(index, Beginning::Usual);
+    }
+
+    pub(crate) fn begin(&mut self, index: usize, beginning: Beginning) {
+        self.try_begin(index, beginning).unwrap_or_else(|error| panic!("replica {index}: {error}"));
         let mut client = Client::connect(self.config.replicas[index].clients, PATIENCE).expect("it listens");
         let mut sender = client.sender().expect("a descriptor");
         sender.send(&Request::Follow(self.audit.next(Index(index as u16)))).expect("it reads");
@@ -176,6 +184,12 @@ impl Net {
         self.senders[index] = None;
         replica.stop().unwrap_or_else(|error| panic!("replica {index}: {error}"));
         self.disks[index] = Some(engine.unplug());
+    }
+
+    /// Takes folder and state of a replica away that is down.
+    pub(crate) fn wipe(&mut self, index: usize) {
+        std::fs::remove_dir_all(&self.config.replicas[index].dir).expect("a folder");
+        self.disks[index] = Some(Disk::default());
     }
 
     /// Takes a replica that has ended by itself away, and returns the reason.

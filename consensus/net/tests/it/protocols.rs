@@ -3,7 +3,7 @@
 use crate::kit::{Net, PATIENCE, config, folder, machine};
 use alloy_primitives::B256;
 use phalanx_bft::Index;
-use phalanx_net::{Client, Cut, NetConfig, ProtocolName, Replica, ReplicaError, Reply, Request};
+use phalanx_net::{Beginning, Client, Cut, NetConfig, ProtocolName, Replica, ReplicaError, Reply, Request};
 use phalanx_sim::model::Disk;
 use std::{
     path::Path,
@@ -183,7 +183,7 @@ fn keys_without_shares_and_of_other_thresholds_are_refused() {
     // Seven replicas withstand two faulty ones, or none with six to spare.
     let (seven, other) = (of(ProtocolName::Sbft, 7, folder.path()), phalanx_keys::deal_bls(7, 0, &[4; 32]));
     let keys = other.expect("keys").swap_remove(2);
-    let started = Replica::start(&seven, keys, folder.path(), machine(Disk::default()).1);
+    let started = Replica::start(&seven, keys, folder.path(), machine(Disk::default()).1, Beginning::Usual);
     assert!(matches!(started, Err(ReplicaError::Faults { keys: 0, faults: 2 })));
     net.keys[2] = kept;
     net.start(2);

@@ -1,11 +1,17 @@
 //! Configurations, keys and files that are wrong: a sentence, and nothing is started or changed.
 
-use crate::kit::{Net, config, folder, machine};
+use crate::kit::{Net, PATIENCE, config, folder, machine};
 use alloy_primitives::B256;
 use phalanx_bft::Index;
-use phalanx_net::{Links, LogError, NetConfig, ProtocolName, Replica, ReplicaError, ReplicaKeys, leave_token};
+use phalanx_net::{
+    Beginning, Links, LogError, NetConfig, ProtocolName, Replica, ReplicaError, ReplicaKeys, leave_token,
+};
 use phalanx_sim::model::Disk;
-use std::{fs, net::TcpListener};
+use std::{
+    fs,
+    net::TcpListener,
+    time::{Duration, Instant},
+};
 
 /// Keys of replica 1 of `n`.
 fn dealt(n: usize) -> ReplicaKeys {
@@ -16,7 +22,13 @@ fn refusal(change: impl FnOnce(&mut NetConfig)) -> String {
     let folder = folder();
     let mut config = config(4, folder.path());
     change(&mut config);
-    let replica = Replica::start(&config, dealt(4), &folder.path().join("replica-1"), machine(Disk::default()).1);
+    let replica = Replica::start(
+        &config,
+        dealt(4),
+        &folder.path().join("replica-1"),
+        machine(Disk::default()).1,
+        Beginning::Usual,
+    );
     replica.expect_err("a wrong configuration").to_string()
 }
 
@@ -44,11 +56,11 @@ fn wrong_configurations_are_refused_with_a_sentence() {
     }
     let folder = folder();
     let config = config(4, folder.path());
-    let of_seven = Replica::start(&config, dealt(7), folder.path(), machine(Disk::default()).1);
+    let of_seven = Replica::start(&config, dealt(7), folder.path(), machine(Disk::default()).1, Beginning::Usual);
     assert!(matches!(of_seven, Err(ReplicaError::Count { keys: 7, replicas: 4 })));
     leave_token(&config, Index(1), folder.path()).expect("a folder");
     let taken = TcpListener::bind(config.replicas[1].peers).expect("free");
-    let in_use = Replica::start(&config, dealt(4), folder.path(), machine(Disk::default()).1);
+    let in_use = Replica::start(&config, dealt(4), folder.path(), machine(Disk::default()).1, Beginning::Usual);
     assert!(matches!(in_use, Err(ReplicaError::Listen { .. })), "{in_use:?}");
     drop(taken);
 }
@@ -109,5 +121,68 @@ fn a_replica_votes_on_its_own_log_alone() {
         (1..3).for_each(|index| net.start(index));
         net.submit(20);
         net.settle();
+    }
+}
+
+/// A copy of a folder, which may be older than what its replica has said, is refused until a person vouches for it.
+#[test]
+fn a_copied_folder_is_refused() {
+    let folder = folder();
+    let mut net = Net::new(config(4, folder.path()));
+    net.submit(20);
+    net.settle();
+    net.stop(2);
+    let dir = net.config.replicas[2].dir.clone();
+    let aside = dir.with_extension("aside");
+    fs::rename(&dir, &aside).expect("a folder");
+    fs::create_dir(&dir).expect("a folder");
+    for name in ["log", "place"] {
+        fs::copy(aside.join(name), dir.join(name)).expect("a file");
+    }
+    let copied = net.try_start(2);
+    assert!(matches!(copied, Err(ReplicaError::Copied { .. })), "{copied:?}");
+    net.begin(2, Beginning::Moved);
+    net.submit(10);
+    net.settle();
+    // From now on it is the place of the folder.
+    net.stop(2);
+    net.start(2);
+    net.submit(10);
+    net.settle();
+}
+
+/// A replica without its log says nothing at first. In the end it is one of the three of four that the order needs.
+#[test]
+fn a_replica_without_its_log_rejoins() {
+    for protocol in [ProtocolName::Pbft, ProtocolName::Sbft, ProtocolName::Autobahn] {
+        let folder = folder();
+        let mut config = config(4, folder.path());
+        (config.protocol, config.interval, config.batch_txs) = (protocol, 4, 2);
+        // A busy machine costs no view while one replica is silent.
+        config.timeout_us = 3_000_000;
+        let mut net = Net::new(config);
+        net.submit(20);
+        net.settle();
+        net.stop(3);
+        net.wipe(3);
+        net.begin(3, Beginning::Silent);
+        assert!(net.replica(3).status().silent, "{protocol:?}");
+        // A restart meanwhile changes nothing.
+        net.submit(4);
+        net.settle();
+        net.stop(3);
+        net.start(3);
+        let end = Instant::now() + PATIENCE;
+        while net.replica(3).status().silent {
+            assert!(Instant::now() < end, "{protocol:?}: {:#?}", net.replica(3).status());
+            net.submit(4);
+            net.listen(Duration::from_millis(20));
+        }
+        net.settle();
+        net.stop(0);
+        net.submit(20);
+        net.resubmit();
+        net.settle();
+        net.check();
     }
 }
