@@ -58,6 +58,8 @@ pub struct Config {
     pub sync_bytes: usize,
     /// Cars of a lane above its committed one that replicas accept.
     pub ahead: u64,
+    /// Length of these cars, in bytes, unless a single one is longer.
+    pub ahead_bytes: usize,
     /// Milliseconds since 1970 at the clock's zero.
     pub epoch_ms: u64,
     /// Milliseconds by which a batch's timestamp may lie ahead of the own clock.
@@ -87,7 +89,7 @@ pub enum Mutation {
 
 impl Config {
     /// A configuration with optimistic tips, linear form, a fast path that waits 20 ms, k = 4, timeouts of 1 s, coverage n-f or
-    /// 20 ms, checkpoints every 128 slots, repetitions every 200 ms, batches and blocks up to 4 MiB.
+    /// 20 ms, checkpoints every 128 slots, repetitions every 200 ms, batches and blocks up to 4 MiB, 64 MiB of uncommitted cars per lane.
     #[must_use]
     pub const fn new(quorums: Quorums, domain: Domain) -> Self {
         Self {
@@ -107,6 +109,7 @@ impl Config {
             block_bytes: 4 << 20,
             sync_bytes: 8 << 20,
             ahead: 1_024,
+            ahead_bytes: 64 << 20,
             epoch_ms: 0,
             ahead_ms: 10_000,
             #[cfg(feature = "mutations")]
@@ -132,6 +135,7 @@ impl Config {
         ConfigError::within("block_bytes", self.block_bytes as u64, 64, 1 << 30)?;
         ConfigError::within("sync_bytes", self.sync_bytes as u64, 64, 1 << 30)?;
         ConfigError::within("ahead", self.ahead, 1, 1 << 20)?;
+        ConfigError::within("ahead_bytes", self.ahead_bytes as u64, 64, 1 << 40)?;
         ConfigError::within("epoch_ms", self.epoch_ms, 0, 1 << 50)?;
         ConfigError::within("ahead_ms", self.ahead_ms, 1, 1 << 50)
     }

@@ -361,7 +361,11 @@ impl Autobahn {
                 Msg::Cars(cars) => self.wants_cars(cars) || self.is_forgotten(cars),
                 Msg::WantCut(_) => true,
                 Msg::Cut(body) => self.lacks_cut(body.slot) == Some(cut_digest(&body.cut)),
-                Msg::Status(status) => status.tips.iter().all(|tip| tip.is_well_formed(one_correct, n)),
+                // One certificate per lane: each costs its verification.
+                Msg::Status(status) => {
+                    status.tips.is_sorted_by(|a, b| a.lane < b.lane)
+                        && status.tips.iter().all(|tip| tip.is_well_formed(one_correct, n))
+                }
                 Msg::Checkpoint(signed) => signed.signer == from && self.wants_checkpoint(signed),
                 Msg::Stable(proof) => self.wants_stable(proof),
             }

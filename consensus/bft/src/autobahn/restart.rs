@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, sync::Arc};
 impl Autobahn {
     /// The state that a log describes.
     pub(super) fn restored(me: Index, config: Arc<Config>, log: &[Record]) -> Self {
-        let lanes = Lanes::new(me, config.quorums, config.ahead);
+        let lanes = Lanes::new(me, config.quorums, (config.ahead, config.ahead_bytes));
         let quota = Quota::new(config.parallel);
         let mut replica = Self {
             me,

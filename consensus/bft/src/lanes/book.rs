@@ -37,8 +37,9 @@ pub struct Missing {
 pub struct Lanes {
     me: Index,
     quorums: Quorums,
-    /// Maximum number of cars of a lane above its committed one.
+    /// Maximum number of cars of a lane above its committed one, and their length in bytes, unless a single one is longer.
     ahead: u64,
+    ahead_bytes: usize,
     lanes: Vec<Lane>,
     cars: BTreeMap<B256, Car>,
     /// Digests of the cars by place, to prune them.
@@ -50,13 +51,14 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Empty lanes; at most `ahead` cars of each lane above its committed one are voted for.
+    /// Empty lanes; at most so many cars of each lane above its committed one, and bytes of them, are voted for.
     #[must_use]
-    pub fn new(me: Index, quorums: Quorums, ahead: u64) -> Self {
+    pub fn new(me: Index, quorums: Quorums, (ahead, ahead_bytes): (u64, usize)) -> Self {
         Self {
             me,
             quorums,
             ahead,
+            ahead_bytes,
             lanes: vec![Lane::default(); quorums.n()],
             cars: BTreeMap::new(),
             places: BTreeMap::new(),
@@ -81,6 +83,7 @@ impl Lanes {
         !self.making
             && (newest.position == own.committed.position || own.certified == newest)
             && newest.position < own.committed.position + self.ahead
+            && self.uncommitted(self.me) < self.ahead_bytes
             // Without a certificate of a committed car, no replica could check the next one's parent.
             && (newest.position == 0 || !self.ballots_of(newest).is_empty())
     }
@@ -90,6 +93,13 @@ impl Lanes {
         self.making = true;
         let newest = self.own().newest();
         Header { lane: self.me, position: newest.position + 1, parent: newest.digest, batch: batch.digest() }
+    }
+
+    /// Length of the stored cars of a lane above its committed one, in bytes. Linear in their number.
+    fn uncommitted(&self, lane: Index) -> usize {
+        let above = self.committed(lane).position + 1;
+        let stored = self.places.range((lane, above)..=(lane, u64::MAX)).flat_map(|(_, digests)| digests);
+        stored.filter_map(|digest| self.cars.get(digest)).map(|car| car.batch.bytes()).sum()
     }
 
     fn ballots_of(&self, own: Tip) -> Vec<Ballot> {
@@ -146,6 +156,7 @@ impl Lanes {
             return Taken::Again(vote);
         }
         let above = lane.committed.position;
+        let waits = lane.waiting.as_ref().map_or(0, |car| car.batch.bytes());
         if tip == lane.committed && tip.position > 0 && !lane.voted.contains_key(&tip.position) {
             // Committed before this replica had it: the owner may still need votes, to go on.
             self.note_vote(vote);
@@ -157,7 +168,11 @@ impl Lanes {
         {
             return Taken::Nothing;
         }
-        if lane.has(header.before()) {
+        let (has_history, stored) = (lane.has(header.before()), self.uncommitted(header.lane));
+        if stored > 0 && (stored + waits).saturating_add(car.batch.bytes()) > self.ahead_bytes {
+            return Taken::Nothing;
+        }
+        if has_history {
             self.note_vote(vote);
             self.keep(car);
             return Taken::Vote(vote);

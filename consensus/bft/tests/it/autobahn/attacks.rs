@@ -4,7 +4,9 @@ use super::world::{Setup, World};
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{
     Batch, Domain, Index, Micros, Quorums, Statement as _,
-    autobahn::{Ack, Autobahn, Commit, Config, CutOf, Msg, Mutation, Phase, PrepVote, Prepare, Qc, Record, Sync, Tips},
+    autobahn::{
+        Ack, Autobahn, Commit, Config, CutOf, Msg, Mutation, Phase, PrepVote, Prepare, Qc, Record, Status, Sync, Tips,
+    },
     lanes::{Ballot, Car, Certificate, Cut, Header, LaneVote, Tip, cut_digest},
 };
 use rand::{Rng as _, SeedableRng as _};
@@ -104,6 +106,44 @@ fn a_flood_of_cars_fills_no_memory() {
     }
     let (cars, ..) = world.replica(0).size();
     assert!(cars <= 8, "{cars} cars of a lane that nothing commits");
+}
+
+/// Uncommitted cars of a lane are bounded in bytes as well, at the edge: one more does not pass, and a single one of any length does.
+#[test]
+fn a_flood_of_long_cars_fills_no_memory() {
+    const LENGTH: usize = 50_000;
+    let quiet =
+        Config { timeout: 3_600_000_000, cover_wait: 3_600_000_000, tips: Tips::Certified, coverage: 3, ..config() };
+    let stored = |ahead_bytes: usize| {
+        let mut world = world(Config { ahead_bytes, ..quiet.clone() }, 3);
+        let mut before = Tip::default();
+        for number in 0..20 {
+            let batch = Batch::new(1, Address::ZERO, vec![vec![number; LENGTH].into()]);
+            let mut next = car(&world, 3, before, number.into(), &[1, 3]);
+            let body = Header { batch: batch.digest(), ..next.header.body };
+            (next.header, next.batch) = (world.signed(3, body), batch);
+            before = next.tip();
+            world.tell(3, 0, Msg::Car(next));
+        }
+        world.replica(0).lanes().cars().count()
+    };
+    let length = Batch::new(1, Address::ZERO, vec![vec![0; LENGTH].into()]).bytes();
+    assert_eq!(stored(5 * length), 5);
+    assert_eq!(stored(5 * length - 1), 4);
+    assert_eq!(stored(64), 1, "a single car of any legal length passes");
+}
+
+/// A report names one certificate per lane: more are not even verified.
+#[test]
+fn a_report_with_two_certificates_of_a_lane_is_dropped() {
+    let mut world = world(config(), 3);
+    let tip = |position: u64| {
+        let tip = Tip { position, digest: B256::repeat_byte(position as u8) };
+        Certificate { lane: Index(3), tip, ballots: ballots(&world, Index(3), tip, &[1, 3]) }
+    };
+    let report = |tips: Vec<Certificate>| Msg::Status(Status { done: 0, stable: 0, tips });
+    let (one, two) = (report(vec![tip(7)]), report(vec![tip(7), tip(8)]));
+    assert!(world.tell(3, 0, one) && !world.tell(3, 0, two));
 }
 
 /// A tip that no replica can serve costs its leader the view, and no replica its safety. Returns the votes for it.
