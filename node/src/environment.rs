@@ -58,9 +58,9 @@ pub(crate) fn check(spec: &ChainSpec, candidate: &Candidate, parent: &Head) -> R
     }
     let time = env.timestamp_ms;
     let (least, randao) = match candidate.policy() {
-        TxPolicy::Strict => (next_ms(parent), randao(parent.hash, env.height)),
+        TxPolicy::Strict => (next_ms(parent), randao(parent.exec, env.height)),
         TxPolicy::SkipInvalid => {
-            let of = phalanx_abci::Header::of(env.height, time, env.beneficiary, ExecId(parent.hash));
+            let of = phalanx_abci::Header::of(env.height, time, env.beneficiary, ExecId(parent.exec));
             (parent.timestamp_ms, of.prevrandao)
         }
     };
@@ -111,7 +111,8 @@ mod tests {
 
     fn parent() -> Head {
         Head {
-            hash: B256::repeat_byte(5),
+            hash: B256::repeat_byte(4),
+            exec: B256::repeat_byte(5),
             // The base fee of its child is 7.
             header: Header {
                 number: 6,
@@ -140,14 +141,14 @@ mod tests {
         change(&mut env);
         if env.prevrandao.is_zero() {
             env.prevrandao = match policy {
-                TxPolicy::Strict => randao(parent.hash, 7),
+                TxPolicy::Strict => randao(parent.exec, 7),
                 TxPolicy::SkipInvalid => {
-                    phalanx_abci::Header::of(7, env.timestamp_ms, env.beneficiary, ExecId(parent.hash)).prevrandao
+                    phalanx_abci::Header::of(7, env.timestamp_ms, env.beneficiary, ExecId(parent.exec)).prevrandao
                 }
             };
         }
         let payload = Payload::with_attributes(vec![Bytes::new(); txs], Bytes::from_static(attributes));
-        Candidate::new(1, ExecId(parent.hash), env, policy, payload.into())
+        Candidate::new(1, ExecId(parent.exec), env, policy, payload.into())
     }
 
     fn judge(policy: TxPolicy, change: Change, txs: usize, attributes: &'static [u8]) -> Result<(), String> {
@@ -217,9 +218,9 @@ mod tests {
         // The rule of the one maker is not that of the other.
         for policy in both {
             let other: Change = match policy {
-                TxPolicy::SkipInvalid => |env| env.prevrandao = randao(parent().hash, 7),
+                TxPolicy::SkipInvalid => |env| env.prevrandao = randao(parent().exec, 7),
                 TxPolicy::Strict => |env| {
-                    let of = phalanx_abci::Header::of(7, env.timestamp_ms, env.beneficiary, ExecId(parent().hash));
+                    let of = phalanx_abci::Header::of(7, env.timestamp_ms, env.beneficiary, ExecId(parent().exec));
                     env.prevrandao = of.prevrandao;
                 },
             };

@@ -16,7 +16,10 @@ use crate::{
 };
 use alloy_eips::eip7910::EthConfig;
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
-use phalanx::api::{ExecOutcome, Priority};
+use phalanx::{
+    alloy::primitives::B256,
+    api::{ExecId, ExecOutcome, Priority, ViewAt},
+};
 use serde_json::{json, value::RawValue};
 use std::{
     sync::Arc,
@@ -121,11 +124,11 @@ impl Follower {
                 return Err(Missed::Passing(format!("the upstream node has no block {from} yet")));
             };
             let same = parse(same)?;
-            if same.hash != head.hash || same.state_root != head.header.state_root {
-                let [theirs, ours] = [(same.hash, same.state_root), (head.hash, head.header.state_root)]
-                    .map(|(hash, root)| format!("{hash} with the state root {root}"));
+            // The hash does not bind the milliseconds of the time.
+            if (same.hash, same.execution, same.state_root) != (head.hash, head.exec, head.header.state_root) {
                 let what = format!(
-                    "block {from} is {theirs} there and {ours} here: another chain, by its genesis or its blocks"
+                    "block {from} is {} there and {} here: another chain, by its genesis or its blocks",
+                    same.hash, head.hash
                 );
                 return Err(Missed::Final(self.differs(what)));
             }
@@ -182,9 +185,9 @@ impl Follower {
             return Err(differs(what));
         }
         let id = self.chain.spec.chain_id();
-        let candidate = block
-            .candidate(id)
-            .ok_or_else(|| differs(format!("no block of chain {id} with this content has the hash {}", block.hash)))?;
+        let candidate = block.candidate(id, ExecId(head.exec)).ok_or_else(|| {
+            differs(format!("no block of chain {id} has this content and the name {}", block.execution))
+        })?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let now = u64::try_from(now).unwrap_or(u64::MAX);
         environment::check(&self.chain.spec, &candidate, &head).map_err(differs)?;
@@ -193,7 +196,8 @@ impl Follower {
         let name = candidate.id();
         let txs = candidate.payload().txs().len();
         let outcome = self.steps.submit(candidate, Priority::Decided)?;
-        compare(block, &outcome).map_err(differs)?;
+        let hash = self.chain.service.block_hash(ViewAt::Exec(name))?;
+        compare(block, &outcome, hash).map_err(differs)?;
         self.steps.commit(name, height)?;
         self.chain.publish(height).map_err(|error| Missed::Final(error.into()))?;
         self.metrics.block(height, txs as u64);
@@ -214,7 +218,7 @@ fn plausible(gas_limit: u64) -> usize {
 }
 
 /// Compares the result of a block with what is said of it.
-fn compare(block: &RawBlock, outcome: &ExecOutcome) -> Result<(), String> {
+fn compare(block: &RawBlock, outcome: &ExecOutcome, hash: B256) -> Result<(), String> {
     let differs = |what: &str, says: &dyn core::fmt::Display, found: &dyn core::fmt::Display| {
         Err(format!("its {what} is {says} there and {found} here: a report to the operators of both nodes is due"))
     };
@@ -226,6 +230,9 @@ fn compare(block: &RawBlock, outcome: &ExecOutcome) -> Result<(), String> {
     }
     if outcome.gas_used != block.gas_used.to::<u64>() {
         return differs("gas", &block.gas_used, &outcome.gas_used);
+    }
+    if hash != block.hash {
+        return differs("hash", &block.hash, &hash);
     }
     Ok(())
 }

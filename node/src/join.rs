@@ -134,7 +134,7 @@ impl Join {
             return Ok(Applied::Unable);
         };
         let Restoring { root, metadata, anchored, restore } = *restoring;
-        match restore.finish(metadata.anchor().payload(&anchored, root)) {
+        match restore.finish(metadata.anchor().payload(&anchored)) {
             Ok(store) => drop(store),
             // A chunk has changed on the disk: it is missing again.
             Err(merkle::Error::Snapshot(why)) => {

@@ -167,7 +167,7 @@ impl Producer {
         let attributes = Attributes {
             timestamp: now.max(head.header.timestamp + 1),
             beneficiary: self.beneficiary,
-            prevrandao: environment::randao(head.hash, height),
+            prevrandao: environment::randao(head.exec, height),
             gas_limit: self.gas_limit.map(|wanted| environment::gas_limit(head.header.gas_limit, wanted)),
             ..Attributes::default()
         };

@@ -33,12 +33,15 @@ pub(crate) fn hash_of(tx: &[u8]) -> Option<B256> {
     }
 }
 
-/// A block with everything that its execution depends on. Its hash binds all of that, the chain id included.
+/// A block with everything that its execution depends on but the parent. The name of the execution binds all of that, the chain id
+/// included, and the hash binds the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RawBlock {
     pub(crate) number: U64,
     pub(crate) hash: B256,
+    /// Name of the execution.
+    pub(crate) execution: B256,
     pub(crate) parent_hash: B256,
     pub(crate) timestamp_ms: U64,
     pub(crate) prev_randao: B256,
@@ -98,6 +101,7 @@ impl RawBlock {
         Self {
             number: U64::from(header.number),
             hash: block.head.hash,
+            execution: block.head.exec,
             parent_hash: header.parent_hash,
             timestamp_ms: U64::from(block.head.timestamp_ms),
             prev_randao: header.mix_hash,
@@ -112,8 +116,8 @@ impl RawBlock {
         }
     }
 
-    /// The block of a chain that the hash names; `None` if no block with this content has the hash.
-    pub(crate) fn candidate(&self, chain: u64) -> Option<Candidate> {
+    /// The block of a chain, on a parent, that the execution's name is of; `None` if no block with this content has the name.
+    pub(crate) fn candidate(&self, chain: u64, parent: ExecId) -> Option<Candidate> {
         let env = BlockEnv {
             height: self.number.to(),
             timestamp_ms: self.timestamp_ms.to(),
@@ -123,10 +127,9 @@ impl RawBlock {
             base_fee: self.base_fee_per_gas.to(),
         };
         let payload = Arc::new(Payload::with_attributes(self.transactions.clone(), self.attributes.clone()));
-        let parent = ExecId(self.parent_hash);
-        // The hash binds the policy as well.
+        // The name binds the policy as well.
         let by = |policy| Candidate::new(chain, parent, env, policy, Arc::clone(&payload));
-        [TxPolicy::Strict, TxPolicy::SkipInvalid].into_iter().map(by).find(|found| found.id().0 == self.hash)
+        [TxPolicy::Strict, TxPolicy::SkipInvalid].into_iter().map(by).find(|found| found.id().0 == self.execution)
     }
 }
 

@@ -5,14 +5,14 @@ use parking_lot::Mutex;
 use phalanx::{
     Anchor,
     alloy::primitives::Bytes,
-    api::{BlockEnv, ExecId, TxPolicy},
+    api::{ExecId, TxPolicy},
     merkle::Exporter,
 };
 use phalanx_abci::Offer;
 use std::{collections::VecDeque, sync::Arc};
 
 /// Format of the chunks: the store's canonical snapshots, version 1, whose bytes are in [`phalanx::merkle::snapshot`].
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 
 /// Maximum length of a chunk, in bytes: CometBFT carries messages of 16 MB.
 const LONGEST: usize = 15_990_000;
@@ -101,22 +101,22 @@ fn offer(chain: &Chain, height: u64) -> Result<(Offer, Exporter), String> {
     let block = chain.block(height).map_err(|error| error.to_string())?;
     let block = block.ok_or_else(|| format!("block {height} is not kept"))?;
     let head = &block.head;
-    let env = BlockEnv {
-        height,
+    let below =
+        height.checked_sub(1).map(|below| chain.head_at(below)).transpose().map_err(|error| error.to_string())?;
+    let parent = below.flatten().ok_or_else(|| format!("the parent of block {height} is not kept"))?;
+    let anchor = Anchor {
+        parent: ExecId(parent.exec),
+        header: head.header.clone(),
         timestamp_ms: head.timestamp_ms,
-        prevrandao: head.header.mix_hash,
-        beneficiary: head.header.beneficiary,
-        gas_limit: head.header.gas_limit,
-        base_fee: head.header.base_fee_per_gas.unwrap_or_default(),
+        policy: TxPolicy::SkipInvalid,
+        payload: block.payload().digest(),
     };
-    let (parent, payload) = (ExecId(head.header.parent_hash), block.payload().digest());
-    let anchor = Anchor { parent, env, policy: TxPolicy::SkipInvalid, payload };
     let state = chain.state(height).map_err(|error| error.to_string())?;
     let exporter = state.exporter().map_err(|error| error.to_string())?;
     let proof = state.prove_anchored().map_err(|error| error.to_string())?;
     let manifest = exporter.manifest();
     let chunks = u32::try_from(manifest.chunks()).map_err(|_| "the state has too many chunks".to_owned())?;
-    let metadata = Metadata::new(manifest, proof, &anchor);
+    let metadata = Metadata::new(manifest, proof, anchor);
     // Other nodes refuse what this check refuses.
     if metadata.check(chain.store.identity(), head.header.state_root).is_none() {
         return Err("its metadata do not show its block: this is a bug".into());

@@ -84,7 +84,7 @@ pub enum ProofQuery {
         /// Position of the transaction.
         index: u32,
     },
-    /// A transaction, under the transactions root of its block.
+    /// A transaction that was not skipped, under the transactions root of its block's header.
     Inclusion {
         /// Height of the block.
         height: u64,

@@ -13,7 +13,7 @@ use phalanx_engine_api::{BlockId, CommitMeta, CommittedTip, ExecId, ExecOutcome,
 use std::sync::Arc;
 
 const NOTE: u8 = 3;
-const TAG: u8 = 6;
+const TAG: u8 = 7;
 
 /// Bytes of a transaction in a tag: its hash and its status.
 const FATE: usize = 32 + 1;
@@ -54,6 +54,8 @@ impl Fees {
 /// Tag of a block: its identity, its result, and the rows of ancestors.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tag {
+    /// Hash of the block, which its own state cannot hold.
+    pub(super) hash: B256,
     pub(super) outcome: ExecOutcome,
     pub(super) fees: Fees,
     /// Highest ancestor whose row is in this tag or in an ancestor's.
@@ -111,11 +113,11 @@ impl Note {
 
 impl Tag {
     pub(super) fn write(&self) -> Vec<u8> {
-        let Self { outcome, fees, covered, rows, hashes } = self;
+        let Self { hash, outcome, fees, covered, rows, hashes } = self;
         let ExecOutcome { id, state_root, receipts_root, transactions_root, gas_used, txs } = outcome;
         let Fees { timestamp, gas_limit, gas_used: _, base_fee, excess_blob_gas, blob_gas_used } = *fees;
         let mut out = vec![TAG];
-        [id.0, *state_root, *receipts_root, *transactions_root]
+        [*hash, id.0, *state_root, *receipts_root, *transactions_root]
             .iter()
             .for_each(|hash| out.extend_from_slice(hash.as_slice()));
         let fees = [timestamp, gas_limit, base_fee, excess_blob_gas, blob_gas_used];
@@ -134,7 +136,8 @@ impl Tag {
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         (reader.byte()? == TAG).then_some(())?;
-        let (id, state_root, receipts_root) = (ExecId(reader.hash()?), reader.hash()?, reader.hash()?);
+        let (hash, id) = (reader.hash()?, ExecId(reader.hash()?));
+        let (state_root, receipts_root) = (reader.hash()?, reader.hash()?);
         let transactions_root = reader.hash()?;
         let (gas_used, timestamp, gas_limit, base_fee) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
         let (excess_blob_gas, blob_gas_used, covered) = (reader.u64()?, reader.u64()?, reader.u64()?);
@@ -147,7 +150,7 @@ impl Tag {
         }
         let outcome = ExecOutcome { id, state_root, receipts_root, transactions_root, gas_used, txs: txs.into() };
         let fees = Fees { timestamp, gas_limit, gas_used, base_fee, excess_blob_gas, blob_gas_used };
-        Some(Self { outcome, fees, covered, rows, hashes: hashes.into() })
+        Some(Self { hash, outcome, fees, covered, rows, hashes: hashes.into() })
     }
 }
 
@@ -232,7 +235,7 @@ mod tests {
         let outcome =
             ExecOutcome { id, state_root: hash, receipts_root: hash, transactions_root: hash, gas_used: 1, txs };
         let hashes = [hash, hash, id.0].into();
-        let tag = Tag { outcome, fees, covered: 6, rows: note.committed, hashes };
+        let tag = Tag { hash: B256::with_last_byte(8), outcome, fees, covered: 6, rows: note.committed, hashes };
         let bytes = tag.write();
         assert_eq!(Tag::read(&bytes), Some(tag));
         assert_eq!(Tag::read(&[&bytes[..], &[3]].concat()), None);
@@ -241,7 +244,7 @@ mod tests {
         let whole = |cut: usize| cut >= end && (cut - end).is_multiple_of(FATE);
         (0..bytes.len()).for_each(|cut| assert_eq!(Tag::read(&bytes[..cut]).is_some(), whole(cut), "cut at {cut}"));
         let mut vast = bytes;
-        vast[185..193].fill(0xff);
+        vast[217..225].fill(0xff);
         assert_eq!(Tag::read(&vast), None, "more rows than there are bytes");
         assert_eq!(Tag::read(b"another program's"), None);
     }

@@ -213,9 +213,10 @@ impl Driver {
             return None;
         };
         let height = view.read().ok()?.height()?;
-        let ancestors = Arc::new(named(&parent.ancestors, height, id));
+        let hash = found.tag.hash;
+        let ancestors = Arc::new(named(&parent.ancestors, height, hash));
         let memory = self.engine.fork_memory(found.block).unwrap_or_default() as u64;
-        Some(Kept { memory, ..Kept::restored(view, ancestors, Some(found.tag)) })
+        Some(Kept { memory, ..Kept::restored(view, ancestors, hash, Some(found.tag)) })
     }
 
     /// Completes a root: it was computed with the execution, and is reported now.

@@ -8,16 +8,16 @@ use super::{
     kept::{Facts, Kept},
 };
 use crate::{
-    chain::transactions_root,
     engine::Engine,
     model::{BlockError, Error, Hints, Invalid, Outcome, RecoveredBlock},
     recovery::{Form, RecoveredTx, Recovery},
     seal::{BlockInfo, Executed},
     state::{Ancestors, State},
+    trie,
 };
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
-use alloy_primitives::{B256, U256};
-use phalanx_engine_api::{self as api, Candidate, CommittedTip, ExecId, Failure, InvalidCause, TxPolicy, TxStatus};
+use alloy_primitives::{B256, Bytes, U256};
+use phalanx_engine_api::{self as api, Candidate, CommittedTip, Failure, InvalidCause, TxPolicy, TxStatus};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::block::BlobExcessGasAndPrice,
@@ -61,10 +61,10 @@ impl From<BlockError> for Failed {
     }
 }
 
-/// Ancestors of a child of the block `name` at `height`.
-pub(super) fn named(ancestors: &Ancestors, height: u64, name: ExecId) -> Ancestors {
+/// Ancestors of a child of the block with `hash` at `height`.
+pub(super) fn named(ancestors: &Ancestors, height: u64, hash: B256) -> Ancestors {
     let mut ancestors = ancestors.clone();
-    ancestors.insert(height, name.0);
+    ancestors.insert(height, hash);
     ancestors.retain(|at, _| at + REACH > height);
     ancestors
 }
@@ -87,7 +87,7 @@ impl Frame {
     pub(super) fn new(
         engine: &Engine,
         env: &api::BlockEnv,
-        attributes: &alloy_primitives::Bytes,
+        attributes: &Bytes,
         parent: &Kept,
     ) -> Result<Self, InvalidCause> {
         let (rules, timestamp) = (&engine.rules, env.timestamp_ms / 1000);
@@ -122,10 +122,9 @@ impl Frame {
             // Without proof of stake consensus is not the engine's caller.
             return Err(InvalidCause::Environment);
         }
-        let parent_name = parent.ancestors.last_key_value().map_or(B256::ZERO, |(_, name)| *name);
         let withdrawals_root = alloy_consensus::proofs::calculate_withdrawals_root(&attributes.withdrawals);
         let header = Header {
-            parent_hash: parent_name,
+            parent_hash: parent.hash,
             ommers_hash: EMPTY_OMMER_ROOT_HASH,
             beneficiary: env.beneficiary,
             number: env.height,
@@ -195,18 +194,28 @@ pub(super) fn execute(
 pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: Executed) -> Result<Kept, Error> {
     let Executing { candidate, parent, frame, rows, mut statuses, txs } = executing;
     let (id, height) = (candidate.id(), candidate.env().height);
-    let used = [height, executed.block.gas_used(), frame.fees.excess_blob_gas, executed.block.blob_gas_used()];
-    State::put_name(&mut executed.changes, height, id.0);
-    State::put_used(&mut executed.changes, used);
+    fill(&mut statuses, executed.block());
+    let statuses: Arc<[TxStatus]> = statuses.into_iter().map(|status| status.unwrap_or(TxStatus::Skipped)).collect();
+    let header = frame.header.map(|mut header| {
+        executed.block().outcome(B256::ZERO).write_to(&mut header);
+        let txs: Vec<&Bytes> = included(candidate.payload(), &statuses).collect();
+        header.transactions_root = engine.workers().install(|| trie::strings_root(&txs));
+        header
+    });
+    // The state binds its own block, whose hash it cannot hold.
+    let digest = header.as_ref().map_or(B256::ZERO, Header::hash_slow);
+    State::put_last(&mut executed.changes, height, id.0, digest);
+    // A whole block has put its parent's hash with its header.
+    if let Some(below) = height.checked_sub(1).filter(|_| header.is_none()) {
+        State::put_hash(&mut executed.changes, below, parent.hash);
+    }
     let merkleized = engine.merkleize(executed)?;
-    fill(&mut statuses, merkleized.block());
     let sealed = merkleized.outcome();
     let hashes: Arc<[B256]> = if txs.len() == statuses.len() {
         txs.iter().map(|tx| *tx.hash()).collect()
     } else {
         candidate.payload().txs().iter().map(|tx| api::transaction_hash(tx)).collect()
     };
-    let statuses: Arc<[TxStatus]> = statuses.into_iter().map(|status| status.unwrap_or(TxStatus::Skipped)).collect();
     let outcome = api::ExecOutcome {
         id,
         state_root: sealed.state_root,
@@ -215,24 +224,27 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
         gas_used: sealed.gas_used,
         txs: statuses,
     };
-    let header = frame.header.map(|mut header| {
-        sealed.write_to(&mut header);
-        header.transactions_root = transactions_root(candidate.payload().txs());
-        Arc::new(header)
-    });
+    let header = header.map(|header| Header { state_root: sealed.state_root, ..header });
+    let hash = header.as_ref().map_or(id.0, Header::hash_slow);
     let fees = Fees { gas_used: sealed.gas_used, blob_gas_used: sealed.blob_gas_used, ..frame.fees };
     let covered = rows.last().map_or(parent.covered, |row| row.height);
-    let tag = Tag { outcome: outcome.clone(), fees, covered, rows, hashes: Arc::clone(&hashes) };
+    let tag = Tag { hash, outcome: outcome.clone(), fees, covered, rows, hashes: Arc::clone(&hashes) };
     let log_bytes = merkleized.prepared.log_bytes() as u64;
     let (block, info) = engine.add_fork(merkleized, tag.write())?;
     let view = engine.state.store.snapshot(block)?;
     let memory = engine.fork_memory(block).unwrap_or_default() as u64;
-    let ancestors = Arc::new(named(&parent.ancestors, height, id));
+    let ancestors = Arc::new(named(&parent.ancestors, height, hash));
     let facts = Some(Arc::new(Facts::of(&txs, info.access_list())));
-    let info = Some(Arc::new(info));
+    let (info, header) = (Some(Arc::new(info)), header.map(Arc::new));
     let payload = Some(Arc::clone(candidate.payload()));
     let outcome = Some(outcome);
-    Ok(Kept { view, ancestors, outcome, info, facts, header, payload, hashes, fees, covered, log_bytes, memory })
+    Ok(Kept { view, ancestors, hash, outcome, info, facts, header, payload, hashes, fees, covered, log_bytes, memory })
+}
+
+/// Transactions of a payload that were executed, in order: those of the block.
+pub(super) fn included<'p>(payload: &'p api::Payload, statuses: &'p [TxStatus]) -> impl Iterator<Item = &'p Bytes> {
+    let all = payload.txs().iter().zip(statuses);
+    all.filter(|(_, status)| **status != TxStatus::Skipped).map(|(tx, _)| tx)
 }
 
 /// Decodes the transactions. Returns those that can be executed, and a status for every other.

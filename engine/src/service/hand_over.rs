@@ -20,9 +20,9 @@ impl Driver {
                 return Err(Failure::Superseded);
             };
             let diff = sink.needs_diff().then(|| self.diff(kept)).transpose().map_err(|error| failure(&error))?;
-            let header = kept.header.as_deref();
+            let (hash, header) = (kept.hash, kept.header.as_deref());
             let (hashes, senders) = (&facts.hashes[..], &facts.senders[..]);
-            let block = SinkBlock { committed, candidate, outcome, header, info, hashes, senders, diff };
+            let block = SinkBlock { committed, candidate, outcome, hash, header, info, hashes, senders, diff };
             let put = catch_unwind(AssertUnwindSafe(|| sink.put(&block)));
             if !matches!(put, Ok(Ok(()))) {
                 return Err(Failure::Retry(RetryCause::Sink));

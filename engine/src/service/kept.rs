@@ -17,6 +17,8 @@ pub(crate) struct Kept {
     pub(super) view: Snapshot,
     /// Ancestors that BLOCKHASH sees in its children.
     pub(super) ancestors: Arc<Ancestors>,
+    /// Hash of the block: of its header, if the chain's blocks are executed as a whole; else the name of its execution.
+    pub(super) hash: B256,
     pub(super) outcome: Option<api::ExecOutcome>,
     /// Data for proofs of its transactions; `None` after a restart.
     pub(super) info: Option<Arc<BlockInfo>>,
@@ -39,13 +41,14 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// A block that was executed before a restart, by its tag.
-    pub(super) fn restored(view: Snapshot, ancestors: Arc<Ancestors>, tag: Option<Tag>) -> Self {
+    pub(super) fn restored(view: Snapshot, ancestors: Arc<Ancestors>, hash: B256, tag: Option<Tag>) -> Self {
         let (fees, covered) = tag.as_ref().map_or_else(Default::default, |tag| (tag.fees, tag.covered));
         let hashes = tag.as_ref().map_or_else(Arc::default, |tag| Arc::clone(&tag.hashes));
         let outcome = tag.map(|tag| tag.outcome);
         Self {
             view,
             ancestors,
+            hash,
             outcome,
             info: None,
             facts: None,

@@ -12,8 +12,9 @@
 //!
 //! Transactions come as EIP-2718 bytes. With [`EngineBuilder::with_chain`](crate::EngineBuilder::with_chain) blocks are
 //! whole: system calls, withdrawals, requests and blobs, under the hard fork of each block's height and time. Without it
-//! they are transactions alone, under the engine's rules for ever. BLOCKHASH returns the [`ExecId`] of one of the last 256
-//! blocks, which are part of the state; it is the parent hash in a whole block's header, too.
+//! they are transactions alone, under the engine's rules for ever. BLOCKHASH returns the hash of one of the last 256 blocks,
+//! which are part of the state: of a whole block that of its header, as everywhere, else its [`ExecId`]. Inside, requests and
+//! votes name every block by its [`ExecId`], which is known before the block runs.
 
 mod stepped;
 mod build;
@@ -52,6 +53,7 @@ use crate::{
     recovery::{Recovery, RecoveryCache},
     state::Ancestors,
 };
+use alloy_consensus::Header;
 use alloy_primitives::{B256, KECCAK256_EMPTY};
 use codec::{Fees, Note, Tag};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -211,7 +213,7 @@ impl Service {
         let chain = engine.rules.chain.chain_id();
         let tip = &rows.tip().value;
         let fees = tip.fees;
-        check_used(&engine, height)?;
+        check_version(&engine, height)?;
         if height > 0 && tip.outcome.is_none() && engine.rules.follow_chain() {
             let what = "the last block was not committed by a service of this version: its time and its blob gas, from which the fees of the \
                         next one follow, are unknown. Let a service commit every block after the genesis";
@@ -318,13 +320,10 @@ fn message(panic: &(dyn core::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
 }
 
-/// Checks that the state of a service's block holds what the fees of its child follow from. States of earlier versions do
-/// not: their chains have other roots than those of this one.
-fn check_used(engine: &Engine, height: u64) -> Result<(), Error> {
-    if !engine.state.names()?.contains_key(&height) || engine.state.used_at()? == Some(height) {
-        return Ok(());
-    }
-    Err(Error::Outdated { height })
+/// Checks that the last block is none of an earlier version's service: its state named the block itself, where that of this
+/// version has the hashes of its ancestors.
+fn check_version(engine: &Engine, height: u64) -> Result<(), Error> {
+    if engine.state.names()?.contains_key(&height) { Err(Error::Outdated { height }) } else { Ok(()) }
 }
 
 /// Checks that whole blocks can be executed on the committed one.
@@ -355,7 +354,7 @@ fn check_contracts(engine: &Engine, fees: &Fees, height: u64) -> Result<(), Erro
 /// Committed blocks that a rewind can reach.
 fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
     let store = &engine.state.store;
-    let names = engine.state.names()?;
+    let hashes = engine.state.names()?;
     let window = height.saturating_sub(store.history() as u64)..=height;
     let (mut tags, mut known) = (BTreeMap::new(), BTreeMap::new());
     for at in window.clone() {
@@ -378,13 +377,16 @@ fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
         };
         // A tag of another service's block tells nothing about this one.
         tag = tag.filter(|tag| tag.outcome.id == committed.exec);
-        let mut ancestors: Ancestors = names.range(..at).map(|(height, name)| (*height, *name)).collect();
-        ancestors.insert(at, committed.exec.0);
-        let mut value = Kept::restored(view, Arc::new(ancestors), tag);
+        let genesis = engine.begun.as_deref().filter(|_| at == 0);
+        let told = tag.as_ref().map(|tag| tag.hash).or_else(|| hashes.get(&at).copied());
+        let hash = told.or_else(|| genesis.map(Header::hash_slow)).unwrap_or(committed.exec.0);
+        let mut ancestors: Ancestors = hashes.range(..at).map(|(height, hash)| (*height, *hash)).collect();
+        ancestors.insert(at, hash);
+        let mut value = Kept::restored(view, Arc::new(ancestors), hash, tag);
         if value.outcome.is_none() {
             value.covered = at;
         }
-        if let Some(genesis) = engine.begun.as_deref().filter(|_| at == 0) {
+        if let Some(genesis) = genesis {
             value.fees = Fees::of_genesis(genesis);
         }
         let row = Row { committed, value };

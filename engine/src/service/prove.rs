@@ -1,8 +1,7 @@
 //! Proofs of the committed state and of its transactions, for clients that trust a certificate and nothing else.
 
-use super::{Service, failure::unread, kept::Kept};
+use super::{Service, execute::included, failure::unread, kept::Kept};
 use crate::{
-    chain::transactions_root,
     state::{
         SnapshotError, StateSnapshot,
         encoding::{StoredAccount, decode_account, decode_slot, slot_key},
@@ -82,15 +81,17 @@ impl Service {
     fn prove_inclusion(&self, height: u64, index: u32) -> Result<Proof, Failure> {
         let kept = self.committed_block(height)?;
         let missing = || Failure::Retry(RetryCause::NotReady(self.shared.desk.lock().rows().tip().committed.exec));
-        let txs = kept.payload.as_ref().map(|payload| payload.txs()).ok_or_else(missing)?;
-        let tx = txs.get(index as usize).cloned().ok_or_else(missing)?;
-        let nodes = trie::ordered_proof(txs.len(), index as usize, |at, out| out.extend_from_slice(&txs[at]));
+        let (payload, outcome) = kept.payload.zip(kept.outcome).ok_or_else(missing)?;
+        let place = receipt_of(&outcome.txs, index).ok_or_else(missing)?;
+        let txs: Vec<&Bytes> = included(&payload, &outcome.txs).collect();
+        let tx = txs.get(place).copied().cloned().ok_or_else(missing)?;
+        let nodes = trie::ordered_proof(txs.len(), place, |at, out| out.extend_from_slice(txs[at]));
         let bytes = alloy_rlp::encode(ReceiptProof { receipt: tx, nodes }).into();
-        Ok(Proof { root: transactions_root(txs), bytes })
+        Ok(Proof { root: self.shared.workers.install(|| trie::strings_root(&txs)), bytes })
     }
 }
 
-/// Index of a transaction's receipt in its block; `None` if it was skipped, and has no receipt.
+/// Place of a transaction, and of its receipt, in its block; `None` if it was skipped, and is not in the block.
 fn receipt_of(statuses: &[TxStatus], index: u32) -> Option<usize> {
     let (before, rest) = statuses.split_at_checked(index as usize)?;
     let executed = |status: &&TxStatus| **status != TxStatus::Skipped;
@@ -135,7 +136,7 @@ pub fn verify_code(
     if account.code_hash == keccak256(code) { Ok(()) } else { Err(ProofMismatch) }
 }
 
-/// Verifies a transaction's place in its block by a proof from [`Prove::prove`] under a transactions root. Returns its
+/// Verifies a transaction's place in its block, among those that were not skipped, by a proof from [`Prove::prove`] under a transactions root. Returns its
 /// encoding.
 ///
 /// # Errors

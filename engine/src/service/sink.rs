@@ -15,6 +15,8 @@ pub struct SinkBlock<'a> {
     pub candidate: &'a Candidate,
     /// Result of the block, with a status per transaction of the candidate.
     pub outcome: &'a api::ExecOutcome,
+    /// Hash of the block: of its header, if there is one; else the name of its execution.
+    pub hash: B256,
     /// Header of a whole block, outcome included; `None` if the chain's blocks are transactions alone.
     pub header: Option<&'a Header>,
     /// Receipts with logs, results with created addresses, requests, access list: of the executed transactions.

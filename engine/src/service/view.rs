@@ -13,8 +13,17 @@ impl Service {
     /// # Errors
     /// `Retry` if the block is not executed, `Pruned` below the history.
     pub fn snapshot(&self, at: ViewAt) -> Result<StateSnapshot, Failure> {
-        let Kept { view, .. } = self.kept(at)?;
-        StateSnapshot::new(view, Arc::clone(&self.shared.codes)).map_err(|error| super::failure::failure(&error))
+        let Kept { view, hash, .. } = self.kept(at)?;
+        let snapshot = StateSnapshot::new(view, Arc::clone(&self.shared.codes));
+        snapshot.map(|snapshot| snapshot.with_hash(hash)).map_err(|error| super::failure::failure(&error))
+    }
+
+    /// Hash of a block: of its header, if the chain's blocks are executed as a whole; else the name of its execution.
+    ///
+    /// # Errors
+    /// The errors of [`Self::snapshot`].
+    pub fn block_hash(&self, at: ViewAt) -> Result<B256, Failure> {
+        self.kept(at).map(|kept| kept.hash)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Encodes the changes of a block as the store's delta.
 
 use super::{
-    AccountChange, AccountIndexDelta, BARE_STORAGE, Changes, CodeId, GenesisAccount, IDENTITY, Identity, Origin, State,
-    USED, Value,
-    encoding::{StoredAccount, encode_account, encode_name, encode_slot, encode_used, name_key, slot_key},
+    AccountChange, AccountIndexDelta, BARE_STORAGE, Changes, CodeId, GenesisAccount, IDENTITY, Identity, LAST, Origin,
+    State, Value,
+    encoding::{StoredAccount, encode_account, encode_last, encode_name, encode_slot, name_key, slot_key},
     genesis::genesis_code,
 };
 use crate::model::Error;
@@ -83,21 +83,21 @@ impl State {
         Ok(())
     }
 
-    /// Stores a block's name for 256 blocks.
-    pub(crate) fn put_name(changes: &mut Changes, height: u64, name: B256) {
-        changes.delta.put(&name_key(height), &encode_name(height, &name));
+    /// Stores a block's hash for 256 blocks.
+    pub(crate) fn put_hash(changes: &mut Changes, height: u64, hash: B256) {
+        changes.delta.put(&name_key(height), &encode_name(height, &hash));
     }
 
-    /// Stores what the fees of a block's child follow from: height, gas used, excess blob gas and blob gas used. A snapshot of
-    /// the state then binds them.
-    pub(crate) fn put_used(changes: &mut Changes, used: [u64; 4]) {
-        changes.delta.put(USED, &encode_used(used));
+    /// Stores a service's block itself: its height, the name of its execution, and the digest of its header without the state
+    /// root. A snapshot of the state then binds the block, and so its hash.
+    pub(crate) fn put_last(changes: &mut Changes, height: u64, name: B256, header: B256) {
+        changes.delta.put(LAST, &encode_last(height, &name, &header));
     }
 
     /// Stores the hash of a whole block's parent for 256 blocks.
     pub(crate) fn put_parent(changes: &mut Changes, header: &Header) {
         if let Some(parent) = header.number.checked_sub(1) {
-            Self::put_name(changes, parent, header.parent_hash);
+            Self::put_hash(changes, parent, header.parent_hash);
         }
     }
 

@@ -99,12 +99,12 @@ pub(crate) fn decode_slot_key(key: &[u8]) -> Option<(Address, U256, u32)> {
     Some((Address::from_slice(address), U256::from_be_slice(slot), incarnation))
 }
 
-/// Key of the name of a block at `height`.
+/// Key of the hash of the block at `height`.
 pub(crate) const fn name_key(height: u64) -> [u8; 5] {
     [b'n', b'a', b'm', b'e', height as u8]
 }
 
-/// Encodes a block's name with its height.
+/// Encodes a block's hash, or a name, with its height.
 pub(crate) fn encode_name(height: u64, name: &B256) -> [u8; 40] {
     let mut value = [0; 40];
     value[..8].copy_from_slice(&height.to_be_bytes());
@@ -117,22 +117,18 @@ pub(crate) fn decode_name(value: &[u8]) -> Option<(u64, B256)> {
     Some((u64::from_be_bytes(*height), B256::new(name.try_into().ok()?)))
 }
 
-/// Encodes the use of a block: its height, then gas used, excess blob gas and blob gas used.
-pub(crate) fn encode_used(used: [u64; 4]) -> [u8; 32] {
-    let mut value = [0; 32];
-    for (place, number) in value.chunks_exact_mut(8).zip(used) {
-        place.copy_from_slice(&number.to_be_bytes());
-    }
+/// Encodes a service's last block: its height, the name of its execution, and the digest of its header.
+pub(crate) fn encode_last(height: u64, name: &B256, header: &B256) -> [u8; 72] {
+    let mut value = [0; 72];
+    value[..40].copy_from_slice(&encode_name(height, name));
+    value[40..].copy_from_slice(header.as_slice());
     value
 }
 
-pub(crate) fn decode_used(value: &[u8]) -> Option<[u64; 4]> {
-    let value: &[u8; 32] = value.try_into().ok()?;
-    let mut used = [0; 4];
-    for (number, place) in used.iter_mut().zip(value.chunks_exact(8)) {
-        *number = place.try_into().map(u64::from_be_bytes).ok()?;
-    }
-    Some(used)
+pub(crate) fn decode_last(value: &[u8]) -> Option<(u64, B256, B256)> {
+    let (name, header) = value.split_at_checked(40)?;
+    let (height, name) = decode_name(name)?;
+    Some((height, name, B256::new(header.try_into().ok()?)))
 }
 
 /// Length of a number, in bytes.

@@ -49,9 +49,7 @@ pub use writer::{Done, WriteHandle};
 use crate::model::Error;
 use ahead::Ahead;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::AddressMap};
-use encoding::{
-    StoredAccount, decode_account, decode_name, decode_slot, decode_slot_key, decode_used, name_key, slot_key,
-};
+use encoding::{StoredAccount, decode_account, decode_name, decode_slot, decode_slot_key, name_key, slot_key};
 use phalanx_merkle::{BlockId, Reader, Snapshot, Store};
 use revm::{
     DatabaseRef as _,
@@ -66,8 +64,8 @@ const BARE_STORAGE: &[u8] = b"bare storage";
 /// Key of the chain's identity.
 const IDENTITY: &[u8] = b"chain";
 
-/// Key of the use of the last block.
-const USED: &[u8] = b"used";
+/// Key of the last block of a service.
+const LAST: &[u8] = b"last";
 
 /// Chain id and digest of the genesis.
 pub(crate) type Identity = (u64, B256);
@@ -392,7 +390,7 @@ impl State {
         identity_of(&self.reader()?)
     }
 
-    /// Names of the last blocks, as given to [`Self::put_name`].
+    /// Hashes of the last blocks, as given to [`Self::put_hash`]: those below the block of a service, or of a chain.
     pub(crate) fn names(&self) -> Result<BTreeMap<u64, B256>, Error> {
         let (reader, mut names) = (self.reader()?, BTreeMap::new());
         for place in 0..=u8::MAX {
@@ -403,15 +401,6 @@ impl State {
         }
         readable(&reader, false)?;
         Ok(names)
-    }
-
-    /// Height of the service's block whose gas the state holds, for the fees of its child. `None` if it holds none.
-    pub(crate) fn used_at(&self) -> Result<Option<u64>, Error> {
-        let reader = self.reader()?;
-        let used = reader.get(USED).map(|value| decode_used(value).ok_or_else(|| StateError("gas used".into())));
-        let used = used.transpose()?;
-        readable(&reader, false)?;
-        Ok(used.map(|[height, ..]| height))
     }
 
     /// Applies the account changes of a block that is committed on top of the committed state.

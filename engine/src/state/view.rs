@@ -58,6 +58,8 @@ pub struct StateSnapshot {
     root: B256,
     view: Snapshot,
     codes: Arc<Codes>,
+    /// Hash of the block, which its own state cannot hold; `None` if it is not known.
+    hash: Option<B256>,
 }
 
 impl StateSnapshot {
@@ -65,7 +67,12 @@ impl StateSnapshot {
         let reader = view.read()?;
         let (height, root) = (reader.height().unwrap_or_default(), B256::new(reader.root()));
         drop(reader);
-        Ok(Self { height, root, view, codes })
+        Ok(Self { height, root, view, codes, hash: None })
+    }
+
+    /// Adds the hash of the block, for BLOCKHASH in its child.
+    pub(crate) fn with_hash(self, hash: B256) -> Self {
+        Self { hash: Some(hash), ..self }
     }
 
     /// Height of the block.
@@ -238,8 +245,12 @@ impl DatabaseRef for StateSnapshot {
         self.storage(&address, &slot)
     }
 
-    /// Hash of a block, if it is one of the last 256 and the chain's blocks are executed as a whole, or by a service.
+    /// Hash of a block, if it is one of the last 256 and the chain's blocks are executed as a whole, or by a service. That of the
+    /// state's own block is known to a service alone.
     fn block_hash_ref(&self, number: u64) -> Result<B256, SnapshotError> {
+        if let Some(hash) = self.hash.filter(|_| number == self.height) {
+            return Ok(hash);
+        }
         let reader = self.read()?;
         let bytes = reader.get(&name_key(number));
         self.readable(&reader, bytes.is_some())?;

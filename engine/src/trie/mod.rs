@@ -1,4 +1,4 @@
-//! Root of an ordered trie (receipts): subtries are hashed in parallel, and many nodes at once.
+//! Root of an ordered trie (receipts, transactions): subtries are hashed in parallel, and many nodes at once.
 
 pub(crate) mod rlp;
 
@@ -6,6 +6,7 @@ use alloy_primitives::{B256, Bytes};
 use alloy_trie::{
     EMPTY_ROOT_HASH, HashBuilder, Nibbles,
     proof::{ProofRetainer, verify_proof},
+    root::ordered_trie_root_with_encoder,
 };
 use core::ops::Range;
 use phalanx_hash_lanes::keccak256_many;
@@ -108,6 +109,18 @@ pub(crate) fn ordered_root<R: Send>(
     (builder.root(), said)
 }
 
+/// Minimum length of an item whose leaf is hashed, however short its path is.
+const HASHED: usize = 32;
+
+/// Root of the trie that maps RLP(index) to a string, such as the encoding of a transaction.
+pub(crate) fn strings_root(strings: &[&Bytes]) -> B256 {
+    if strings.iter().any(|string| string.len() < HASHED) {
+        return ordered_trie_root_with_encoder(strings, |string, out| out.extend_from_slice(string));
+    }
+    let add = |string: &&Bytes, leaves: &mut Leaves| leaves.add(string.len(), |out| out.extend_from_slice(string));
+    ordered_root(strings.len(), |range, leaves| strings[range].iter().for_each(|string| add(string, leaves))).0
+}
+
 /// Returns true if all nibbles of an index's key lead to its leaf: another of `len` indices has a key that differs in
 /// the last nibble alone.
 const fn ends_at_leaf(index: usize, len: usize) -> bool {
@@ -201,4 +214,28 @@ fn branch(children: &[B256], out: &mut Vec<u8>) {
     rlp::list(BRANCH - 3, out);
     children.iter().for_each(|child| rlp::fixed(&child.0, out));
     out.push(rlp::STRING);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng as _, SeedableRng as _};
+
+    #[test]
+    fn roots_of_strings_are_those_of_alloy() {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(27);
+        for count in [0, 1, 2, 15, 16, 17, 127, 128, 129, 255, 256, 257, 511, 512, 700, 2_500, 9_000] {
+            // Leaves of short strings are part of their branch.
+            for shortest in [1, HASHED] {
+                let string = |_| {
+                    let len = rng.random_range(shortest..200);
+                    Bytes::from((0..len).map(|_| rng.random()).collect::<Vec<u8>>())
+                };
+                let strings: Vec<Bytes> = (0..count).map(string).collect();
+                let expected = ordered_trie_root_with_encoder(&strings, |one, out| out.extend_from_slice(one));
+                let strings: Vec<&Bytes> = strings.iter().collect();
+                assert_eq!(strings_root(&strings), expected, "{count} of {shortest} bytes or more");
+            }
+        }
+    }
 }

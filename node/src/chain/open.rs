@@ -76,11 +76,11 @@ impl Chain {
         let missing =
             || NodeError::Differ { height: tip.height, state: tip.exec.0.to_string(), block: "nothing".into() };
         let head = store.head(tip.height)?.ok_or_else(missing)?;
-        if head.hash != tip.exec.0 || head.header.state_root != tip.state_root {
+        if head.exec != tip.exec.0 || head.header.state_root != tip.state_root {
             return Err(NodeError::Differ {
                 height: tip.height,
                 state: format!("{} with root {}", tip.exec.0, tip.state_root),
-                block: format!("{} with root {}", head.hash, head.header.state_root),
+                block: format!("{} with root {}", head.exec, head.header.state_root),
             });
         }
         upgrades.replace(&config.upgrades, &config.genesis, (tip.height, head.header.timestamp))?;
@@ -97,7 +97,7 @@ fn joined(config: &NodeConfig, identity: Identity) -> Result<Option<Block>, Node
     let Some((root, metadata)) = AnchorFiles::new(config.store.folder()).read()? else { return Ok(None) };
     let checked = metadata.check((identity.chain, identity.genesis), root);
     let (_, anchored) = checked.ok_or_else(|| NodeError::Setting("the anchor is of another chain".into()))?;
-    Ok(Some(metadata.block(&anchored, root)))
+    Ok(Some(metadata.block(&anchored)))
 }
 
 /// Makes the node's folder, if it is not there, for its owner alone.
@@ -147,11 +147,12 @@ fn service(config: &NodeConfig, engine: Engine, sink: Sink) -> Result<Service, N
     Ok(Service::open(engine, settings)?)
 }
 
-/// The genesis as a block. Its name is zero, as that of the parent of the first block.
-const fn first(header: Header) -> Block {
+/// The genesis as a block. The name of its execution is zero: nothing has run.
+fn first(header: Header) -> Block {
     let timestamp_ms = header.timestamp.saturating_mul(1000);
     let head = Head {
-        hash: ExecId::GENESIS.0,
+        hash: header.hash_slow(),
+        exec: ExecId::GENESIS.0,
         header,
         timestamp_ms,
         attributes: Bytes::new(),

@@ -51,6 +51,7 @@ mod tests {
     fn block(number: u64, name: u8) -> Arc<Block> {
         let head = Head {
             hash: B256::repeat_byte(name),
+            exec: B256::ZERO,
             header: Header { number, ..Header::default() },
             timestamp_ms: 0,
             attributes: Default::default(),

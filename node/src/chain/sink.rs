@@ -76,7 +76,8 @@ fn stored(block: &SinkBlock<'_>) -> Option<Block> {
         first_log += count;
     }
     let head = Head {
-        hash: block.committed.exec.0,
+        hash: block.hash,
+        exec: block.committed.exec.0,
         header,
         timestamp_ms: block.candidate.env().timestamp_ms,
         attributes: payload.attributes().clone(),

@@ -154,7 +154,7 @@ impl Chain {
         Ok(self.store.head(height)?.map(Arc::new))
     }
 
-    /// Height of the visible block with a name.
+    /// Height of the visible block with a hash.
     pub(crate) fn height_of(&self, hash: &B256) -> Result<Option<u64>, StoreError> {
         let Some(height) = self.store.height_of(hash)?.filter(|height| *height <= self.height()) else {
             return Ok(None);
@@ -191,8 +191,6 @@ impl Chain {
     pub(crate) fn child(&self, parent: &Head, attributes: &Attributes) -> Result<Header, String> {
         let attributes =
             Attributes { timestamp: attributes.timestamp.max(parent.header.timestamp + 1), ..attributes.clone() };
-        let header = self.spec.child_header(&parent.header, &attributes).map_err(|error| error.to_string())?;
-        // Blocks of a service name their parent by its execution.
-        Ok(Header { parent_hash: parent.hash, ..header })
+        self.spec.child_header(&parent.header, &attributes).map_err(|error| error.to_string())
     }
 }

@@ -146,6 +146,7 @@ impl Api {
         let header = Header { nonce: B64::ZERO, ..self.pending(&self.chain.head())? };
         let head = Head {
             hash: B256::ZERO,
+            exec: B256::ZERO,
             timestamp_ms: header.timestamp.saturating_mul(1000),
             header,
             attributes: Default::default(),

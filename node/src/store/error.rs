@@ -44,6 +44,16 @@ pub enum StoreError {
         /// Chain id, or genesis, of the node.
         expected: String,
     },
+    /// A segment is of another version's format.
+    #[error(
+        "{} is of another version of this program, which names blocks otherwise: begin the chain anew, or join it by a snapshot \
+         of a node of this version",
+        path.display()
+    )]
+    Outdated {
+        /// Segment.
+        path: PathBuf,
+    },
     /// Committed blocks are missing.
     #[error(
         "the block store ends at {held}, and the state is at block {committed}: blocks are missing. Restore both from \

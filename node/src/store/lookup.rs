@@ -277,6 +277,7 @@ mod tests {
         }
         let head = Head {
             hash: name(number),
+            exec: B256::ZERO,
             header: Header { number, ..Header::default() },
             timestamp_ms: 0,
             attributes: Bytes::new(),

@@ -12,8 +12,10 @@ use phalanx::{
 /// Head of a stored block: everything but its executed transactions.
 #[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct Head {
-    /// Name of the block: the hash that children and BLOCKHASH have.
+    /// Hash of the header, which children and BLOCKHASH have.
     pub hash: B256,
+    /// Name of the block's execution, by which consensus and the engine know the block before it runs.
+    pub exec: B256,
     /// Header with the outcome.
     pub header: Header,
     /// Milliseconds since 1970, as consensus set them.

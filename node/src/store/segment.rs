@@ -13,7 +13,10 @@ use std::{
     sync::Arc,
 };
 
-const MAGIC: [u8; 8] = *b"PXSEG001";
+const MAGIC: [u8; 8] = *b"PXSEG002";
+
+/// What the segments of all versions begin with.
+const ANY: &[u8] = b"PXSEG";
 
 /// Length of a segment before its first block, in bytes.
 pub(super) const HEADER: u64 = 52;
@@ -107,6 +110,9 @@ impl Segment {
         let expected = identity.header();
         if header == expected {
             return Ok(Some(segment));
+        }
+        if header[..8] != MAGIC && header.starts_with(ANY) {
+            return Err(StoreError::Outdated { path: segment.path });
         }
         let crc = u32::from_le_bytes([header[48], header[49], header[50], header[51]]);
         if header[..8] != MAGIC || crc32fast::hash(&header[..48]) != crc {

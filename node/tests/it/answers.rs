@@ -133,6 +133,7 @@ fn blocks_receipts_and_states_are_those_of_stock_revm() {
         let header = &block.header;
         assert_eq!((header.number, header.parent_hash), (height, parent), "at height {height}");
         parent = block.hash;
+        assert_eq!(parent, header.hash_slow(), "at height {height}");
         let results = if height > 0 { reference.block(header, block.hash, &block.raw) } else { Vec::new() };
         // Roots and sums, by alloy.
         let receipts = receipts(&block.txs, &results);

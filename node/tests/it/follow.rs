@@ -187,19 +187,20 @@ fn a_lie_ends_the_follower_with_its_reason_and_is_never_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let (sequencer, theirs) = instant(folder.path());
     build(&theirs);
-    let lies: [(&str, Lie); 14] = [
+    let lies: [(&str, Lie); 15] = [
         ("state root", |blocks| blocks[0]["stateRoot"] = other_hash()),
         ("receipts root", |blocks| blocks[0]["receiptsRoot"] = other_hash()),
         ("gas", |blocks| blocks[0]["gasUsed"] = json!("0x1")),
-        ("has the hash", |blocks| blocks[0]["hash"] = other_hash()),
+        ("its hash is", |blocks| blocks[0]["hash"] = other_hash()),
+        ("has this content", |blocks| blocks[0]["execution"] = other_hash()),
         ("is the newest here", |blocks| blocks[0]["parentHash"] = other_hash()),
-        ("has the hash", |blocks| blocks[0]["beneficiary"] = json!(address(3))),
-        ("has the hash", |blocks| blocks[0]["timestampMs"] = json!("0x1")),
-        ("has the hash", |blocks| blocks[0]["baseFeePerGas"] = json!("0x1")),
-        ("has the hash", |blocks| blocks[0]["gasLimit"] = json!("0x5209")),
-        ("has the hash", |blocks| blocks[0]["prevRandao"] = other_hash()),
-        ("has the hash", |blocks| blocks[0]["attributes"] = json!("0x01")),
-        ("has the hash", |blocks| blocks[0]["transactions"] = json!([])),
+        ("has this content", |blocks| blocks[0]["beneficiary"] = json!(address(3))),
+        ("has this content", |blocks| blocks[0]["timestampMs"] = json!("0x1")),
+        ("has this content", |blocks| blocks[0]["baseFeePerGas"] = json!("0x1")),
+        ("has this content", |blocks| blocks[0]["gasLimit"] = json!("0x5209")),
+        ("has this content", |blocks| blocks[0]["prevRandao"] = other_hash()),
+        ("has this content", |blocks| blocks[0]["attributes"] = json!("0x01")),
+        ("has this content", |blocks| blocks[0]["transactions"] = json!([])),
         ("is the newest here", |blocks| _ = blocks.remove(0)),
         ("is the newest here", |blocks| blocks.swap(0, 1)),
     ];

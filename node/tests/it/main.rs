@@ -3,6 +3,7 @@
 mod kit;
 mod store;
 mod answers;
+mod headers;
 mod tracing;
 mod following;
 mod hostile;

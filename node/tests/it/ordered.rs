@@ -9,7 +9,8 @@ use alloy_primitives::{Address, B256, Bytes};
 use phalanx::{
     Engine, Executor, Service, ServiceConfig,
     api::{
-        BlockEnv, Candidate, CommitMeta, EngineEvent, ExecId, ExecutionEngine as _, Payload, Priority, Ticket, TxPolicy,
+        BlockEnv, Candidate, CommitMeta, EngineEvent, ExecId, ExecutionEngine as _, Payload, Priority, Ticket,
+        TxPolicy, ViewAt,
     },
     chain::ChainSpec,
 };
@@ -68,7 +69,7 @@ impl Sequential {
         Self { service, ticket: 0, parent, parent_id: ExecId::GENESIS }
     }
 
-    /// Executes and commits a block, whose fees the node's header names, and gives its state root and its name.
+    /// Executes and commits a block, whose fees the node's header names, and gives its state root and its hash.
     fn block(&mut self, block: &phalanx_abci::conformance::Block, header: &Header) -> (B256, B256) {
         let ordered = Ordered::of(block.height, block.timestamp_ms, block.proposer, self.parent_id);
         let env = BlockEnv {
@@ -93,7 +94,8 @@ impl Sequential {
         while self.service.poll(64, &mut events) > 0 {}
         assert!(events.iter().any(|event| matches!(event, EngineEvent::Committed { .. })), "{events:?}");
         (self.parent, self.parent_id) = (header.clone(), id);
-        (self.service.status().committed.state_root, id.0)
+        let hash = self.service.block_hash(ViewAt::Committed).expect("committed");
+        (self.service.status().committed.state_root, hash)
     }
 }
 
@@ -114,8 +116,8 @@ fn compare(comet: &Comet, client: &Client) {
             },
         );
         assert_eq!(fee.expect("a child").base_fee_per_gas, header.base_fee_per_gas, "block {height}");
-        let (root, name) = sequential.block(block, &header);
-        assert_eq!((root, root, name), (app_hash, header.state_root, answered.header.hash), "block {height}");
+        let (root, hash) = sequential.block(block, &header);
+        assert_eq!((root, root, hash), (app_hash, header.state_root, answered.header.hash), "block {height}");
         assert_eq!(
             (header.timestamp, header.beneficiary),
             (block.timestamp_ms / 1000, block.proposer),

@@ -49,6 +49,7 @@ fn block(height: u64, rng: &mut impl rand::Rng) -> Block {
     let skipped = vec![Skipped { position: 9, bytes: Bytes::from(vec![1, 2]) }];
     let head = Head {
         hash: name(0),
+        exec: name(1),
         header,
         timestamp_ms: height * 10_000 + 5,
         attributes: Bytes::new(),

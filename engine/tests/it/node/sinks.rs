@@ -59,8 +59,8 @@ impl BlockSink for Sink {
         }
         let header = block.header.expect("a whole block");
         assert_eq!((header.number, header.state_root), (height, block.committed.state_root));
-        assert_eq!(header.parent_hash, block.candidate.parent().0);
         assert_eq!(header.receipts_root, block.outcome.receipts_root);
+        assert_eq!(block.hash, header.hash_slow());
         assert_eq!(block.info.receipts().len(), block.hashes.len());
         assert_eq!((block.senders.len(), block.hashes.len()), (block.info.outcomes().len(), block.senders.len()));
         assert!(block.info.access_list().is_some(), "the engine makes them");
