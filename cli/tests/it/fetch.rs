@@ -104,13 +104,11 @@ fn blocks_of_a_node_replay_equal_to_its_chain() {
 
     let wrong = fetch(&address, &plain.to_string(), &out, "");
     wrong.refused(2, "the server's chain is 99, and the rules are those of chain 1: give its --genesis FILE");
-    let flags = format!("--genesis {} --own-names", genesis.display());
-    let named = fetch(&address, &plain.to_string(), &out, &flags.replace(" --own-names", ""));
-    named.refused(7, "its contents hash to");
+    let flags = format!("--genesis {}", genesis.display());
     let fetched = fetch(&address, &format!("{plain} {made} {first}"), &out, &flags);
     assert_eq!(fetched.code, Some(0), "{fetched:?}");
     // The genesis is there now, and a server need not take batches.
-    let alone = fetch(&address, &second.to_string(), &out, "--batch 1 --own-names");
+    let alone = fetch(&address, &second.to_string(), &out, "--batch 1");
     assert_eq!(alone.code, Some(0), "{alone:?}");
     fetch(&address, &second.to_string(), &out, "").refused(2, "is there already");
     fetch(&address, "0", &out, "").refused(2, "block 0 is the genesis");

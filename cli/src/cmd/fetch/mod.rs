@@ -13,7 +13,6 @@ mod error;
 
 use super::replay::{self, Rules};
 use crate::{exit, output, ui};
-use alloy_consensus::Header;
 use anyhow::Context as _;
 use clap::Args;
 use client::Client;
@@ -30,7 +29,7 @@ use phalanx_lab::{
 };
 use phalanx_workloads::fixtures::RealBlock;
 use remote::{Counts, Remote, number, read};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     fs,
@@ -52,9 +51,6 @@ pub(crate) struct FetchArgs {
     /// mainnet's rules]
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
-    /// The chain names blocks otherwise than by the hashes of their headers, as `phalanx node` does: block.json gets the header's
-    #[arg(long)]
-    own_names: bool,
     /// Maximum number of requests that go together; 1 for a server that takes no batches
     #[arg(long, default_value_t = 50)]
     batch: usize,
@@ -98,7 +94,7 @@ impl FetchArgs {
         for (block, place) in self.blocks.iter().zip(&places) {
             bar.set_message(block.to_string());
             let asked = client.asked();
-            let (txs, counts) = record(&mut client, (&rules.chain, self.own_names), *block, place, ui)?;
+            let (txs, counts) = record(&mut client, &rules.chain, *block, place, ui)?;
             let Counts { accounts, slots, hashes } = counts;
             output::print(&format!(
                 "block {block}: {txs} transactions, {accounts} accounts, {slots} slots, {hashes} hashes of blocks, by {} requests; \
@@ -126,7 +122,7 @@ fn sorted(error: anyhow::Error) -> anyhow::Error {
 /// Records a block at `place`; returns the number of its transactions, and counts.
 fn record(
     client: &mut Client<'_>,
-    (chain, own_names): (&ChainSpec, bool),
+    chain: &ChainSpec,
     block: u64,
     place: &Path,
     ui: &Ui,
@@ -138,10 +134,7 @@ fn record(
     let new = Unfinished::new(in_the_making(place));
     fs::create_dir(new.path()).with_context(|| format!("making {}", new.path().display()))?;
     let write = |name: &str, text: &str| output::whole(&new.path().join(name), text.as_bytes());
-    match own_names {
-        true => write("block.json", &renamed(&text)?)?,
-        false => write("block.json", text.get())?,
-    }
+    write("block.json", text.get())?;
     for empty in ["prestate.json", "block_hashes.json"] {
         write(empty, "{}")?;
     }
@@ -177,14 +170,6 @@ fn record(
     let txs = real.txs.len();
     new.finish(place).with_context(|| format!("naming {}", place.display()))?;
     Ok((txs, counts))
-}
-
-/// A block with the hash of its header in place of the chain's name for it.
-fn renamed(text: &RawValue) -> Result<String, FetchError> {
-    let header: Header = read(BLOCK, text)?;
-    let mut block: Value = read(BLOCK, text)?;
-    block["hash"] = json!(header.hash_slow());
-    Ok(block.to_string())
 }
 
 /// Accounts and slots that a trace of the block names; none if the server has no such traces.
