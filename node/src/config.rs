@@ -78,7 +78,7 @@ impl Default for CometConfig {
 }
 
 /// Namespaces of JSON-RPC.
-pub const NAMESPACES: [&str; 6] = ["eth", "net", "web3", "txpool", "debug", "phalanx"];
+pub const NAMESPACES: [&str; 9] = ["eth", "net", "web3", "txpool", "debug", "phalanx", "trace", "ots", "erigon"];
 
 /// Maximum of [`RpcConfig::max_calls`]: each call holds a thread.
 const MOST_CALLS: usize = 1_024;
@@ -141,7 +141,7 @@ pub struct RpcConfig {
 }
 
 impl Default for RpcConfig {
-    /// On the loopback address, with every namespace but `debug`.
+    /// On the loopback address, without the namespaces of explorers, whose traces are dear: `debug`, `trace`, `ots`, `erigon`.
     fn default() -> Self {
         Self {
             address: SocketAddr::from(([127, 0, 0, 1], 8545)),

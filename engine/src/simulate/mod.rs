@@ -117,6 +117,21 @@ impl<D: DatabaseRef> Simulator<D> {
         &self.state
     }
 
+    /// State of the calls, to change it between them.
+    pub const fn state_mut(&mut self) -> &mut D {
+        &mut self.state
+    }
+
+    /// Environment of the calls, to change it between them.
+    pub const fn env_mut(&mut self) -> &mut BlockEnv {
+        &mut self.env
+    }
+
+    /// State of the calls, when no more come.
+    pub fn into_state(self) -> D {
+        self.state
+    }
+
     /// Runs a call like `eth_call`. It has no signature, so its nonce is ignored and contracts may be its sender.
     ///
     /// A call with a price pays for its gas like a transaction, and the chain's extra fee. A call without price is free, and

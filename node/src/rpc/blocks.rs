@@ -8,13 +8,17 @@ use super::{
     registry::Registry,
 };
 use alloy_primitives::{Bytes, U64};
-use alloy_rpc_types_eth::{Block as RpcBlock, Transaction, TransactionReceipt};
+use alloy_rpc_types_eth::{Transaction, TransactionReceipt};
+use serde::Serialize;
 use serde_json::Value;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.light("eth_getBlockByNumber", 2, |api, args| block(api, args.required(0, args::number)?, args));
     registry
         .light("eth_getBlockByHash", 2, |api, args| block(api, BlockRef::Hash(args.required(0, args::hash)?), args));
+    registry.light("eth_getHeaderByNumber", 1, |api, args| header(api, args.required(0, args::number)?));
+    registry.light("erigon_getHeaderByNumber", 1, |api, args| header(api, args.required(0, args::number)?));
+    registry.light("eth_getHeaderByHash", 1, |api, args| header(api, BlockRef::Hash(args.required(0, args::hash)?)));
     registry.light("eth_getBlockReceipts", 1, |api, args| block_receipts(api, args.required(0, args::block)?));
     registry.light("eth_getBlockTransactionCountByNumber", 1, |api, args| count(api, args.required(0, args::number)?));
     registry.light("eth_getBlockTransactionCountByHash", 1, |api, args| {
@@ -42,19 +46,37 @@ pub(super) fn register(registry: &mut Registry) {
 /// A block; one that is not there is null.
 fn block(api: &Api, block: BlockRef, args: &Args) -> Result<Value, RpcError> {
     let full = args.optional(1, args::json::<bool>)?.unwrap_or_default();
-    let encode = |block: &RpcBlock| serde_json::to_value(block).map_err(|error| RpcError::internal(error.to_string()));
     if block == BlockRef::Pending {
-        let mut value = encode(&convert::block(&api.pending_block()?, full)?)?;
-        // What only a finished block has.
-        for field in ["hash", "nonce", "miner"] {
-            value[field] = Value::Null;
-        }
-        return Ok(value);
+        return unfinished(&convert::block(&api.pending_block()?, full)?);
     }
     match api.block(block)? {
         Some(block) => encode(&convert::block(&block, full)?),
         None => Ok(Value::Null),
     }
+}
+
+/// The header of a block; that of one that is not there is null.
+fn header(api: &Api, block: BlockRef) -> Result<Value, RpcError> {
+    if block == BlockRef::Pending {
+        return unfinished(&convert::header(&api.pending_block()?.head));
+    }
+    match api.head(block)? {
+        Some(head) => encode(&convert::header(&head)),
+        None => Ok(Value::Null),
+    }
+}
+
+fn encode(block: &impl Serialize) -> Result<Value, RpcError> {
+    serde_json::to_value(block).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+/// A block without what only a finished one has.
+fn unfinished(block: &impl Serialize) -> Result<Value, RpcError> {
+    let mut value = encode(block)?;
+    for field in ["hash", "nonce", "miner"] {
+        value[field] = Value::Null;
+    }
+    Ok(value)
 }
 
 fn count(api: &Api, block: BlockRef) -> Result<Option<U64>, RpcError> {

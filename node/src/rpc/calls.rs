@@ -81,7 +81,11 @@ fn override_block(env: &mut BlockEnv, state: &mut CallState, with: &BlockOverrid
 }
 
 /// Applies a client's fields of an account.
-fn override_account(state: &mut CallState, address: Address, with: &AccountOverride) -> Result<(), RpcError> {
+pub(super) fn override_account(
+    state: &mut CallState,
+    address: Address,
+    with: &AccountOverride,
+) -> Result<(), RpcError> {
     if with.move_precompile_to.is_some() {
         return Err(RpcError::invalid("\"movePrecompileToAddress\" is not supported"));
     }

@@ -5,29 +5,29 @@ use super::{
     args::{self, Args, BlockRef},
     calls::{self, CallState},
     convert,
-    error::{RpcError, simulated},
-    geth_tracer::GethTracer,
-    meter::{Meter, Room},
+    error::RpcError,
+    meter::Room,
     registry::Registry,
-    replay::Replay,
+    traced::{Placed, room, run, visit},
 };
-use crate::store::Block;
+use crate::{chain::StateUnread, store::Block};
 use ::phalanx::{
-    recover,
     revm::{
+        DatabaseRef as _,
         context::{BlockEnv, TxEnv},
-        context_interface::result::ResultAndState,
     },
     simulate::Simulator,
 };
+use alloy_consensus::TxEnvelope;
 use alloy_eips::{Encodable2718 as _, eip4895::Withdrawals};
 use alloy_primitives::{B256, Bytes};
-use alloy_rlp::Encodable as _;
+use alloy_rlp::{Decodable as _, Encodable as _};
 use alloy_rpc_types_trace::{
     common::TraceResult,
-    geth::{GethDebugTracingCallOptions, GethDebugTracingOptions, GethTrace},
+    geth::{DiffMode, GethDebugTracingCallOptions, GethDebugTracingOptions, GethTrace, PreStateFrame},
 };
 use revm_inspectors::tracing::{DebugInspector, TransactionContext};
+use serde_json::Value;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.heavy("debug_traceTransaction", 2, trace_transaction);
@@ -35,6 +35,14 @@ pub(super) fn register(registry: &mut Registry) {
     registry.heavy("debug_traceBlockByHash", 2, |api, args| {
         trace_block(api, BlockRef::Hash(args.required(0, args::hash)?), args)
     });
+    registry.heavy("debug_traceBlock", 2, |api, args| {
+        let rlp = args.required(0, args::bytes)?;
+        let block = alloy_consensus::Block::<TxEnvelope>::decode(&mut &rlp[..]);
+        let block = block.map_err(|error| RpcError::invalid(format!("could not decode block: {error}")))?;
+        // Its hash binds the rest. Other blocks than those of the chain have no state here.
+        trace_block(api, BlockRef::Hash(block.header.hash_slow()), args)
+    });
+    registry.instant("debug_getBadBlocks", 0, |_, _| Ok(Vec::<Value>::new()));
     registry.heavy("debug_traceCall", 3, trace_call);
     registry.light("debug_getRawHeader", 1, |api, args| {
         let head = api.head(args.required(0, args::block)?)?.ok_or_else(|| RpcError::server("header not found"))?;
@@ -70,11 +78,6 @@ fn raw_block(block: &Block) -> Result<Bytes, RpcError> {
     Ok(out.into())
 }
 
-/// Room and time that the traces of a request have.
-fn room(api: &Api) -> Room {
-    Room { bytes: api.limits.max_trace, until: api.until() }
-}
-
 /// Traces one transaction or call on a state.
 fn trace(
     simulator: &Simulator<CallState>,
@@ -85,16 +88,24 @@ fn trace(
     place: Option<TransactionContext>,
 ) -> Result<GethTrace, RpcError> {
     let tracer = DebugInspector::new(options.clone()).map_err(|error| RpcError::invalid(error.to_string()))?;
-    // The meter comes first: it counts what the tracer will record.
-    let meter = Meter::new(&tracer, *room);
-    let both = (meter, GethTracer::new(tracer, shown_steps(options)));
-    let (called, (meter, mended)) = simulator.inspect(tx, both).map_err(|error| simulated(tx.caller, &error))?;
-    *room = meter.room;
-    let (mut inspector, refunds) = mended.end();
-    let result = ResultAndState { result: called.result, state: called.state };
-    let mut state = simulator.state();
-    let trace = inspector.get_result(place, tx, env, &result, &mut state);
-    trace.map(|trace| slim(trace, &refunds)).map_err(|error| RpcError::internal(error.to_string()))
+    let mut traced = run(simulator, env, tx, (tracer, shown_steps(options)), room)?;
+    let trace = traced.tracer.get_result(place, tx, env, &traced.ran, &mut traced.state);
+    let mut trace = trace.map_err(|error| RpcError::internal(error.to_string()))?;
+    if let GethTrace::PreStateTracer(PreStateFrame::Diff(diff)) = &mut trace {
+        leave_out_new(diff, traced.state)?;
+    }
+    Ok(slim(trace, &traced.refunds))
+}
+
+/// Leaves accounts out of the state before that were not there, as geth does.
+fn leave_out_new(diff: &mut DiffMode, state: &CallState) -> Result<(), RpcError> {
+    let mut new = Vec::new();
+    for address in diff.pre.keys() {
+        let account = state.basic_ref(*address).map_err(StateUnread::from)?;
+        new.extend(account.is_none_or(|account| account.is_empty()).then_some(*address));
+    }
+    new.iter().for_each(|address| _ = diff.pre.remove(address));
+    Ok(())
 }
 
 /// Number of instructions that a trace shows at most: none, unless it is of struct logs.
@@ -126,26 +137,10 @@ fn traces(
     options: &GethDebugTracingOptions,
     wanted: impl Fn(u32) -> bool,
 ) -> Result<Vec<(B256, GethTrace)>, RpcError> {
-    let mut replay = Replay::new(&api.chain, &block.head)?;
-    let (rules, env) = api.chain.rules(&block.head.header);
-    let (mut traces, mut room) = (Vec::new(), room(api));
-    for (place, entry) in (0..).zip(&block.entries) {
-        if !wanted(place) {
-            continue;
-        }
-        room.until.check()?;
-        let tx = recover(&entry.bytes).map_err(|error| RpcError::internal(error.to_string()))?;
-        let state = replay.before(place.into())?.clone();
-        let simulator = Simulator::new(rules.clone(), env.clone(), state);
-        let context = TransactionContext {
-            block_hash: Some(block.head.hash),
-            tx_index: Some(place as usize),
-            tx_hash: Some(entry.hash),
-        };
-        let trace = trace(&simulator, &env, &tx, options, &mut room, Some(context))?;
-        traces.push((entry.hash, trace));
-    }
-    Ok(traces)
+    visit(api, block, &mut room(api), wanted, |placed, room| {
+        let Placed { entry, tx, simulator, env, context } = placed;
+        Ok((entry.hash, trace(simulator, env, tx, options, room, Some(*context))?))
+    })
 }
 
 fn trace_transaction(api: &Api, args: &Args) -> Result<GethTrace, RpcError> {

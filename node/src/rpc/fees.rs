@@ -35,6 +35,7 @@ pub(super) fn register(registry: &mut Registry) {
         let base = next_base_fee(api)?;
         Ok(U256::from(base.saturating_add(tip(api)?)))
     });
+    registry.instant("eth_baseFee", 0, |api, _| Ok(U256::from(next_base_fee(api)?)));
     registry.light("eth_maxPriorityFeePerGas", 0, |api, _| Ok(U256::from(tip(api)?)));
     registry.instant("eth_blobBaseFee", 0, |api, _| {
         let header = api.pending(&api.chain.head())?;

@@ -94,8 +94,11 @@ impl Rates {
         let calls = |parts: usize| Self { call: CALL_BYTES * parts, has_data: true, steps: None };
         match tracer {
             DebugInspector::FourByte(_) => Self { call: COUNTED_BYTES, ..Self::default() },
-            DebugInspector::CallTracer(..) | DebugInspector::PreStateTracer(..) | DebugInspector::FlatCallTracer(_) => {
-                calls(1)
+            DebugInspector::CallTracer(..) | DebugInspector::PreStateTracer(..) => calls(1),
+            // Instructions belong to OpenEthereum's `vmTrace`.
+            DebugInspector::FlatCallTracer(tracer) => {
+                let steps = Steps { stack: true, memory: Memory::Recorded, storage: false, limit: None };
+                Self { steps: tracer.config().record_steps.then_some(steps), ..calls(1) }
             }
             DebugInspector::Noop(_) | DebugInspector::StateGasTracer(_) => Self::default(),
             DebugInspector::Mux(_, config) => calls(config.0.len()),

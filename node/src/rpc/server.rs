@@ -6,7 +6,7 @@ use super::{
     blocks, calls, changes, debug,
     dispatch::Dispatch,
     feed::Feed,
-    fees, logs, phalanx, pool,
+    fees, logs, otterscan, parity, phalanx, pool,
     registry::Registry,
     send, small, subscribe,
     visit::{Host, Visit},
@@ -140,6 +140,8 @@ fn methods(namespaces: &[String]) -> Registry {
         changes::register,
         pool::register,
         debug::register,
+        parity::register,
+        otterscan::register,
         phalanx::register,
         send::register,
         wait::register,
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_reference_lists_every_heavy_method() {
-        let namespaces = ["eth", "net", "web3", "txpool", "debug", "phalanx"].map(str::to_owned);
+        let namespaces = crate::config::NAMESPACES.map(str::to_owned);
         let methods = methods(&namespaces).methods;
         let is_heavy = |method: &Method| matches!(method, Method::Run { load: Load::Heavy, .. });
         let heavy: BTreeSet<_> = methods.iter().filter(|(_, method)| is_heavy(method)).map(|(name, _)| *name).collect();

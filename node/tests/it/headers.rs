@@ -41,7 +41,7 @@ fn forks() -> Genesis {
     genesis
 }
 
-fn asks() -> Address {
+const fn asks() -> Address {
     Address::repeat_byte(0xab)
 }
 

@@ -5,6 +5,7 @@ mod store;
 mod answers;
 mod headers;
 mod tracing;
+mod explorers;
 mod following;
 mod hostile;
 mod edge;

@@ -94,6 +94,31 @@ fn what_struct_logs_repeat_is_counted() {
 }
 
 #[test]
+fn instructions_of_vm_traces_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut limited = config(folder.path(), Production::Instant);
+    limited.rpc.namespaces.push("trace".into());
+    limited.rpc.max_trace = 8 << 20;
+    let node = Node::start(&limited).expect("a node");
+    let client = Client::new(node.address());
+    let to = Address::repeat_byte(0xc0);
+    // JUMPDEST PUSH0 JUMP: it runs until its gas is used up.
+    let code = json!({ to.to_string(): { "code": "0x5b5f56" } });
+    let call =
+        |gas: &str, kind: &str| client.ask("trace_call", json!([{ "to": to, "gas": gas }, [kind], "latest", code]));
+    for (gas, kind, expected) in [
+        ("0x989680", "vmTrace", true),
+        ("0x989680", "trace", false),
+        ("0x989680", "stateDiff", false),
+        ("0x5dc0", "vmTrace", false),
+    ] {
+        let answer = call(gas, kind);
+        assert_eq!(is_too_large(&answer), expected, "{kind} with {gas} gas");
+    }
+    node.stop();
+}
+
+#[test]
 fn a_trace_ends_with_its_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut limited = config(folder.path(), Production::Instant);

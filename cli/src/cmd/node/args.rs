@@ -122,7 +122,7 @@ pub(crate) struct NodeArgs {
     /// Address of JSON-RPC, HTTP and WebSocket
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8545", help_heading = heading::SERVICE)]
     rpc: SocketAddr,
-    /// Namespaces of JSON-RPC [default: eth,net,web3,txpool,phalanx, and debug with --dev]
+    /// Namespaces of JSON-RPC [default: eth,net,web3,txpool,phalanx, and with --dev debug,trace,ots,erigon]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = namespace, help_heading = heading::SERVICE)]
     rpc_api: Option<Vec<String>>,
     /// Origins of web pages that may call, * for all [default: none; * with --dev]
@@ -313,7 +313,7 @@ impl NodeArgs {
             ..RpcConfig::default()
         };
         if self.dev {
-            rpc.namespaces.push("debug".into());
+            rpc.namespaces.extend(["debug", "trace", "ots", "erigon"].map(Into::into));
             rpc.cors = vec!["*".into()];
         }
         if let Some(namespaces) = &self.rpc_api {
