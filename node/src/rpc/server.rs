@@ -8,7 +8,7 @@ use super::{
     feed::Feed,
     fees, logs, otterscan, parity, phalanx, pool,
     registry::Registry,
-    send, small, subscribe,
+    send, simulate, small, subscribe,
     visit::{Host, Visit},
     wait,
 };
@@ -135,6 +135,7 @@ fn methods(namespaces: &[String]) -> Registry {
         blocks::register,
         accounts::register,
         calls::register,
+        simulate::register,
         fees::register,
         logs::register,
         changes::register,

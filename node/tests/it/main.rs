@@ -6,6 +6,7 @@ mod answers;
 mod headers;
 mod tracing;
 mod explorers;
+mod simulating;
 mod following;
 mod hostile;
 mod edge;
