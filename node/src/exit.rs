@@ -1,6 +1,6 @@
 //! Way of an admitted transaction out of this node's pool: to the producer, or to the pools of other validators.
 
-use crate::{producer::Bell, relay::Relay, upstream::Upstream};
+use crate::{producer::Bell, relay::Relay, rounds::Rounds, upstream::Upstream};
 use phalanx::alloy::primitives::Bytes;
 
 /// Receiver of the transactions that JSON-RPC has put into the pool.
@@ -24,6 +24,14 @@ impl Exit {
             Self::Mempool(relay) => txs.iter().for_each(|tx| relay.pass(Bytes::copy_from_slice(tx))),
             // They never come into the pool.
             Self::Upstream(_) => {}
+        }
+    }
+
+    /// The rounds of a producer that makes blocks for transactions, if that is the way.
+    pub(crate) fn rounds(&self) -> Option<&Rounds> {
+        match self {
+            Self::Producer(bell) => bell.rounds(),
+            Self::Mempool(_) | Self::Upstream(_) => None,
         }
     }
 

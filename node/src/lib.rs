@@ -28,6 +28,7 @@
 //! - `producer`: blocks of a chain with one producer.
 //! - `follower`: blocks of another node, executed again.
 //! - `steps`: a block through the service.
+//! - `rounds`: rounds of a producer that makes a block for every transaction, and those that wait for one.
 //! - `environment`: rules of a block's environment that the block and its parent show.
 //! - `upstream`: JSON-RPC of the node that this one follows, and `gate`, whether a call of it is worth the wait.
 //! - `http`: requests to other processes.
@@ -50,6 +51,7 @@ mod relay;
 mod taken;
 mod report;
 mod producer;
+mod rounds;
 mod follower;
 mod steps;
 mod environment;

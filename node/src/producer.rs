@@ -8,6 +8,7 @@ use crate::{
     environment,
     error::NodeError,
     metrics::Metrics,
+    rounds::{Call, Rounds},
     steps::{Missed, Steps},
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
@@ -33,12 +34,24 @@ enum Told {
 
 /// Tells the producer that a transaction waits. Cloning is cheap.
 #[derive(Clone, Debug)]
-pub(crate) struct Bell(Sender<Told>);
+pub(crate) struct Bell {
+    told: Sender<Told>,
+    /// Rounds of a producer that makes blocks for transactions; `None` if it makes them by the clock, or never.
+    rounds: Option<Arc<Rounds>>,
+}
 
 impl Bell {
     /// Never blocks: one message is enough, however many transactions wait.
     pub(crate) fn ring(&self) {
-        let _ = self.0.try_send(Told::Waiting);
+        if let Some(rounds) = &self.rounds {
+            rounds.call();
+        }
+        let _ = self.told.try_send(Told::Waiting);
+    }
+
+    /// The rounds, if a transaction that can run is in a block at once.
+    pub(crate) fn rounds(&self) -> Option<&Rounds> {
+        self.rounds.as_deref()
     }
 }
 
@@ -51,6 +64,7 @@ pub(crate) struct Producer {
     gas_limit: Option<u64>,
     beneficiary: Address,
     told: Receiver<Told>,
+    rounds: Option<Arc<Rounds>>,
     /// Closed when the node stops.
     stop: Receiver<()>,
     steps: Steps,
@@ -68,8 +82,9 @@ impl Producer {
     ) -> (Self, Bell) {
         let (bell, told) = bounded(1);
         let steps = Steps::new(Arc::clone(&chain));
-        let producer = Self { chain, metrics, production, gas_limit, beneficiary, told, stop, steps };
-        (producer, Bell(bell))
+        let rounds = (production == Production::Instant).then(Arc::default);
+        let bell = Bell { told: bell, rounds: rounds.clone() };
+        (Self { chain, metrics, production, gas_limit, beneficiary, told, rounds, stop, steps }, bell)
     }
 
     /// Makes blocks until the node stops.
@@ -77,6 +92,13 @@ impl Producer {
     /// # Errors
     /// If the engine has ended.
     pub(crate) fn run(mut self) -> Result<(), NodeError> {
+        let ran = self.make();
+        // No caller waits for a block that will not come.
+        self.end(Some(Call::MAX));
+        ran
+    }
+
+    fn make(&mut self) -> Result<(), NodeError> {
         let mut next = Instant::now();
         loop {
             let wanted = match self.production {
@@ -94,10 +116,13 @@ impl Producer {
                 return Ok(());
             }
             while !self.stopped() {
+                let call = self.rounds.as_ref().map(|rounds| rounds.newest());
                 let produced = self.produce();
                 self.metrics.stalled.store(produced.is_err(), Ordering::Relaxed);
+                let goes_on = produced.as_ref().is_ok_and(|txs| *txs > 0) && self.rounds.is_some() && self.is_waiting();
+                self.end(call.filter(|_| !goes_on));
                 match produced {
-                    Ok(txs) if txs > 0 && self.production == Production::Instant && self.is_waiting() => {}
+                    Ok(_) if goes_on => {}
                     Ok(_) => break,
                     Err(missed) => {
                         let why = match missed {
@@ -113,6 +138,13 @@ impl Producer {
                     }
                 }
             }
+        }
+    }
+
+    /// Ends a round: callers learn what became of their transactions.
+    fn end(&self, taken: Option<Call>) {
+        if let Some(rounds) = &self.rounds {
+            rounds.end(taken);
         }
     }
 

@@ -176,9 +176,8 @@ pub(super) fn transaction(
     })
 }
 
-fn read(api: &Api, args: &Args) -> Result<(Simulator<CallState>, TxEnv), RpcError> {
+fn read(api: &Api, args: &Args, block: BlockRef) -> Result<(Simulator<CallState>, TxEnv), RpcError> {
     let request = args.required(0, args::call)?;
-    let block = args.block(1)?;
     let state = args.optional(2, args::json::<StateOverride>)?;
     let env = args.optional(3, args::json::<BlockOverrides>)?;
     let (simulator, environment) = simulator(api, block, state.as_ref(), env.as_ref())?;
@@ -187,13 +186,15 @@ fn read(api: &Api, args: &Args) -> Result<(Simulator<CallState>, TxEnv), RpcErro
 }
 
 fn call(api: &Api, args: &Args) -> Result<Bytes, RpcError> {
-    let (simulator, tx) = read(api, args)?;
+    let (simulator, tx) = read(api, args, args.block(1)?)?;
     let called = simulator.call(&tx).map_err(|error| simulated(tx.caller, &error))?;
     output(called.result)
 }
 
+/// Estimates for the next block, unless a block is named: a write that happens once time has passed is one there already.
 fn estimate(api: &Api, args: &Args) -> Result<U64, RpcError> {
-    let (simulator, tx) = read(api, args)?;
+    let block = args.optional(1, args::block)?.unwrap_or(BlockRef::Pending);
+    let (simulator, tx) = read(api, args, block)?;
     let gas = simulator.estimate_gas(&tx).map_err(|error| simulated(tx.caller, &error))?;
     Ok(U64::from(gas))
 }

@@ -77,9 +77,9 @@ impl RpcError {
     pub(super) fn reverted(output: &Bytes) -> Self {
         let reason = Revert::abi_decode(output).ok().map(|revert| revert.reason);
         let reason = reason.or_else(|| {
-            let panic = Panic::abi_decode(output).ok()?;
-            let known = panic.kind().map(|kind| kind.as_str().to_owned());
-            Some(known.unwrap_or_else(|| format!("unknown panic code: {:#x}", panic.code)))
+            let Panic { code } = Panic::abi_decode(output).ok()?;
+            let known = u64::try_from(code).ok().and_then(panicked).map(str::to_owned);
+            Some(known.unwrap_or_else(|| format!("unknown panic code: {code:#x}")))
         });
         let message = match reason {
             Some(reason) => format!("execution reverted: {reason}"),
@@ -123,6 +123,23 @@ impl From<StateUnread> for RpcError {
     fn from(error: StateUnread) -> Self {
         Self::server(error.to_string())
     }
+}
+
+/// Text of a panic of Solidity, as geth has it (`accounts/abi/abi.go`).
+const fn panicked(code: u64) -> Option<&'static str> {
+    Some(match code {
+        0x00 => "generic panic",
+        0x01 => "assert(false)",
+        0x11 => "arithmetic underflow or overflow",
+        0x12 => "division or modulo by zero",
+        0x21 => "enum overflow",
+        0x22 => "invalid encoded storage byte array accessed",
+        0x31 => "out-of-bounds array access; popping on an empty array",
+        0x32 => "out-of-bounds access of an array or bytesN",
+        0x41 => "out of memory",
+        0x51 => "uninitialized function",
+        _ => return None,
+    })
 }
 
 /// Text of a halt, as geth has it.
@@ -256,6 +273,17 @@ pub(super) fn refused(refusal: &Refusal) -> RpcError {
 mod tests {
     use super::*;
     use phalanx::{alloy::consensus::TxType, revm::primitives::hardfork::SpecId};
+
+    #[test]
+    fn panics_have_the_texts_of_geth() {
+        let said = |code: u64| {
+            let output = Panic { code: U256::from(code) }.abi_encode();
+            RpcError::reverted(&output.into()).to_string()
+        };
+        assert_eq!(said(0x01), "execution reverted: assert(false)");
+        assert_eq!(said(0x32), "execution reverted: out-of-bounds access of an array or bytesN");
+        assert_eq!(said(0x99), "execution reverted: unknown panic code: 0x99");
+    }
 
     #[test]
     fn libraries_find_the_texts_of_geth_wherever_a_transaction_is_refused() {

@@ -9,6 +9,7 @@ use super::{
 use crate::intake::{NoFate, Unadmitted};
 use alloy_primitives::{B256, Bytes, hex};
 use jsonrpsee::types::Params;
+use tokio::time::timeout;
 
 /// A transaction that is offered: its hash, or the error of its call.
 pub(super) type Sent = Result<B256, RpcError>;
@@ -43,8 +44,25 @@ fn plain(params: &Params<'_>) -> Option<Bytes> {
     hex::decode(digits).ok().filter(|_| !has_another).map(Bytes::from)
 }
 
-/// Offers transactions, in order, and returns what became of each.
+/// Offers transactions, in order, and returns what became of each. Where a block is made for every transaction, those that can
+/// run have a receipt then: libraries ask for it once, and some never again.
 pub(super) async fn all(api: &Api, txs: Vec<Bytes>) -> Vec<Sent> {
+    let sent = admitted(api, txs).await;
+    if let Some(rounds) = api.exit.rounds() {
+        let mut open: Vec<B256> = sent.iter().filter_map(|sent| sent.as_ref().ok().copied()).collect();
+        let is_there = |hash: &B256| matches!(api.chain.transaction(hash), Ok(Some(_)));
+        let are_there = || {
+            while open.pop_if(|hash| is_there(hash)).is_some() {}
+            open.is_empty()
+        };
+        // Without an answer in time the block store or the disk fails: the hashes are true all the same.
+        let _ = timeout(api.limits.max_wait, rounds.follow(are_there)).await;
+    }
+    sent
+}
+
+/// Offers transactions like [`all`], and waits for no block.
+pub(super) async fn admitted(api: &Api, txs: Vec<Bytes>) -> Vec<Sent> {
     let count = txs.len();
     let fates = match api.intake.offer(txs) {
         Ok(fates) => fates.all().await,

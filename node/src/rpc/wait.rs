@@ -25,7 +25,7 @@ pub(super) async fn answer(params: &Params<'_>, api: &Arc<Api>) -> Result<Transa
     let timeout = wanted.filter(|wanted| !wanted.is_zero()).unwrap_or(max).min(max);
     // Before the transaction is sent, so that its block is not missed.
     let mut blocks = api.chain.subscribe();
-    let hash = send::all(api, vec![bytes]).await.pop().ok_or_else(|| RpcError::internal("no answer"))??;
+    let hash = send::admitted(api, vec![bytes]).await.pop().ok_or_else(|| RpcError::internal("no answer"))??;
     let wait = async {
         loop {
             if let Some(receipt) = find(api, hash)? {

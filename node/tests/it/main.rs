@@ -14,6 +14,7 @@ mod ingress;
 mod meter;
 mod deploy;
 mod details;
+mod development;
 mod kills;
 mod ordered;
 mod joining;

@@ -1,0 +1,89 @@
+//! Rounds of a producer that makes a block as soon as a transaction waits: which calls have come, and which are done.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::watch;
+
+/// Number of calls for a block.
+pub(crate) type Call = u64;
+
+/// Calls for blocks, and the calls behind which nothing waits any more.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    calls: AtomicU64,
+    /// The newest call whose round has taken all that could run. It is sent with every block, also while more waits.
+    taken: watch::Sender<Call>,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self { calls: AtomicU64::new(0), taken: watch::Sender::new(0) }
+    }
+}
+
+impl Rounds {
+    /// Notes a call.
+    pub(crate) fn call(&self) {
+        // The lock of the pool has ordered the transaction before the call, and the builder takes that lock behind it.
+        self.calls.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The newest call: a round that begins now takes what was admitted before it.
+    pub(crate) fn newest(&self) -> Call {
+        self.calls.load(Ordering::Acquire)
+    }
+
+    /// Notes that a block is visible, or that there is none. With a call nothing of it can run now.
+    pub(crate) fn end(&self, taken: Option<Call>) {
+        self.taken.send_modify(|newest| *newest = taken.unwrap_or(*newest).max(*newest));
+    }
+
+    /// Waits until `is_done` says so, which is asked with every block, or until nothing of the calls so far can run.
+    pub(crate) async fn follow(&self, mut is_done: impl FnMut() -> bool) {
+        let (mut ended, call) = (self.taken.subscribe(), self.newest());
+        loop {
+            let taken = *ended.borrow_and_update();
+            if taken >= call || is_done() || ended.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        future::Future as _,
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    #[test]
+    fn a_caller_waits_for_its_own_block_or_for_a_round_that_leaves_nothing() {
+        let rounds = Rounds::default();
+        let context = &mut Context::from_waker(Waker::noop());
+        rounds.call();
+        let newest = rounds.newest();
+        let mut blocks = 0;
+        {
+            let mut own = pin!(rounds.follow(|| {
+                blocks += 1;
+                blocks > 2
+            }));
+            assert_eq!(own.as_mut().poll(context), Poll::Pending);
+            rounds.end(None);
+            assert_eq!(own.as_mut().poll(context), Poll::Pending, "a block without it, and more waits");
+            rounds.end(None);
+            assert_eq!(own.as_mut().poll(context), Poll::Ready(()));
+        }
+        let mut queued = pin!(rounds.follow(|| false));
+        assert_eq!(queued.as_mut().poll(context), Poll::Pending);
+        rounds.call();
+        rounds.end(Some(newest));
+        assert_eq!(queued.as_mut().poll(context), Poll::Ready(()));
+        let mut late = pin!(rounds.follow(|| false));
+        assert_eq!(late.as_mut().poll(context), Poll::Pending, "its call has come behind that round");
+        rounds.end(Some(rounds.newest()));
+        assert_eq!(late.as_mut().poll(context), Poll::Ready(()));
+    }
+}
