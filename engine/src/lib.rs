@@ -77,9 +77,9 @@ pub use exec::run::RunStats;
 #[cfg(feature = "seeded-faults")]
 pub use model::Fault;
 pub use model::{
-    AccessListFault, BlockAccessList, BlockError, CandidateTx, ChangedValue, Error, Executor, ForeignError,
-    ForeignItem, Hints, Invalid, Observer, Order, Outcome, RecoveredBlock, Stage, ThreadRole, TooWide, Traces,
-    Transaction, Tuning, Unobserved,
+    AccessListFault, BlockAccessList, BlockError, CandidateTx, ChangedValue, Edit, Edited, Error, Executor,
+    ForeignError, ForeignItem, Hints, Invalid, Observer, Order, Outcome, RecoveredBlock, Stage, ThreadRole, TooWide,
+    Traces, Transaction, Tuning, Unobserved,
 };
 pub use plan::{Block, LeftTransactions, Planner, SourceCounts};
 pub use recovery::{

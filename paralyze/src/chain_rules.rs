@@ -42,6 +42,8 @@ pub struct ChainRules {
     /// Recipient of the extra fee, and its function.
     extra: Option<(Address, Arc<dyn ExtraFee>)>,
     forced: bool,
+    /// True if contracts may send transactions, against EIP-3607.
+    contracts_send: bool,
     /// EVM instead of revm's mainnet handler.
     evm: Option<Arc<dyn ForeignEvm>>,
 }
@@ -111,6 +113,13 @@ impl ChainRules {
         self
     }
 
+    /// Lets accounts with code send transactions, against EIP-3607: for a chain for development, whose operator acts for any account.
+    #[must_use]
+    pub const fn with_contracts_as_senders(mut self) -> Self {
+        self.contracts_send = true;
+        self
+    }
+
     /// Runs transactions on another EVM or handler than revm's mainnet handler. System calls and simulations stay on revm.
     #[must_use]
     pub fn with_evm(mut self, evm: Arc<dyn ForeignEvm>) -> Self {
@@ -134,6 +143,9 @@ impl ChainRules {
             if self.extra.is_some() || self.forced {
                 return refuse("extra fees and forced transactions", "let the EVM charge and mint");
             }
+            if self.contracts_send {
+                return refuse("contracts as senders", "let the EVM say which transactions are valid");
+            }
             let has_shares = !self.tip.is_empty() || !self.base_fee.is_empty();
             if has_shares && !evm.defers_payments() {
                 return refuse("shares", "let the EVM make all payments, or defer them");
@@ -147,7 +159,8 @@ impl ChainRules {
 
     /// Returns true if these are mainnet's rules.
     pub const fn is_mainnet(&self) -> bool {
-        self.tip.is_empty() && self.base_fee.is_empty() && self.extra.is_none() && !self.forced && self.evm.is_none()
+        let has_fees = !self.tip.is_empty() || !self.base_fee.is_empty() || self.extra.is_some();
+        !has_fees && !self.forced && !self.contracts_send && self.evm.is_none()
     }
 
     /// Returns true if a transfer or call has mainnet's effects, beside the payments.
@@ -168,6 +181,11 @@ impl ChainRules {
     /// Returns true if forced transactions are valid.
     pub const fn permits_forced(&self) -> bool {
         self.forced
+    }
+
+    /// Returns true if contracts may send transactions.
+    pub const fn contracts_send(&self) -> bool {
+        self.contracts_send
     }
 
     /// Accounts that shares go to, each once, ascending.

@@ -12,13 +12,13 @@ use revm::{
     Journal,
     context::{BlockEnv, TxEnv},
     context_interface::{
-        ContextTr as _, Database, JournalTr as _, LocalContextTr as _, Transaction as _,
+        Cfg as _, ContextTr as _, Database, JournalTr as _, LocalContextTr as _, Transaction as _,
         journaled_state::account::JournaledAccountTr as _,
         result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction, OutOfGasError, ResultGas},
     },
     handler::{
         FrameResult, Handler, MainnetContext, MainnetHandler,
-        pre_execution::{calculate_caller_fee, validate_account_nonce_and_code_with_components},
+        pre_execution::{calculate_caller_fee, validate_account_nonce_and_code},
     },
     inspector::{Inspector, InspectorHandler},
     interpreter::{InitialAndFloorGas, interpreter::EthInterpreter},
@@ -202,7 +202,9 @@ impl<D: Database, I> Handler for Ruled<'_, D, I> {
         let extra = if is_free { U256::ZERO } else { self.rules.extra_fee(tx, block) };
         let mut caller = journal.load_account_with_code_mut(tx.caller())?.data;
         if is_signed {
-            validate_account_nonce_and_code_with_components(&caller.account().info, tx, cfg)?;
+            let is_any = self.rules.contracts_send() || cfg.is_eip3607_disabled();
+            let info = &caller.account().info;
+            validate_account_nonce_and_code(info, tx.nonce(), is_any, cfg.is_nonce_check_disabled())?;
         }
         let balance = *caller.balance();
         let lacks = || {

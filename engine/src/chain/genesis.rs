@@ -1,9 +1,22 @@
 //! Chains described by geth's `genesis.json`.
+//!
+//! Two fields of `config` are this engine's: `phalanxDevelopment`, true for a chain for development
+//! ([`Parameters::development`](super::Parameters::development)), and `phalanxCodeLimit`, the maximum length of a contract's code in
+//! bytes instead of EIP-170's, with twice as much for initcode.
 
 use super::schedule::{ByBlock, ByTime, ChainSpecError, Merge, Schedule, Upgrade};
 use super::spec::{ChainSpec, DaoFork};
 use alloy_eips::eip7840::BlobParams;
 use alloy_genesis::ChainConfig;
+
+/// Name of the field that makes a chain one for development.
+const DEVELOPMENT: &str = "phalanxDevelopment";
+
+/// Name of the field with the maximum length of a contract's code.
+const CODE_LIMIT: &str = "phalanxCodeLimit";
+
+/// Largest limit of code, in bytes: a transaction cannot pay for more.
+const MAX_CODE: usize = 1 << 24;
 
 pub(super) fn chain_spec(config: &ChainConfig) -> Result<ChainSpec, ChainSpecError> {
     let merge = match config.terminal_total_difficulty {
@@ -54,6 +67,19 @@ pub(super) fn chain_spec(config: &ChainConfig) -> Result<ChainSpec, ChainSpecErr
 
     let mut chain = ChainSpec::new(config.chain_id, Schedule::new(&blocks, merge, &times)?);
     chain.dao = config.dao_fork_block.map(|block| DaoFork { block, support: config.dao_fork_support });
+    chain.parameters.development = match config.extra_fields.get(DEVELOPMENT) {
+        None => false,
+        Some(value) => {
+            value.as_bool().ok_or(ChainSpecError::Unsupported { what: "phalanxDevelopment that is no boolean" })?
+        }
+    };
+    if let Some(value) = config.extra_fields.get(CODE_LIMIT) {
+        let limit = value.as_u64().and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit <= MAX_CODE);
+        let limit =
+            limit.ok_or(ChainSpecError::Unsupported { what: "phalanxCodeLimit that is no number up to 2^24" })?;
+        chain.base.limit_contract_code_size = Some(limit);
+        chain.base.limit_contract_initcode_size = Some(2 * limit);
+    }
     chain.deposit_contract = config.deposit_contract_address.unwrap_or(chain.deposit_contract);
     Ok(chain)
 }

@@ -50,6 +50,9 @@ pub struct Parameters {
     /// True if transactions without a chain id are valid, which can be sent to every chain (EIP-155). Ethereum permits
     /// them.
     pub unprotected_txs: bool,
+    /// True for a chain for development: its producer chooses gas limit and base fee of every block, blocks may hold
+    /// [`Edit`](crate::Edit)s, and a signature with an `r` of zero is that of the address in `s`. Everybody can spend what is there.
+    pub development: bool,
 }
 
 impl Default for Parameters {
@@ -65,6 +68,7 @@ impl Default for Parameters {
                 .map(|(spec, ether)| (spec, U256::from(ether) * U256::from(ETHER)))
                 .to_vec(),
             unprotected_txs: true,
+            development: false,
         }
     }
 }
@@ -253,6 +257,13 @@ impl ChainSpec {
             None => bytes.push(0),
         }
         schedule.write(&mut bytes);
+        if self.parameters.development {
+            bytes.extend_from_slice(b"development");
+        }
+        if let Some(limit) = self.base.limit_contract_code_size {
+            bytes.extend_from_slice(b"code limit");
+            bytes.extend_from_slice(&(limit as u64).to_be_bytes());
+        }
         keccak256(bytes)
     }
 

@@ -233,6 +233,7 @@ impl EngineBuilder {
             pruning: self.pruning,
             unpruned: 0,
             genesis: self.genesis,
+            edits: Arc::default(),
             begun: None,
             observer: self.observer,
             store_stage,

@@ -13,6 +13,7 @@ mod exceptions;
 mod predict;
 mod run_on;
 mod begin;
+mod edits;
 mod fork;
 mod ethereum_roots;
 pub(crate) mod steps;
@@ -38,7 +39,7 @@ use crate::{
         context::{ExecOptions, ExecResources},
         dispatch::Executors,
     },
-    model::{Error, Executor, Observer, Order, StoreStage},
+    model::{Edit, Error, Executor, Observer, Order, StoreStage},
     plan::{Block, Planner, join_if},
     seal::{Committed, Executed, Merkleized},
     state::{Ancestors, Persister, State, StateRef},
@@ -82,6 +83,8 @@ pub struct Engine {
     unpruned: u64,
     /// Digest that the genesis must have.
     genesis: Option<B256>,
+    /// Edits of the next block, on a chain for development.
+    pub(crate) edits: Arc<[Edit]>,
     /// Header of the genesis, if it was begun with one.
     pub(crate) begun: Option<Box<Header>>,
     /// Predictor for given orders; it keeps what it learns from block to block.
@@ -98,8 +101,8 @@ macro_rules! resources {
         let (workers, cfg, chain) = (&*$engine.workers, &$engine.cfg, &$engine.rules.chain);
         let store_stage = &*$engine.store_stage;
         let (executor, options, access_lists) = ($engine.executor, $engine.options, $engine.access_lists);
-        let observer = &*$engine.observer;
-        ExecResources { state, workers, cfg, chain, observer, store_stage, executor, options, access_lists }
+        let (observer, edits) = (&*$engine.observer, &*$engine.edits);
+        ExecResources { state, workers, cfg, chain, observer, store_stage, executor, options, access_lists, edits }
     }};
 }
 

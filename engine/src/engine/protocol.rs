@@ -1,6 +1,7 @@
-//! Steps of the protocol around the transactions of a whole block: system calls and drained accounts before them;
+//! Steps of the protocol around the transactions of a whole block: system calls, drained accounts and edits before them;
 //! withdrawals, rewards and requests after them.
 
+use super::edits;
 use crate::{
     bal::Footprint,
     chain::PreStep,
@@ -18,7 +19,7 @@ pub(crate) fn before<'s>(
     env: &BlockEnv,
     payload: &RecoveredBlock<'_>,
 ) -> Result<(Overlay<'s>, Footprint), BlockError> {
-    let ExecResources { state, cfg, chain, .. } = resources;
+    let ExecResources { state, cfg, chain, edits: given, .. } = resources;
     let mut footprint = Footprint::default();
     let mut overlay = Overlay::new(state, state.rules(cfg.spec));
     for step in chain.pre_steps(payload.header, cfg.spec) {
@@ -35,6 +36,9 @@ pub(crate) fn before<'s>(
                 _ = Sequential::new(&mut overlay, cfg, env).system_call(to, data.into(), &mut footprint)?;
             }
         }
+    }
+    if !given.is_empty() {
+        edits::apply(given, &mut overlay, &mut footprint)?;
     }
     Ok((overlay, footprint))
 }

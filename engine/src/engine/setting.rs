@@ -38,6 +38,8 @@ impl Engine {
     pub(super) fn split_for<'e>(&'e mut self, setting: Setting<'e>) -> (ExecResources<'e>, &'e mut Executors) {
         let (resources, executors) = self.split();
         let state = setting.foreign.map_or(resources.state, StateRef::Foreign);
-        (ExecResources { state, executor: setting.executor, ..resources }, executors)
+        // Edits are of the engine's own chain.
+        let edits = setting.foreign.map_or(resources.edits, |_| &[]);
+        (ExecResources { state, executor: setting.executor, edits, ..resources }, executors)
     }
 }

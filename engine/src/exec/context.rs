@@ -5,7 +5,7 @@ use crate::{
     bal::Record,
     chain::ChainSpec,
     exec::{block_gas::BlockGas, fast_path::FastPath, overlay::Overlay, policy::Policy},
-    model::{Executor, GasRoom, GasRules, Observer, StoreStage, Traces, Txs},
+    model::{Edit, Executor, GasRoom, GasRules, Observer, StoreStage, Traces, Txs},
     plan::PlanContext,
     state::{AccountRules, StateRef},
 };
@@ -51,6 +51,8 @@ pub(crate) struct ExecResources<'e> {
     pub(crate) options: ExecOptions,
     /// True if blocks get their access list.
     pub(crate) access_lists: bool,
+    /// Edits of a whole block, before its transactions.
+    pub(crate) edits: &'e [Edit],
 }
 
 impl<'e> ExecResources<'e> {

@@ -3,6 +3,7 @@
 mod access_list;
 mod candidate;
 mod config;
+mod edit;
 mod error;
 mod faults;
 mod fees;
@@ -21,6 +22,7 @@ pub use candidate::{CandidateTx, Transaction};
 pub(crate) use config::DEFAULT_CODE_CACHE;
 pub(crate) use config::is_supported;
 pub use config::{Executor, Invalid, Order, Traces, Tuning};
+pub use edit::{Edit, Edited};
 pub use error::Error;
 #[cfg(feature = "seeded-faults")]
 pub use faults::Fault;

@@ -94,7 +94,7 @@ impl Pool {
         if nonce - next >= self.config.window {
             return Err(Refusal::NonceTooFar { nonce, next, window: self.config.window });
         }
-        if account.is_contract {
+        if self.bars(&account) {
             return Err(Refusal::SenderIsContract);
         }
         let extra = self.extra_fee(tx.tx());

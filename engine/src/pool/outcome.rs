@@ -180,6 +180,8 @@ pub enum Cause {
     },
     /// The pool was full, and the transaction had the lowest worth.
     Evicted,
+    /// The owner of the pool has removed it.
+    Dropped,
     /// The transaction waited too long.
     Expired,
     /// The state's nonce is past the transaction's: a committed block holds it, or its replacement.

@@ -150,6 +150,24 @@ impl Pool {
         }
     }
 
+    /// True if an account sends no transactions, because it has code (EIP-3607).
+    pub(super) fn bars(&self, account: &Account) -> bool {
+        account.is_contract && !self.rules.contracts_send()
+    }
+
+    /// Removes a transaction, without its sender's later ones. Returns false if it is not here, or handed out.
+    pub fn remove(&mut self, hash: &B256) -> bool {
+        let place = self.by_hash.get(hash).and_then(|rank| self.by_rank.get(rank)).copied();
+        let Some(Place { sender, nonce, .. }) = place else { return false };
+        if nonce < self.senders[sender].cursor() {
+            return false;
+        }
+        let (seat, gone) = self.edit(sender, |queue| (queue.seat(), queue.punch(nonce)));
+        let removed = gone.map(|tx| self.forget(tx, Cause::Dropped, seat));
+        self.events.removed(removed.as_slice());
+        removed.is_some()
+    }
+
     /// Changes a sender's queue, and updates loads and lanes.
     pub(super) fn edit<R>(&mut self, id: SenderId, change: impl FnOnce(&mut Queue) -> R) -> R {
         let queue = &mut self.senders[id];
@@ -280,7 +298,7 @@ impl Pool {
         let there = queue.and_then(|queue| queue.get(nonce)).map(|there| *there.hash());
         let refusal = match there {
             _ if self.by_hash.contains_key(tx.hash()) || self.by_rank.contains_key(&tx.rank()) => Refusal::Known,
-            _ if account.is_contract => Refusal::SenderIsContract,
+            _ if self.bars(&account) => Refusal::SenderIsContract,
             Some(hash) => Refusal::ReplacementUnderpriced { hash, bump: self.config.bump },
             None if nonce < cursor => Refusal::NonceUsed { nonce, next: cursor },
             None if nonce - next >= window => Refusal::NonceTooFar { nonce, next, window },

@@ -138,7 +138,7 @@ impl Pool {
         let Some(id) = self.senders.find(address) else { return };
         let (seat, passed) = self.edit(id, |queue| (queue.seat(), queue.set_account(account)));
         removed.extend(passed.into_iter().map(|tx| self.forget(tx, Cause::Passed, seat)));
-        if account.is_contract
+        if self.bars(&account)
             && let Some(id) = self.senders.find(address)
         {
             self.cut(id, 0, Cause::SenderIsContract, removed);

@@ -140,7 +140,8 @@ impl Recovery {
                 Err(error) => Some(Err(error)),
             });
         }
-        let mut recovered = signed(open.iter().map(|open| &open.envelope)).into_iter().zip(&open);
+        let envelopes = open.iter().map(|open| &open.envelope);
+        let mut recovered = signed(envelopes, self.chain.parameters().development).into_iter().zip(&open);
         let mut next = || {
             let (tx, open) = recovered.next().expect("a transaction per open result");
             self.finish(form, tx?, open)
@@ -243,7 +244,7 @@ pub fn recover_all(encoded: &[Bytes]) -> Vec<Result<TxEnv, RecoverError>> {
 fn recover_each<B: AsRef<[u8]>>(encoded: &[B]) -> Vec<Result<TxEnv, RecoverError>> {
     let hashes = hashed(encoded);
     let decoded: Vec<_> = encoded.iter().zip(hashes).map(|(bytes, hash)| canonical(bytes.as_ref(), hash)).collect();
-    let mut recovered = signed(decoded.iter().flatten()).into_iter();
+    let mut recovered = signed(decoded.iter().flatten(), false).into_iter();
     let mut next = |_| recovered.next().expect("a result per decoded transaction");
     decoded.into_iter().map(|decoded| decoded.and_then(&mut next)).collect()
 }

@@ -10,8 +10,11 @@ use phalanx_recovery::recover_batch;
 use revm::{context::TxEnv, context_interface::either::Either};
 
 /// Converts transactions for revm, with senders and authorities from their signatures, in order. The hard fork's rules
-/// decide whether `s` may be in the upper half.
-pub(super) fn signed<'a>(envelopes: impl Iterator<Item = &'a TxEnvelope> + Clone) -> Vec<Result<TxEnv, RecoverError>> {
+/// decide whether `s` may be in the upper half. With `by_name`, on a chain for development, a signature may name its sender.
+pub(super) fn signed<'a>(
+    envelopes: impl Iterator<Item = &'a TxEnvelope> + Clone,
+    by_name: bool,
+) -> Vec<Result<TxEnv, RecoverError>> {
     let mut signatures = Signatures::default();
     for envelope in envelopes.clone() {
         signatures.add_sender(envelope);
@@ -23,7 +26,7 @@ pub(super) fn signed<'a>(envelopes: impl Iterator<Item = &'a TxEnvelope> + Clone
     let mut next = || signers.next().expect("a signer per signature");
     let mut out = Vec::with_capacity(envelopes.size_hint().0);
     for envelope in envelopes {
-        let caller = next();
+        let caller = next().or_else(|| by_name.then(|| named(envelope.signature())).flatten());
         let authorizations = envelope.authorization_list().unwrap_or_default();
         let authorization_list =
             authorizations.iter().map(|signed| Either::Right(authorized(signed, next()))).collect();
@@ -45,6 +48,12 @@ pub(super) fn signed<'a>(envelopes: impl Iterator<Item = &'a TxEnvelope> + Clone
         }));
     }
     out
+}
+
+/// The sender that a signature names: its `r` is zero, which no signature has, and its `s` the address.
+fn named(signature: &Signature) -> Option<Address> {
+    let (r, s) = (signature.r(), signature.s());
+    (r.is_zero() && s.bit_len() <= 160).then(|| Address::from_word(s.into()))
 }
 
 /// An authorization with its authority. Without a valid signature it is skipped when the transaction runs, and makes nothing

@@ -1,8 +1,10 @@
 //! Attributes of a whole block beside its environment: what a payload of the API carries for a chain of Ethereum's kind.
 
+use crate::model::{Edit, Edited};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
+use revm::state::Bytecode;
 
 /// Fields of a whole block that neither the environment nor the parent determines, as
 /// [`Payload::with_attributes`](phalanx_engine_api::Payload::with_attributes) carries them. A payload without attributes
@@ -16,6 +18,8 @@ pub struct BlockAttributes {
     pub withdrawals: Vec<Withdrawal>,
     /// Slot of the block in consensus, from Amsterdam on (EIP-7843); `None` for the block's height.
     pub slot_number: Option<u64>,
+    /// Edits before the transactions, in order, on a chain for development; `None` for none.
+    pub edits: Option<Vec<Edit>>,
 }
 
 impl BlockAttributes {
@@ -32,13 +36,23 @@ impl BlockAttributes {
             return Some(Self::default());
         }
         let attributes = <Self as alloy_rlp::Decodable>::decode(&mut &bytes[..]).ok()?;
-        (attributes.encode() == *bytes).then_some(attributes)
+        let is_short = attributes.edits.as_ref().is_none_or(|edits| !edits.is_empty());
+        (is_short && attributes.encode() == *bytes).then_some(attributes)
+    }
+
+    /// True if the code of every edit is one that an account may have.
+    pub(super) fn have_sound_codes(&self) -> bool {
+        self.edits.iter().flatten().all(|edit| match &edit.value {
+            Edited::Code(code) => Bytecode::new_raw_checked(code.clone()).is_ok(),
+            _ => true,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloy_primitives::{Address, U256};
 
     #[test]
     fn attributes_have_one_encoding() {
@@ -53,5 +67,27 @@ mod tests {
         tail.push(0);
         assert_eq!(BlockAttributes::decode(&tail.into()), None);
         (1..bytes.len()).for_each(|cut| assert_eq!(BlockAttributes::decode(&bytes.slice(..cut)), None));
+    }
+
+    #[test]
+    fn edits_are_read_as_they_were_written_and_no_list_of_none_is() {
+        let account = Address::repeat_byte(7);
+        let values = [
+            Edited::Balance(U256::MAX),
+            Edited::Balance(U256::ZERO),
+            Edited::Nonce(u64::MAX),
+            Edited::Code(Bytes::from_static(&[0x5f, 0x00])),
+            Edited::Code(Bytes::new()),
+            Edited::Slot(U256::from(300), U256::from(5)),
+        ];
+        let edits: Vec<Edit> = values.into_iter().map(|value| Edit { account, value }).collect();
+        let attributes = BlockAttributes { edits: Some(edits), ..BlockAttributes::default() };
+        let bytes = attributes.encode();
+        assert_eq!(BlockAttributes::decode(&bytes), Some(attributes));
+        let plain = BlockAttributes { withdrawals: vec![Withdrawal::default()], ..BlockAttributes::default() };
+        // A cut behind the withdrawals would be a list of another length.
+        (1..bytes.len()).for_each(|cut| assert_eq!(BlockAttributes::decode(&bytes.slice(..cut)), None));
+        let none = BlockAttributes { edits: Some(Vec::new()), ..plain };
+        assert_eq!(BlockAttributes::decode(&none.encode()), None);
     }
 }

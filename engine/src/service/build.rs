@@ -153,6 +153,12 @@ impl Service {
         read(&self.shared.pool.lock())
     }
 
+    /// Removes a transaction that waits, without its sender's later ones. Returns false if it is not there, or in a block that is being
+    /// built.
+    pub fn forget(&self, hash: &B256) -> bool {
+        self.shared.pool.lock().remove(hash)
+    }
+
     /// Number of transactions in the pool.
     pub fn waiting(&self) -> usize {
         self.shared.pool.lock().len()
@@ -256,6 +262,7 @@ impl Driver {
         self.engine.state.set_ancestors(Arc::clone(&parent.ancestors));
         let shared = Arc::clone(&self.shared);
         let frame = Frame::new(&self.engine, &request.env, &request.attributes, &parent).map_err(Failed::Invalid)?;
+        self.engine.set_edits(frame.edits());
         let target = match &frame.header {
             Some(header) => {
                 let withdrawals = frame.withdrawals().map(<[_]>::to_vec);

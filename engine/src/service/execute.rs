@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     engine::Engine,
-    model::{BlockError, Error, Hints, Invalid, Outcome, RecoveredBlock},
+    model::{BlockError, Edit, Error, Hints, Invalid, Outcome, RecoveredBlock},
     recovery::{Form, RecoveredTx, Recovery},
     seal::{BlockInfo, Executed},
     state::{Ancestors, State},
@@ -115,6 +115,10 @@ impl Frame {
             None => None,
         };
         fees.excess_blob_gas = excess.unwrap_or_default();
+        let is_edited = attributes.edits.is_some();
+        if is_edited && !(rules.chain.parameters().development && attributes.have_sound_codes()) {
+            return Err(InvalidCause::Environment);
+        }
         let is_early = (!from(SpecId::SHANGHAI) && !attributes.withdrawals.is_empty())
             || (!from(SpecId::CANCUN) && !attributes.parent_beacon_block_root.is_zero())
             || (!from(SpecId::AMSTERDAM) && attributes.slot_number.is_some());
@@ -141,6 +145,11 @@ impl Frame {
         };
         let max_blobs = params.map_or(0, |params| params.max_blob_count);
         Ok(Self { spec, header: Some(header), attributes, max_blobs, fees })
+    }
+
+    /// Edits before the transactions.
+    pub(super) fn edits(&self) -> Arc<[Edit]> {
+        self.attributes.edits.iter().flatten().cloned().collect()
     }
 
     /// Withdrawals, from Shanghai on.
@@ -174,6 +183,7 @@ pub(super) fn execute(
     engine.state.set_ancestors(Arc::clone(&parent.ancestors));
     let frame =
         Frame::new(engine, candidate.env(), candidate.payload().attributes(), parent).map_err(Failed::Invalid)?;
+    engine.set_edits(frame.edits());
     let executing = decode(engine, recovery, candidate, parent, frame, rows)?;
     let policy = match candidate.policy() {
         TxPolicy::Strict => Invalid::Refuse,

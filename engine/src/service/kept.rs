@@ -40,6 +40,18 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// Number of the newest blocks that are kept whole. Of older ones only the state is read.
+    pub(super) const WHOLE: u64 = 256;
+
+    /// Drops what is read of new blocks alone: a long history costs little per block.
+    pub(super) fn thin(&mut self) {
+        (self.info, self.facts, self.header, self.payload) = (None, None, None, None);
+        // Without an outcome nothing else has the block's name.
+        if self.outcome.is_some() {
+            self.ancestors = Arc::default();
+        }
+    }
+
     /// A block that was executed before a restart, by its tag.
     pub(super) fn restored(view: Snapshot, ancestors: Arc<Ancestors>, hash: B256, tag: Option<Tag>) -> Self {
         let (fees, covered) = tag.as_ref().map_or_else(Default::default, |tag| (tag.fees, tag.covered));

@@ -383,6 +383,9 @@ fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
         let mut ancestors: Ancestors = hashes.range(..at).map(|(height, hash)| (*height, *hash)).collect();
         ancestors.insert(at, hash);
         let mut value = Kept::restored(view, Arc::new(ancestors), hash, tag);
+        if at + Kept::WHOLE <= height {
+            value.thin();
+        }
         if value.outcome.is_none() {
             value.covered = at;
         }

@@ -167,6 +167,11 @@ impl<T> Desk<T> {
         &self.rows
     }
 
+    /// Changes the value of the committed block at a height, if it is kept.
+    pub fn change_row(&mut self, height: u64, change: impl FnOnce(&mut T)) {
+        self.rows.change(height, change);
+    }
+
     /// A speculative block.
     #[must_use]
     pub fn candidate(&self, id: ExecId) -> Option<&Candidate> {

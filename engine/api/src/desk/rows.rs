@@ -58,6 +58,14 @@ impl<T> Rows<T> {
         if height == self.tip.committed.height { Some(&self.tip) } else { self.below.get(&height) }
     }
 
+    /// Changes the value of the block at a height, if it is kept.
+    pub fn change(&mut self, height: u64, change: impl FnOnce(&mut T)) {
+        let row = if height == self.tip.committed.height { Some(&mut self.tip) } else { self.below.get_mut(&height) };
+        if let Some(row) = row {
+            change(&mut row.value);
+        }
+    }
+
     /// The block of an execution. Takes time linear in the rows above it.
     #[must_use]
     pub fn find(&self, exec: ExecId) -> Option<&Row<T>> {

@@ -139,6 +139,7 @@ fn hard_forks_come_with_their_time_and_not_with_a_restart() {
                 withdrawals: vec![withdrawal],
                 parent_beacon_block_root: B256::with_last_byte(height as u8),
                 slot_number: (16 + 12 * height >= 148).then_some(500 + height),
+                ..BlockAttributes::default()
             };
             let block = candidate(parent, height, crossing(height), attributes.encode());
             outcomes.push(submit(&service, &block));
