@@ -5,6 +5,7 @@ mod exhaustive;
 mod fuzz;
 mod golden;
 mod junk;
+mod leaving;
 mod rounds;
 mod safety;
 mod attacks;
