@@ -1,7 +1,7 @@
 //! A node that follows another one: it takes each block, executes it, and compares every result with what the other says.
 //!
 //! The upstream node is trusted with the order of blocks, and with what neither their parents nor their execution show: beneficiaries,
-//! and times near this node's clock. A block beyond that, of another content than its hash names, or with another result than
+//! and times near this node's clock. A block beyond that, of another content than its name is of, or with another result than
 //! this node finds, ends the node for good; one that is ahead of this node's clock is tried again until it is not. What the
 //! upstream node says before it is cut off is never shown.
 

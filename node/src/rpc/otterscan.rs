@@ -270,6 +270,10 @@ fn after(api: &Api, args: &Args) -> Result<TransactionsWithReceipts, RpcError> {
 /// Hash of the transaction of a sender with a nonce.
 fn by_nonce(api: &Api, args: &Args) -> Result<Option<B256>, RpcError> {
     let (sender, nonce) = (args.required(0, args::address)?, args.required(1, args::count)?);
+    let account = api.state(BlockRef::Latest)?.account(&sender).map_err(crate::chain::StateUnread::from)?;
+    if account.is_none_or(|account| account.nonce <= nonce) {
+        return Ok(None);
+    }
     let search = Search::new(api, sender);
     for height in (api.chain.first()?..=api.chain.height()).rev() {
         let Some((block, _)) = search.look(height)? else { continue };

@@ -10,7 +10,7 @@ use super::{
     registry::Registry,
     simulated::{Block, Ran},
 };
-use ::phalanx::revm::database::CacheDB;
+use ::phalanx::revm::{database::CacheDB, primitives::hardfork::SpecId};
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_eips::eip4895::{Withdrawal, Withdrawals};
 use alloy_primitives::{B256, U256};
@@ -198,7 +198,6 @@ fn header(api: &Api, parent: &Header, hash: B256, wanted: &Wanted, options: Opti
     };
     let spec = chain.spec(&header);
     let from = |since| spec.is_enabled_in(since);
-    use ::phalanx::revm::primitives::hardfork::SpecId;
     header.withdrawals_root =
         from(SpecId::SHANGHAI).then(|| alloy_consensus::proofs::calculate_withdrawals_root(&wanted.withdrawals));
     if from(SpecId::CANCUN) {
