@@ -68,14 +68,19 @@ fn read(error: ::phalanx::SnapshotError) -> RpcError {
 fn nonce(api: &Api, args: &Args) -> Result<U64, RpcError> {
     let (address, block) = (args.required(0, args::address)?, args.block(1)?);
     if block == BlockRef::Pending {
-        if let Some(upstream) = api.exit.upstream() {
-            return Ok(upstream.pass("eth_getTransactionCount", &json!([address, "pending"]))?);
-        }
-        let next = api.chain.service.next_nonce(&address).map_err(|failure| RpcError::server(failure.to_string()))?;
-        return Ok(U64::from(next));
+        return next_nonce(api, &address).map(U64::from);
     }
     let account = api.state(block)?.account(&address).map_err(read)?;
     Ok(U64::from(account.map_or(0, |account| account.nonce)))
+}
+
+/// Nonce behind the transactions that wait, those of the node that is followed.
+pub(super) fn next_nonce(api: &Api, address: &Address) -> Result<u64, RpcError> {
+    if let Some(upstream) = api.exit.upstream() {
+        let next: U64 = upstream.pass("eth_getTransactionCount", &json!([address, "pending"]))?;
+        return Ok(next.to());
+    }
+    api.chain.service.next_nonce(address).map_err(|failure| RpcError::server(failure.to_string()))
 }
 
 fn code(api: &Api, args: &Args) -> Result<Bytes, RpcError> {

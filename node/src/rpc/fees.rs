@@ -51,7 +51,7 @@ fn next_base_fee(api: &Api) -> Result<u128, RpcError> {
 }
 
 /// Tip that a transaction should offer: geth's sample of recent blocks.
-fn tip(api: &Api) -> Result<u128, RpcError> {
+pub(super) fn tip(api: &Api) -> Result<u128, RpcError> {
     let newest = api.chain.height();
     // Wallets ask often, and the answer changes with a block.
     let known = *api.tip.lock();

@@ -17,6 +17,7 @@ mod small;
 mod blocks;
 mod accounts;
 mod calls;
+mod fill;
 mod simulate;
 mod simulated;
 mod transfers;

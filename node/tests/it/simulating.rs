@@ -2,13 +2,13 @@
 
 use crate::{
     answers::build,
-    kit::{Call, Client, address, instant, signed},
+    kit::{CHAIN, Call, Client, address, instant, signed},
 };
 use alloy_consensus::{
-    ReceiptEnvelope, TxEnvelope,
+    Transaction as _, TxEnvelope,
     proofs::{calculate_transaction_root, calculate_withdrawals_root},
 };
-use alloy_eips::eip2935::HISTORY_STORAGE_ADDRESS;
+use alloy_eips::{Encodable2718 as _, eip2935::HISTORY_STORAGE_ADDRESS};
 use alloy_primitives::{Address, B256, U256, hex, logs_bloom};
 use alloy_rpc_types_eth::{Block, Transaction};
 use serde_json::{Value, json};
@@ -137,7 +137,6 @@ fn a_simulated_transaction_has_the_receipt_of_the_real_one() {
     let asks = json!({ "to": HISTORY_STORAGE_ADDRESS, "data": data });
     let blocks = simulate(&client, json!({ "blockStateCalls": [{ "calls": [asks] }] }));
     assert_eq!(blocks[0]["calls"][0]["returnData"], json!(head.header.hash));
-    let _: fn(&ReceiptEnvelope) -> bool = ReceiptEnvelope::status;
     node.stop();
 }
 
@@ -233,5 +232,40 @@ fn what_no_block_may_contain_ends_the_simulation() {
     );
     assert_eq!(blocks[0]["calls"][0]["error"], json!({ "message": "invalid opcode: INVALID", "code": -32015 }));
     assert_eq!(blocks[0]["calls"][0]["gasUsed"], json!("0x7530"));
+    node.stop();
+}
+
+#[test]
+fn filled_transactions_are_those_that_a_wallet_signs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (node, client) = instant(folder.path());
+    let counter = build(&client);
+    let call = json!({ "from": address(1), "to": counter });
+    let filled = client.get("eth_fillTransaction", json!([call]));
+    let tx: TxEnvelope = read(filled["tx"].clone());
+    assert_eq!(filled["raw"], json!(alloy_primitives::Bytes::from(tx.encoded_2718())));
+    let quantity = |method: &str, params: Value| client.quantity(method, params);
+    let nonce = quantity("eth_getTransactionCount", json!([address(1), "pending"]));
+    let gas = quantity("eth_estimateGas", json!([call, "pending"]));
+    let tip = quantity("eth_maxPriorityFeePerGas", json!([]));
+    let head: Block = read(client.get("eth_getBlockByNumber", json!(["latest", false])));
+    let base = u128::from(head.header.base_fee_per_gas.expect("a fee"));
+    assert_eq!((u128::from(tx.nonce()), u128::from(tx.gas_limit())), (nonce, gas));
+    assert_eq!((tx.max_fee_per_gas(), tx.max_priority_fee_per_gas()), (2 * base + tip, Some(tip)));
+    assert_eq!((tx.chain_id(), tx.to(), tx.tx_type() as u8), (Some(CHAIN), Some(counter), 2));
+    // What is given stays.
+    let given = json!({ "from": address(1), "to": counter, "gasPrice": "0xb2d05e00", "gas": "0x30000", "nonce": "0x9",
+        "value": "0x5", "data": "0x01" });
+    let tx: TxEnvelope = read(client.get("eth_fillTransaction", json!([given]))["tx"].clone());
+    let fields = (tx.tx_type() as u8, tx.nonce(), tx.gas_limit(), tx.gas_price(), tx.value(), tx.input().to_vec());
+    assert_eq!(fields, (0, 9, 0x30000, Some(3_000_000_000), U256::from(5), vec![1]));
+    for (wrong, text) in [
+        (json!({ "from": address(1) }), "contract creation without any data provided"),
+        (json!({ "to": counter, "maxFeePerGas": "0x1", "maxPriorityFeePerGas": "0x2" }), "maxFeePerGas (1) < "),
+        (json!({ "from": address(1), "to": counter, "data": "0x01" }), "execution reverted"),
+    ] {
+        let (_, message) = client.error("eth_fillTransaction", json!([wrong]));
+        assert!(message.contains(text), "{message}");
+    }
     node.stop();
 }
