@@ -4,7 +4,8 @@ use crate::{
     cluster::{Net, Setup},
     subject::Subject,
 };
-use phalanx_bft::{autobahn::Autobahn, pbft::Pbft, rounds::Rounds, sbft::Sbft};
+use phalanx_bft::{Reach, autobahn::Autobahn, pbft::Pbft, rounds::Rounds, sbft::Sbft};
+use phalanx_host::{Frame, Reached};
 
 const INTERVAL: u64 = 4;
 
@@ -45,6 +46,7 @@ fn agree<P: Subject>(cluster: &mut Net<P>, nodes: &[usize]) {
 /// A wiped node says nothing that could contradict it, learns every block, and is one of the three that the order needs again.
 fn comes_back<P: Subject>() {
     let mut cluster = world::<P>(1);
+    cluster.setup.compacts = true;
     let mut number = 0;
     for _ in 0..20 {
         cluster.submit(1_000, number);
@@ -55,8 +57,23 @@ fn comes_back<P: Subject>() {
     let before = cluster.height(0);
     assert!(before >= 15, "{}", cluster.describe());
     cluster.wipe(3, 1_000);
+    // Answers to a question of another start came late, and tell too little.
+    for other in 0..3 {
+        let late = Reached { start: u64::MAX, reach: Reach::default() };
+        cluster.inject(3, other, Frame::Reached(late), 1_100);
+    }
     cluster.run(cluster.now + 100_000);
     assert!(!cluster.speaks(3), "it may have voted in the window above its checkpoint");
+    // Its log is replaced, and read again.
+    for _ in 0..6 {
+        cluster.submit(1_000, number);
+        number += 1;
+        cluster.run(cluster.now + 10_000);
+    }
+    cluster.run(cluster.now + 100_000);
+    cluster.crash(3, 1_000);
+    cluster.run(cluster.now + 50_000);
+    assert!(!cluster.speaks(3), "a restart ends no silence");
     let spoke = until_it_speaks(&mut cluster, 3, &mut number);
     // The window of two intervals that it may have voted in, from a checkpoint at most one interval behind; then that of the others.
     assert!(spoke >= before + 3 * INTERVAL, "it speaks at {spoke}, and may have voted from {before} on");
