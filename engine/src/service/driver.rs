@@ -319,12 +319,11 @@ impl Driver {
             let committed = rows.into_iter().filter(|row| row.height <= to).collect();
             let note = Note { finalised, committed }.write();
             self.engine.rewind(to, note).map_err(|error| failure(&error))?;
-            // An old row has no ancestors any more, and after a restart not all of them: the state has their names.
-            let names = self.engine.state.names().map_err(|error| failure(&error))?;
+            // An old row has no ancestors any more, and after a restart not all of them: the state has their hashes.
+            let hashes = self.engine.state.names().map_err(|error| failure(&error))?;
             self.shared.desk.lock().change_row(to, |kept| {
-                let own = kept.outcome.as_ref().map(|outcome| (to, outcome.id.0));
-                let own = own.or_else(|| kept.ancestors.get(&to).map(|name| (to, *name)));
-                kept.ancestors = Arc::new(names.into_iter().filter(|(at, _)| *at < to).chain(own).collect());
+                let below = hashes.into_iter().filter(|(at, _)| *at < to);
+                kept.ancestors = Arc::new(below.chain([(to, kept.hash)]).collect());
             });
             self.shared.restored.lock().follow(&self.engine.state.store);
             self.shelf.follow(&self.engine.state.store);
