@@ -1,11 +1,14 @@
 //! Settings of a node. Nothing here reads flags, files or the environment: the command does.
 
-use crate::{error::NodeError, upgrades::Upgrades};
-use phalanx::alloy::{genesis::Genesis, primitives::Address};
+use crate::{error::NodeError, keys::DevAccount, upgrades::Upgrades};
+use phalanx::{
+    alloy::{genesis::Genesis, primitives::Address},
+    chain::ChainSpec,
+};
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-/// Chain id of a chain for development.
-pub const DEV_CHAIN: u64 = 1337;
+/// Chain id of a chain for development: that of other development nodes, which tools know.
+pub const DEV_CHAIN: u64 = 31_337;
 
 /// Place of a node's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +80,20 @@ impl Default for CometConfig {
     }
 }
 
-/// Namespaces of JSON-RPC.
-pub const NAMESPACES: [&str; 9] = ["eth", "net", "web3", "txpool", "debug", "phalanx", "trace", "ots", "erigon"];
+/// Namespaces of JSON-RPC. Those of [`DEV_NAMESPACES`] need a chain for development.
+pub const NAMESPACES: [&str; 13] = [
+    "eth", "net", "web3", "txpool", "debug", "phalanx", "trace", "ots", "erigon", "personal", "evm", "anvil", "hardhat",
+];
+
+/// Namespaces of methods that a node has on a chain for development alone.
+pub const DEV_NAMESPACES: [&str; 4] = ["personal", "evm", "anvil", "hardhat"];
+
+/// Settings of a node that is the producer of a chain for development.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Development {
+    /// Accounts that the node signs for.
+    pub accounts: Vec<DevAccount>,
+}
 
 /// Maximum of [`RpcConfig::max_calls`]: each call holds a thread.
 const MOST_CALLS: usize = 1_024;
@@ -238,6 +253,9 @@ pub struct NodeConfig {
     pub min_tip: u128,
     /// Maximum memory of recovered transactions, in bytes: a block's were recovered for the pool before.
     pub recovered_bytes: usize,
+    /// Methods of a node for development; `None` for none. The genesis must be of a chain for development
+    /// ([`into_development`](crate::into_development)), and this node the producer of its blocks.
+    pub development: Option<Development>,
     /// JSON-RPC.
     pub rpc: RpcConfig,
     /// Addresses of the binary ingress. Sizes, connections and times are bounded as those of JSON-RPC.
@@ -265,6 +283,7 @@ impl NodeConfig {
             beneficiary: Address::ZERO,
             min_tip: 0,
             recovered_bytes: 256 << 20,
+            development: None,
             rpc: RpcConfig::default(),
             ingress: Vec::new(),
             metrics: None,
@@ -282,6 +301,19 @@ impl NodeConfig {
         if self.follow.is_some() && (is_own || self.comet.is_some()) {
             let why = "a node that follows another makes no blocks, and CometBFT orders none for it";
             return Err(NodeError::Setting(why.into()));
+        }
+        if self.development.is_some() {
+            let chain = ChainSpec::from_genesis(&self.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
+            if self.comet.is_some() || self.follow.is_some() || !chain.parameters().development {
+                let why =
+                    "a node for development makes the blocks of a chain for development itself, and no other node does";
+                return Err(NodeError::Setting(why.into()));
+            }
+        }
+        let is_of_development = |name: &&String| DEV_NAMESPACES.contains(&&name[..]) && self.development.is_none();
+        if let Some(name) = self.rpc.namespaces.iter().find(is_of_development) {
+            let why = format!("the namespace {name:?} is that of a node for development alone: --dev is one");
+            return Err(NodeError::Setting(why));
         }
         let unknown = self.rpc.namespaces.iter().find(|name| !NAMESPACES.contains(&&name[..]));
         if let Some(name) = unknown {

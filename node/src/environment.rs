@@ -6,7 +6,8 @@
 
 use crate::store::Head;
 use phalanx::{
-    alloy::primitives::{B256, keccak256},
+    BlockAttributes,
+    alloy::primitives::{B256, Bytes, keccak256},
     api::{Candidate, ExecId, TxPolicy},
     chain::ChainSpec,
     revm::primitives::hardfork::SpecId,
@@ -53,11 +54,17 @@ pub(crate) fn check(spec: &ChainSpec, candidate: &Candidate, parent: &Head) -> R
     if count > most {
         return Err(format!("it has {count} transactions, and gas for {most}"));
     }
-    if !payload.attributes().is_empty() {
+    let is_free = spec.parameters().development && candidate.policy() == TxPolicy::Strict;
+    let is_of_edits = is_free && holds_edits_alone(payload.attributes());
+    if !is_of_edits && !payload.attributes().is_empty() {
         return Err("it has withdrawals or a beacon root, and no node of this chain gives a block any".into());
     }
     let time = env.timestamp_ms;
     let (least, randao) = match candidate.policy() {
+        // A block of edits has its parent's second.
+        TxPolicy::Strict if is_of_edits => {
+            (parent.header.timestamp.saturating_mul(1000), randao(parent.exec, env.height))
+        }
         TxPolicy::Strict => (next_ms(parent), randao(parent.exec, env.height)),
         TxPolicy::SkipInvalid => {
             let of = phalanx_abci::Header::of(env.height, time, env.beneficiary, ExecId(parent.exec));
@@ -67,10 +74,16 @@ pub(crate) fn check(spec: &ChainSpec, candidate: &Candidate, parent: &Head) -> R
     if time < least || candidate.policy() == TxPolicy::Strict && !time.is_multiple_of(1000) {
         return Err(format!("its time is {time} ms, and its parent's is {} ms", parent.timestamp_ms));
     }
-    if env.prevrandao != randao {
+    if env.prevrandao != randao && !is_free {
         return Err(format!("its prevRandao is {}, and {randao} follows from its parent", env.prevrandao));
     }
     Ok(())
+}
+
+/// True for the attributes of a block of edits.
+fn holds_edits_alone(attributes: &Bytes) -> bool {
+    let edits = BlockAttributes::decode(attributes).and_then(|attributes| attributes.edits);
+    edits.is_some_and(|edits| BlockAttributes { edits: Some(edits), ..Default::default() }.encode() == *attributes)
 }
 
 /// Checks a block's time by this node's clock, `now_ms`.
@@ -98,11 +111,10 @@ const fn next_ms(parent: &Head) -> u64 {
 mod tests {
     use super::*;
     use phalanx::{
-        alloy::{
-            consensus::Header,
-            primitives::{Address, Bytes},
-        },
+        Edit, Edited,
+        alloy::{consensus::Header, primitives::Address},
         api::{BlockEnv, Payload},
+        chain::Parameters,
     };
 
     const NOW: u64 = 50_000;
@@ -168,6 +180,35 @@ mod tests {
             assert_eq!(check_clock(&block, &parent(), NOW + 1000), Ok(()));
             // The first second behind the parent is never too late, whatever the clock says.
             assert_eq!(check_clock(&candidate(policy, |_| (), 0, b""), &parent(), 0), Ok(()));
+        }
+    }
+
+    #[test]
+    fn blocks_of_edits_are_those_of_a_chain_for_development() {
+        let spec = ChainSpec::named("Prague").expect("a fork");
+        let free = spec.clone().with_parameters(Parameters { development: true, ..Parameters::default() });
+        let edit = Edit { account: Address::ZERO, value: Edited::Nonce(1) };
+        let edits = BlockAttributes { edits: Some(vec![edit]), ..BlockAttributes::default() };
+        let block = |policy, time, attributes: &BlockAttributes| {
+            let of = candidate(policy, |_| (), 0, b"");
+            let env = BlockEnv { timestamp_ms: time, base_fee: 9, gas_limit: 90_000, ..*of.env() };
+            Candidate::new(
+                1,
+                of.parent(),
+                env,
+                policy,
+                Payload::with_attributes(Vec::new(), attributes.encode()).into(),
+            )
+        };
+        let (strict, time) = (TxPolicy::Strict, 40_000);
+        assert_eq!(check(&free, &block(strict, time, &edits), &parent()), Ok(()), "in its parent's time");
+        let none = BlockAttributes::default();
+        assert!(check(&free, &block(strict, time, &none), &parent()).is_err(), "without edits it is after its parent");
+        assert_eq!(check(&free, &block(strict, 41_000, &none), &parent()), Ok(()), "with any fee and limit");
+        let more = BlockAttributes { parent_beacon_block_root: B256::repeat_byte(1), ..edits.clone() };
+        assert!(check(&free, &block(strict, time, &more), &parent()).is_err());
+        for other in [block(strict, time, &edits), block(TxPolicy::SkipInvalid, 41_000, &edits)] {
+            assert!(check(&spec, &other, &parent()).is_err());
         }
     }
 

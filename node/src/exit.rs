@@ -29,8 +29,13 @@ impl Exit {
 
     /// The rounds of a producer that makes blocks for transactions, if that is the way.
     pub(crate) fn rounds(&self) -> Option<&Rounds> {
+        self.bell().and_then(Bell::rounds)
+    }
+
+    /// The bell of this node's own producer.
+    pub(crate) const fn bell(&self) -> Option<&Bell> {
         match self {
-            Self::Producer(bell) => bell.rounds(),
+            Self::Producer(bell) => Some(bell),
             Self::Mempool(_) | Self::Upstream(_) => None,
         }
     }

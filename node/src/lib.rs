@@ -28,6 +28,8 @@
 //! - `producer`: blocks of a chain with one producer.
 //! - `follower`: blocks of another node, executed again.
 //! - `steps`: a block through the service.
+//! - `orders`: orders of the operator of a chain for development, to its producer.
+//! - `next`: the next block of a producer, as far as its operator has said something about it.
 //! - `rounds`: rounds of a producer that makes a block for every transaction, and those that wait for one.
 //! - `environment`: rules of a block's environment that the block and its parent show.
 //! - `upstream`: JSON-RPC of the node that this one follows, and `gate`, whether a call of it is worth the wait.
@@ -35,7 +37,7 @@
 //! - `raw`: blocks and transactions as other nodes send them.
 //! - `chain`: one view of committed blocks and their states, and the sink that feeds the store.
 //! - `metrics`: counters, in the text format of Prometheus.
-//! - `config`, `genesis`, `error`: what a node is told, and what it answers.
+//! - `config`, `genesis`, `keys`, `error`: what a node is told, and what it answers.
 //! - `store`: blocks, receipts, and the index over them.
 
 mod node;
@@ -51,6 +53,8 @@ mod relay;
 mod taken;
 mod report;
 mod producer;
+mod orders;
+mod next;
 mod rounds;
 mod follower;
 mod steps;
@@ -68,14 +72,17 @@ mod genesis;
 mod config;
 mod upgrades;
 mod durable;
+mod keys;
 mod error;
 pub mod store;
 
 pub use config::{
-    CometConfig, DEV_CHAIN, Durability, IngressAddress, NAMESPACES, NodeConfig, Production, RpcConfig, StorePlace,
+    CometConfig, DEV_CHAIN, DEV_NAMESPACES, Development, Durability, IngressAddress, NAMESPACES, NodeConfig,
+    Production, RpcConfig, StorePlace,
 };
 pub use error::NodeError;
-pub use genesis::{DevAccount, dev_accounts, dev_genesis};
+pub use genesis::{DEV_BALANCE, dev_genesis, into_development};
+pub use keys::{DEV_MNEMONIC, DevAccount, MOST_ACCOUNTS, dev_accounts};
 pub use node::Node;
 pub use phalanx_abci as abci;
 pub use upgrades::Upgrades;

@@ -88,7 +88,9 @@ impl Opening {
         let places = || Places::new(config.rpc.max_connections as usize, parts);
         let start = || async { Ingress::start(&config.ingress, &config.rpc, &intake, &metrics, places()) };
         let ingress = (!config.ingress.is_empty()).then(|| runtime.block_on(start())).transpose()?;
-        let api = Arc::new(Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, (intake, exit)));
+        let development = (config.development.as_ref(), &config.genesis);
+        let api = Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, (intake, exit), development);
+        let api = Arc::new(api);
         let server = runtime.block_on(Server::start(api, places()))?;
         *slot.lock() = Some(Serving { chain, server, ingress, metrics: pages, cuts });
         Ok(ready)

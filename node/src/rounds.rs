@@ -1,6 +1,6 @@
 //! Rounds of a producer that makes a block as soon as a transaction waits: which calls have come, and which are done.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::watch;
 
 /// Number of calls for a block.
@@ -9,6 +9,8 @@ pub(crate) type Call = u64;
 /// Calls for blocks, and the calls behind which nothing waits any more.
 #[derive(Debug)]
 pub(crate) struct Rounds {
+    /// True while a block is made for every transaction: there is nothing to wait for otherwise.
+    is_instant: AtomicBool,
     calls: AtomicU64,
     /// The newest call whose round has taken all that could run. It is sent with every block, also while more waits.
     taken: watch::Sender<Call>,
@@ -16,11 +18,23 @@ pub(crate) struct Rounds {
 
 impl Default for Rounds {
     fn default() -> Self {
-        Self { calls: AtomicU64::new(0), taken: watch::Sender::new(0) }
+        Self { is_instant: AtomicBool::new(true), calls: AtomicU64::new(0), taken: watch::Sender::new(0) }
     }
 }
 
 impl Rounds {
+    /// Sets whether a block is made for every transaction. No caller waits for one that the clock makes.
+    pub(crate) fn set_instant(&self, is_instant: bool) {
+        self.is_instant.store(is_instant, Ordering::Release);
+        if !is_instant {
+            self.end(Some(self.newest()));
+        }
+    }
+
+    pub(crate) fn are_instant(&self) -> bool {
+        self.is_instant.load(Ordering::Acquire)
+    }
+
     /// Notes a call.
     pub(crate) fn call(&self) {
         // The lock of the pool has ordered the transaction before the call, and the builder takes that lock behind it.

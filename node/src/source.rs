@@ -7,6 +7,7 @@ use crate::{
     exit::Exit,
     follower::Follower,
     metrics::Metrics,
+    next::Next,
     producer::{Bell, Producer},
     relay::Relay,
     taken::Taken,
@@ -79,8 +80,9 @@ impl Ready {
             let follower = Follower::new(chain, metrics, upstream.clone(), stopped);
             return (Self::Follower(Box::new(follower), stop), Exit::Upstream(upstream));
         }
-        let (producer, bell) =
-            Producer::new(chain, metrics, config.production, config.gas_limit, config.beneficiary, stopped);
+        let is_development = chain.spec.parameters().development;
+        let next = Arc::new(Next::new(config.gas_limit, config.beneficiary, is_development));
+        let (producer, bell) = Producer::new(chain, metrics, config.production, next, stopped);
         // The pool is empty after a start; this is for the day when it is not.
         let first = (config.production == Production::Instant).then(|| bell.clone());
         (Self::Producer(Box::new(producer), stop, first), Exit::Producer(bell))

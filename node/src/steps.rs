@@ -75,6 +75,12 @@ impl Steps {
         })
     }
 
+    /// Goes back to a committed block, within the history.
+    pub(crate) fn rewind(&mut self, to: ExecId) -> Result<(), Missed> {
+        let asked = self.next();
+        Ok(self.chain.service.rewind(asked, to)?)
+    }
+
     /// Waits for an event, or the failure of a request. The engine completes or fails every request.
     fn wait<T>(&self, asked: Ticket, take: impl Fn(&EngineEvent) -> Option<T>) -> Result<T, Missed> {
         let mut events = Vec::new();

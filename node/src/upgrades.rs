@@ -123,11 +123,12 @@ impl KeptUpgrades {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::genesis::{dev_accounts, dev_genesis};
+    use crate::genesis::dev_genesis;
+    use alloy_primitives::U256;
     use phalanx::revm::primitives::hardfork::SpecId;
 
     fn genesis() -> Genesis {
-        let mut genesis = dev_genesis(7, &dev_accounts(1));
+        let mut genesis = dev_genesis(7, &[], U256::ZERO);
         genesis.config.osaka_time = None;
         genesis
     }

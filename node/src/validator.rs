@@ -221,7 +221,8 @@ mod tests {
     use super::*;
     use crate::{
         config::{CometConfig, NodeConfig, StorePlace},
-        genesis::{dev_accounts, dev_genesis},
+        genesis::{DEV_BALANCE, dev_genesis},
+        keys::{DEV_MNEMONIC, dev_accounts},
     };
     use alloy_consensus::{SignableTransaction as _, TxEip1559, TxEnvelope, crypto::secp256k1::sign_message};
     use alloy_eips::Encodable2718 as _;
@@ -271,7 +272,7 @@ mod tests {
     }
 
     fn signed(payer: usize, change: impl FnOnce(&mut TxEip1559)) -> Bytes {
-        let account = dev_accounts(payer + 1)[payer];
+        let account = dev_accounts(DEV_MNEMONIC, payer + 1).expect("a mnemonic")[payer];
         let mut tx = TxEip1559 {
             chain_id: CHAIN,
             gas_limit: 21_000,
@@ -297,7 +298,8 @@ mod tests {
     fn world() -> World {
         let folder = tempfile::tempdir().expect("a folder");
         let place = StorePlace::Folder(folder.path().to_owned());
-        let mut config = NodeConfig::new(dev_genesis(CHAIN, &dev_accounts(1)), place);
+        let accounts = dev_accounts(DEV_MNEMONIC, 1).expect("a mnemonic");
+        let mut config = NodeConfig::new(dev_genesis(CHAIN, &accounts, DEV_BALANCE), place);
         config.comet = Some(CometConfig::default());
         let count = Arc::new(Count::default());
         let opened = Chain::open(&config, Arc::clone(&count) as Arc<dyn Observer>).expect("a chain");

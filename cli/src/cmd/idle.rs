@@ -111,7 +111,7 @@ const RULES: &[Rule] = &[
     #[cfg(feature = "node")]
     Rule {
         command: "node",
-        flags: &["chain-id", "accounts"],
+        flags: &["chain-id", "accounts", "mnemonic", "balance", "fork", "code-size-limit"],
         is_idle: |given| !given.is("dev", "true"),
         why: "only --dev makes a chain; others have them in --genesis",
     },

@@ -13,7 +13,7 @@ use crate::{
     upgrades::KeptUpgrades,
 };
 use phalanx::{
-    Engine, Observer, Service, ServiceConfig,
+    ChainRules, Engine, Observer, Service, ServiceConfig,
     alloy::{consensus::Header, primitives::Bytes},
     api::{ExecId, ExecutionEngine as _, TxPolicy},
     chain::ChainSpec,
@@ -125,6 +125,10 @@ fn engine(config: &NodeConfig, spec: &ChainSpec, observer: Arc<dyn Observer>) ->
     let store = engine_store(config);
     let mut builder =
         Engine::builder().with_chain(spec.clone()).with_store(store).with_access_lists(true).with_observer(observer);
+    if spec.parameters().development {
+        // Its operator acts for any account, contracts too.
+        builder = builder.with_rules(ChainRules::new().with_contracts_as_senders());
+    }
     if let Some(threads) = config.threads {
         builder = builder.with_threads(threads);
     }

@@ -109,6 +109,14 @@ impl Chain {
         Ok(())
     }
 
+    /// Shows an earlier block as the newest: the engine and the store have gone back to it. Subscribers hear of the blocks behind it alone.
+    pub(crate) fn rewound(&self, height: u64) -> Result<(), StoreError> {
+        let missing = || StoreError::Behind { held: format!("no block {height}"), committed: height };
+        let head = self.store.head(height)?.ok_or_else(missing)?;
+        *self.head.write() = Arc::new(head);
+        Ok(())
+    }
+
     /// Receives every block that becomes visible from now on.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<Block>> {
         self.blocks.subscribe()

@@ -1,19 +1,25 @@
 //! Parts that all methods share: the chain, limits, filters, and how a request names a block and a state.
 
-use super::{args::BlockRef, error::RpcError, filters::Filters};
+use super::{args::BlockRef, error::RpcError, filters::Filters, keyring::Keyring};
 use crate::{
     chain::Chain,
-    config::RpcConfig,
+    config::{Development, RpcConfig},
     exit::Exit,
     intake::Intake,
     metrics::Metrics,
+    next::Plan,
     store::{Block, Head},
 };
-use ::phalanx::{StateSnapshot, chain::Attributes};
+use ::phalanx::{
+    StateSnapshot,
+    alloy::genesis::{Genesis, GenesisAccount},
+    chain::Attributes,
+};
 use alloy_consensus::Header;
-use alloy_primitives::{B64, B256};
+use alloy_primitives::{Address, B64, B256};
 use parking_lot::Mutex;
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -40,6 +46,12 @@ pub(crate) struct Api {
     pub(super) tip: Mutex<Option<(u64, u128)>>,
     /// Name and version of the program.
     pub(super) version: String,
+    /// Keys of the node's accounts.
+    pub(super) keyring: Keyring,
+    /// Accounts of the genesis, on a node for development.
+    pub(super) alloc: Arc<BTreeMap<Address, GenesisAccount>>,
+    /// Random name of this run of the node.
+    pub(super) instance: [u8; 32],
 }
 
 /// End of the time that a call has.
@@ -73,12 +85,21 @@ impl Api {
         limits: RpcConfig,
         metrics: Arc<Metrics>,
         (intake, exit): (Arc<Intake>, Exit),
+        (development, genesis): (Option<&Development>, &Genesis),
     ) -> Self {
         let filters = Filters::new(limits.max_filters, limits.filter_timeout);
         let calls = Arc::new(Semaphore::new(limits.max_calls.max(1)));
         let os = std::env::consts::OS;
-        let version = format!("phalanx/v{}/{os}-{}/rust", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
-        Self { chain, limits, filters, metrics, intake, exit, calls, tip: Mutex::default(), version }
+        // Tools of development ask for a name that they know before they use its methods.
+        let family = if development.is_some() { "anvil/" } else { "" };
+        let version = format!("{family}phalanx/v{}/{os}-{}/rust", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+        let keyring = development.map_or_else(Keyring::default, Keyring::new);
+        let alloc = development.map(|_| Arc::new(genesis.alloc.clone())).unwrap_or_default();
+        let mut instance = [0; 32];
+        // Without randomness the name is zero, and nothing depends on it.
+        let _ = getrandom::fill(&mut instance);
+        let tip = Mutex::default();
+        Self { chain, limits, filters, metrics, intake, exit, calls, tip, version, keyring, alloc, instance }
     }
 
     /// Height of a named block that is committed; `None` for the pending one, and for one that is not there.
@@ -136,9 +157,17 @@ impl Api {
 
     /// Header of the next block, without transactions.
     pub(super) fn pending(&self, parent: &Head) -> Result<Header, RpcError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let attributes = Attributes { timestamp: now, beneficiary: parent.header.beneficiary, ..Attributes::default() };
-        self.chain.child(parent, &attributes).map_err(RpcError::internal)
+        let Plan { attributes, base_fee } = match self.exit.bell() {
+            Some(bell) => bell.next().plan(parent),
+            None => {
+                let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+                let beneficiary = parent.header.beneficiary;
+                let attributes = Attributes { timestamp, beneficiary, ..Attributes::default() };
+                Plan { attributes, base_fee: None }
+            }
+        };
+        let header = self.chain.child(parent, &attributes).map_err(RpcError::internal)?;
+        Ok(Header { base_fee_per_gas: base_fee.or(header.base_fee_per_gas), ..header })
     }
 
     /// The next block as it is shown: without hash, nonce and transactions.

@@ -11,11 +11,17 @@ use super::{
     subscribe::{self, Begun, Subscriptions},
     wait,
 };
-use crate::edge::{Connection, Held};
+use crate::{
+    config::DEV_NAMESPACES,
+    edge::{Connection, Held},
+};
 use alloy_primitives::Bytes;
 use jsonrpsee::types::{
     ErrorObjectOwned, Params,
-    error::{ErrorCode, TOO_BIG_BATCH_RESPONSE_CODE, TOO_BIG_BATCH_RESPONSE_MSG, reject_too_big_batch_request},
+    error::{
+        ErrorCode, METHOD_NOT_FOUND_CODE, TOO_BIG_BATCH_RESPONSE_CODE, TOO_BIG_BATCH_RESPONSE_MSG,
+        reject_too_big_batch_request,
+    },
 };
 use serde_json::value::RawValue;
 use std::{
@@ -173,7 +179,7 @@ impl Dispatch {
             Member::Wrong(id, error) => return Some(answer::refused(&caller.connection.answers, id, error)),
         };
         let Some((&name, method)) = self.methods.get_key_value(&*request.method) else {
-            return Some(answer::refused(&caller.connection.answers, id, ErrorCode::MethodNotFound));
+            return Some(answer::refused(&caller.connection.answers, id, missing(&request.method)));
         };
         let (since, params) = (Instant::now(), params(&request));
         let answer = match method {
@@ -266,6 +272,16 @@ impl Dispatch {
         let placed = timeout(max, both).await.ok().flatten();
         placed.ok_or_else(|| RpcError::limit(format!("no place for the call came free within {max:?}: retry later")))
     }
+}
+
+/// Error of a method that is not served.
+fn missing(method: &str) -> ErrorObjectOwned {
+    let namespace = method.split('_').next().unwrap_or_default();
+    if !DEV_NAMESPACES.contains(&namespace) {
+        return ErrorCode::MethodNotFound.into();
+    }
+    let why = "methods of development need a node that is started with --dev, and their namespace in its --rpc-api";
+    RpcError::of(METHOD_NOT_FOUND_CODE, format!("Method not found: {why}")).into()
 }
 
 fn params<'r>(request: &Request<'r>) -> Params<'r> {

@@ -48,6 +48,12 @@ fn plain(params: &Params<'_>) -> Option<Bytes> {
 /// run have a receipt then: libraries ask for it once, and some never again.
 pub(super) async fn all(api: &Api, txs: Vec<Bytes>) -> Vec<Sent> {
     let sent = admitted(api, txs).await;
+    included(api, &sent).await;
+    sent
+}
+
+/// Waits for the receipts of admitted transactions, as long as they can run.
+pub(super) async fn included(api: &Api, sent: &[Sent]) {
     if let Some(rounds) = api.exit.rounds() {
         let mut open: Vec<B256> = sent.iter().filter_map(|sent| sent.as_ref().ok().copied()).collect();
         let is_there = |hash: &B256| matches!(api.chain.transaction(hash), Ok(Some(_)));
@@ -58,7 +64,6 @@ pub(super) async fn all(api: &Api, txs: Vec<Bytes>) -> Vec<Sent> {
         // Without an answer in time the block store or the disk fails: the hashes are true all the same.
         let _ = timeout(api.limits.max_wait, rounds.follow(are_there)).await;
     }
-    sent
 }
 
 /// Offers transactions like [`all`], and waits for no block.

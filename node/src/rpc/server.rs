@@ -3,14 +3,14 @@
 use super::{
     accounts,
     api::{Api, stopped},
-    blocks, calls, changes, debug,
+    blocks, calls, changes, debug, development,
     dispatch::Dispatch,
     feed::Feed,
     fees, fill, logs, otterscan, parity, phalanx, pool,
     registry::Registry,
     send, simulate, small, subscribe,
     visit::{Host, Visit},
-    wait,
+    wait, wallet,
 };
 use crate::{
     config::RpcConfig,
@@ -146,6 +146,8 @@ fn methods(namespaces: &[String]) -> Registry {
         otterscan::register,
         phalanx::register,
         send::register,
+        wallet::register,
+        development::register,
         wait::register,
         subscribe::register,
     ] {

@@ -2,7 +2,7 @@
 
 use super::{api::Api, args, error::RpcError, registry::Registry};
 use crate::chain::forks;
-use alloy_primitives::{Address, U64, keccak256};
+use alloy_primitives::{U64, keccak256};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.instant("web3_clientVersion", 0, |api, _| Ok(api.version.clone()));
@@ -13,7 +13,6 @@ pub(super) fn register(registry: &mut Registry) {
     registry.instant("eth_chainId", 0, |api, _| Ok(U64::from(api.chain.spec.chain_id())));
     registry.instant("eth_blockNumber", 0, |api, _| Ok(U64::from(api.chain.height())));
     registry.instant("eth_syncing", 0, |_, _| Ok(false));
-    registry.instant("eth_accounts", 0, |_, _| Ok(Vec::<Address>::new()));
     registry.instant("eth_coinbase", 0, |api: &Api, _| Ok(api.chain.head().header.beneficiary));
     registry.instant("eth_mining", 0, |_, _| Ok(false));
     registry.instant("eth_hashrate", 0, |_, _| Ok(U64::ZERO));

@@ -6,17 +6,18 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rpc_types_trace::parity::{Delta, StateDiff};
-use phalanx_node::{NAMESPACES, Node, Production};
+use phalanx_node::{DEV_NAMESPACES, NAMESPACES, Node, Production};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::Path};
 
 /// Creates the contract that its calldata is the init code of, and pays it what comes with the call.
 const FACTORY: [u8; 14] = alloy_primitives::hex!("365f5f37 365f34 f0 5f52 60205ff3");
 
-/// A node that serves every namespace.
+/// A node that serves every namespace but those of development.
 fn open(folder: &Path) -> (Node, Client) {
     let mut settings = config(folder, Production::Instant);
-    settings.rpc.namespaces = NAMESPACES.map(str::to_owned).to_vec();
+    let all = NAMESPACES.into_iter().filter(|name| !DEV_NAMESPACES.contains(name));
+    settings.rpc.namespaces = all.map(str::to_owned).collect();
     let node = Node::start(&settings).expect("a node");
     let client = Client::new(node.address());
     (node, client)

@@ -8,7 +8,7 @@
 use crate::kit::{Client, config};
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_eips::Encodable2718 as _;
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, Bytes, U256};
 use alloy_rlp::Decodable as _;
 use phalanx::alloy::genesis::{Genesis, GenesisAccount};
 use phalanx_abci::conformance::{Comet, Proposal, TcpLink};
@@ -133,7 +133,7 @@ fn genesis(folder: &Path) -> Genesis {
     let text = fs::read_to_string(folder.join("genesis.json")).expect("a genesis");
     let theirs: Value = serde_json::from_str(&text).expect("JSON");
     let chain = theirs["config"]["chainId"].as_u64().expect("a chain id");
-    let mut genesis = dev_genesis(chain, &[]);
+    let mut genesis = dev_genesis(chain, &[], U256::ZERO);
     // Transactions from before London pay little.
     genesis.base_fee_per_gas = Some(0);
     genesis.gas_limit = 100_000_000;

@@ -6,7 +6,7 @@ use super::{
 };
 use anyhow::Context as _;
 use phalanx_lab::error::Usage;
-use phalanx_node::{DevAccount, dev_accounts, dev_genesis};
+use phalanx_node::{DEV_BALANCE, DEV_MNEMONIC, DevAccount, dev_accounts, dev_genesis};
 use rand::Rng as _;
 use std::{
     fs,
@@ -72,10 +72,10 @@ pub(super) struct Layout {
 impl Layout {
     /// Opens the network in a folder, or makes it. Ports are chosen anew at every start, all keys only once.
     pub(super) fn open(folder: &Path, program: &Program, plan: Plan) -> anyhow::Result<Self> {
-        let (validators, accounts) = (usize::from(plan.validators), dev_accounts(plan.accounts.into()));
+        let (validators, accounts) = (usize::from(plan.validators), dev_accounts(DEV_MNEMONIC, plan.accounts.into())?);
         let genesis = folder.join("genesis.json");
         let homes: Vec<_> = (0..validators).map(|place| folder.join(format!("node{place}"))).collect();
-        let text = serde_json::to_string_pretty(&dev_genesis(plan.chain, &accounts))?;
+        let text = serde_json::to_string_pretty(&dev_genesis(plan.chain, &accounts, DEV_BALANCE))?;
         if genesis.exists() {
             let wrong = |what: &str| Usage(format!("{} holds a network with {what}", folder.display()));
             let old = fs::read_to_string(&genesis).with_context(|| format!("reading {}", genesis.display()))?;

@@ -22,8 +22,10 @@ use phalanx_lab::{
     error::Usage,
     machine::temporary::Temporary,
 };
-use phalanx_node::DEV_CHAIN;
 use std::{path::PathBuf, time::Duration};
+
+/// Chain id, which CometBFT's genesis repeats: networks in folders have it.
+const CHAIN: u64 = 1337;
 
 #[derive(Debug, Args)]
 pub(crate) struct LocalnetArgs {
@@ -37,7 +39,7 @@ pub(crate) struct LocalnetArgs {
     #[arg(long, value_name = "PORT", default_value_t = 8545, help_heading = heading::NETWORK)]
     rpc_port: u16,
     /// Chain id
-    #[arg(long, value_name = "ID", default_value_t = DEV_CHAIN, help_heading = heading::NETWORK)]
+    #[arg(long, value_name = "ID", default_value_t = CHAIN, help_heading = heading::NETWORK)]
     chain_id: u64,
     /// Number of funded accounts, at most 10
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u16).range(0..=10), help_heading = heading::NETWORK)]

@@ -2,20 +2,37 @@
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
-use phalanx::alloy::{genesis::Genesis, primitives::Address};
+use phalanx::alloy::{
+    genesis::Genesis,
+    primitives::{Address, U256},
+};
 use phalanx_lab::{
     config::{heading, threads},
     error::Usage,
     machine::temporary::Temporary,
 };
 use phalanx_node::{
-    CometConfig, DEV_CHAIN, DevAccount, Durability, IngressAddress, NodeConfig, Production, RpcConfig, StorePlace,
-    Upgrades, dev_accounts, dev_genesis,
+    CometConfig, DEV_BALANCE, DEV_CHAIN, DEV_MNEMONIC, DEV_NAMESPACES, DevAccount, Development, Durability,
+    IngressAddress, NodeConfig, Production, RpcConfig, StorePlace, Upgrades, dev_accounts, dev_genesis,
+    into_development,
 };
-use std::{fs, net::SocketAddr, num::ParseIntError, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    fs,
+    net::SocketAddr,
+    num::ParseIntError,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
-/// Maximum number of accounts of a chain for development.
-const MAX_ACCOUNTS: usize = 10;
+/// Number of older states of a chain for development that can be read: each takes some 16 KiB of memory.
+const DEV_HISTORY: usize = 1 << 14;
+
+/// Number of older states of other chains.
+const HISTORY: usize = 128;
+
+/// File of a chain for development in its folder: its genesis, for a restart and for nodes that follow.
+const DEV_GENESIS: &str = "genesis.json";
 
 /// Database of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,6 +50,15 @@ enum Survives {
     Block,
     /// kill -9, but no power cut
     Async,
+}
+
+/// Hard fork of a chain for development, from its first block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Fork {
+    /// The newest
+    Osaka,
+    /// The one before, without a maximum of a transaction's gas (EIP-7825)
+    Prague,
 }
 
 /// Source of the order of blocks.
@@ -58,9 +84,21 @@ pub(crate) struct NodeArgs {
     /// Chain id of the chain for development
     #[arg(long, value_name = "ID", default_value_t = DEV_CHAIN)]
     chain_id: u64,
-    /// Number of funded accounts of the chain for development, at most 10
+    /// Number of funded accounts of the chain for development, at most 10000
     #[arg(long, value_name = "N", default_value_t = 10)]
     accounts: usize,
+    /// Words that the keys of the accounts for development follow from
+    #[arg(long, value_name = "WORDS", default_value = DEV_MNEMONIC)]
+    mnemonic: String,
+    /// Balance of each account for development, in ether
+    #[arg(long, value_name = "ETHER", default_value_t = 10_000)]
+    balance: u64,
+    /// Hard fork of the chain for development
+    #[arg(long, value_enum, default_value = "osaka")]
+    fork: Fork,
+    /// Maximum length of a contract's code on the chain for development, in bytes, with twice as much for initcode [default: 24576]
+    #[arg(long, value_name = "BYTES", value_parser = one_or_more::<u64>)]
+    code_size_limit: Option<u64>,
     /// Chain and its first accounts, as geth's genesis.json
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
@@ -73,12 +111,12 @@ pub(crate) struct NodeArgs {
     /// Database of the state
     #[arg(long, value_enum, default_value = "file", help_heading = heading::STORE)]
     database: Database,
-    /// Faults that a committed block survives
-    #[arg(long, value_enum, default_value = "block", help_heading = heading::STORE)]
-    durability: Survives,
-    /// Number of older states that can be read
-    #[arg(long, value_name = "N", default_value_t = 128, help_heading = heading::STORE)]
-    history: usize,
+    /// Faults that a committed block survives [default: block, async with --dev]
+    #[arg(long, value_enum, help_heading = heading::STORE)]
+    durability: Option<Survives>,
+    /// Number of older states that can be read [default: 128, 16384 with --dev]
+    #[arg(long, value_name = "N", help_heading = heading::STORE)]
+    history: Option<usize>,
     /// Number of blocks whose bodies and receipts are kept [default: all]
     #[arg(long, value_name = "N", value_parser = one_or_more::<u64>, help_heading = heading::STORE)]
     keep_blocks: Option<u64>,
@@ -110,7 +148,7 @@ pub(crate) struct NodeArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true, help_heading = heading::BLOCKS)]
     state_sync: bool,
-    /// Gas limit of made blocks, reached by steps of less than 1/1024 per block [default: the genesis's]
+    /// Gas limit of made blocks, reached by steps of less than 1/1024 per block, at once with --dev [default: the genesis's]
     #[arg(long, value_name = "GAS", value_parser = one_or_more::<u64>, help_heading = heading::BLOCKS)]
     gas_limit: Option<u64>,
     /// Account that gets the fees of made blocks
@@ -122,7 +160,7 @@ pub(crate) struct NodeArgs {
     /// Address of JSON-RPC, HTTP and WebSocket
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8545", help_heading = heading::SERVICE)]
     rpc: SocketAddr,
-    /// Namespaces of JSON-RPC [default: eth,net,web3,txpool,phalanx, and with --dev debug,trace,ots,erigon]
+    /// Namespaces of JSON-RPC [default: eth,net,web3,txpool,phalanx; with --dev all others too]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = namespace, help_heading = heading::SERVICE)]
     rpc_api: Option<Vec<String>>,
     /// Origins of web pages that may call, * for all [default: none; * with --dev]
@@ -232,9 +270,14 @@ pub(crate) fn production(text: &str) -> Result<Production, String> {
 }
 
 impl NodeArgs {
+    /// Balance of each account for development, in ether.
+    pub(super) const fn balance(&self) -> u64 {
+        self.balance
+    }
+
     pub(super) fn settings(&self) -> anyhow::Result<Settings> {
-        let accounts = if self.dev { dev_accounts(self.accounts) } else { Vec::new() };
-        let genesis = self.read_genesis(&accounts)?;
+        let wrong = |error: phalanx_node::NodeError| Usage(error.to_string());
+        let accounts = if self.dev { dev_accounts(&self.mnemonic, self.accounts).map_err(wrong)? } else { Vec::new() };
         let (folder, temporary) = match (&self.datadir, self.dev) {
             (Some(folder), _) => (folder.clone(), None),
             (None, true) => {
@@ -243,19 +286,22 @@ impl NodeArgs {
             }
             (None, false) => return Err(Usage("--datadir names no folder, and only --dev does without".into()).into()),
         };
+        let genesis = self.read_genesis(&accounts, &folder)?;
         let mut config = NodeConfig::new(genesis, self.place(folder)?);
         config.upgrades = self.read_upgrades()?;
-        config.durability = match self.durability {
+        let usual = if self.is_development() { Survives::Async } else { Survives::Block };
+        config.durability = match self.durability.unwrap_or(usual) {
             Survives::Block => Durability::Block,
             Survives::Async => Durability::Async,
         };
-        let is_instant = self.dev && self.consensus.is_none() && self.follow.is_none();
+        config.development = self.is_development().then(|| Development { accounts: accounts.clone() });
         config.follow.clone_from(&self.follow);
-        config.production = self.blocks.unwrap_or(if is_instant { Production::Instant } else { Production::Off });
+        config.production =
+            self.blocks.unwrap_or(if self.is_development() { Production::Instant } else { Production::Off });
         let &Self { abci, comet_rpc: rpc, snapshot_every, snapshots, state_sync, .. } = self;
         let comet = |Consensus::Cometbft| CometConfig { abci, rpc, snapshot_every, snapshots, state_sync };
         config.comet = self.consensus.map(comet);
-        config.history = self.history;
+        config.history = self.history.unwrap_or(if self.is_development() { DEV_HISTORY } else { HISTORY });
         config.keep_blocks = self.keep_blocks;
         config.threads = self.threads.map(|of| threads(Some(of))).transpose()?;
         config.gas_limit = self.gas_limit;
@@ -267,13 +313,20 @@ impl NodeArgs {
         Ok(Settings { config, accounts, temporary })
     }
 
-    fn read_genesis(&self, accounts: &[DevAccount]) -> anyhow::Result<Genesis> {
+    /// True if this node alone makes the blocks of a chain for development.
+    const fn is_development(&self) -> bool {
+        self.dev && self.consensus.is_none() && self.follow.is_none()
+    }
+
+    fn read_genesis(&self, accounts: &[DevAccount], folder: &Path) -> anyhow::Result<Genesis> {
         match (&self.genesis, self.dev) {
             (Some(_), true) => Err(Usage("--dev has a genesis of its own: leave out --genesis".into()).into()),
-            (None, true) if self.accounts > MAX_ACCOUNTS => {
-                Err(Usage(format!("--accounts is at most {MAX_ACCOUNTS}")).into())
+            (None, true) if self.follow.is_some() => {
+                let why = "a node that follows has the genesis of the other: --genesis FILE, which --dev writes as \
+                           genesis.json into its --datadir";
+                Err(Usage(why.into()).into())
             }
-            (None, true) => Ok(dev_genesis(self.chain_id, accounts)),
+            (None, true) => self.dev_genesis(accounts, folder),
             (None, false) => Err(Usage("name a chain: --genesis FILE, or --dev".into()).into()),
             (Some(path), false) => {
                 let text = fs::read_to_string(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
@@ -288,6 +341,37 @@ impl NodeArgs {
         let refused = |why: String| Usage(format!("{}: {why}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
         Ok(text.parse().map_err(refused)?)
+    }
+
+    /// Genesis of the chain for development. That of a chain in a folder keeps its time, which a file there has.
+    fn dev_genesis(&self, accounts: &[DevAccount], folder: &Path) -> anyhow::Result<Genesis> {
+        let ether = DEV_BALANCE / U256::from(10_000);
+        let mut genesis = dev_genesis(self.chain_id, accounts, ether.saturating_mul(U256::from(self.balance)));
+        if self.fork == Fork::Prague {
+            genesis.config.osaka_time = None;
+        }
+        if let Some(limit) = self.code_size_limit {
+            genesis.config.extra_fields.insert("phalanxCodeLimit".into(), limit.into());
+        }
+        if !self.is_development() {
+            return Ok(genesis);
+        }
+        genesis.gas_limit = self.gas_limit.unwrap_or(genesis.gas_limit);
+        let path = folder.join(DEV_GENESIS);
+        let wrong = |error: &dyn core::fmt::Display| Usage(format!("{}: {error}", path.display()));
+        if path.exists() {
+            let text = fs::read_to_string(&path).map_err(|error| wrong(&error))?;
+            let held: Genesis = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+            into_development(&mut genesis, held.timestamp);
+            // Only the first block has the gas limit of the genesis. The node refuses a chain that differs in anything else.
+            genesis.gas_limit = held.gas_limit;
+            return Ok(genesis);
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        into_development(&mut genesis, now);
+        fs::create_dir_all(folder).map_err(|error| wrong(&error))?;
+        fs::write(&path, serde_json::to_string_pretty(&genesis)?).map_err(|error| wrong(&error))?;
+        Ok(genesis)
     }
 
     #[cfg_attr(feature = "rocksdb", expect(clippy::missing_const_for_fn, reason = "it makes an error without RocksDB"))]
@@ -315,6 +399,9 @@ impl NodeArgs {
         if self.dev {
             rpc.namespaces.extend(["debug", "trace", "ots", "erigon"].map(Into::into));
             rpc.cors = vec!["*".into()];
+        }
+        if self.is_development() {
+            rpc.namespaces.extend(DEV_NAMESPACES.map(str::to_owned));
         }
         if let Some(namespaces) = &self.rpc_api {
             rpc.namespaces.clone_from(namespaces);

@@ -28,7 +28,7 @@ impl NodeArgs {
             let (path, at, bytes) = (cut.path.display(), cut.at, cut.bytes);
             tracing::warn!("{path} was cut off at byte {at}: {bytes} bytes belonged to no committed block");
         }
-        output::print(&banner(&node, config.genesis.config.chain_id, &accounts))?;
+        output::print(&banner(&node, config.genesis.config.chain_id, &accounts, self.balance()))?;
         while !ui.stopped() {
             node.wait(INTERVAL)?;
         }
@@ -50,14 +50,17 @@ impl NodeArgs {
 }
 
 /// Text that a user needs to connect.
-fn banner(node: &Node, chain: u64, accounts: &[DevAccount]) -> String {
+fn banner(node: &Node, chain: u64, accounts: &[DevAccount], ether: u64) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     for (place, DevAccount { address, key }) in accounts.iter().enumerate() {
         let _ = writeln!(text, "({place}) {address}  key {key}");
     }
     if !accounts.is_empty() {
-        text.push_str("each account has 10000 ETH; everybody knows these keys: use them here alone\n");
+        let _ = writeln!(
+            text,
+            "each account had {ether} ETH at first; who knows the words has these keys: use them here alone"
+        );
     }
     if node.is_open() {
         let _ = writeln!(text, "chain {chain} at block {}", node.height());

@@ -166,3 +166,20 @@ pub(crate) fn hungry(from: u64, nonce: u64, gas_limit: u64) -> Bytes {
     };
     TxEnvelope::Eip1559(sign(from, tx)).encoded_2718().into()
 }
+
+/// A transfer without a signature, which names its sender instead: `r` is zero, and `s` the address.
+pub(crate) fn named(from: Address, nonce: u64, to: Address) -> Bytes {
+    let tx = TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: GAS,
+        max_fee_per_gas: FEE,
+        max_priority_fee_per_gas: 1_000,
+        to: TxKind::Call(to),
+        value: U256::from(1),
+        access_list: AccessList::default(),
+        input: Bytes::new(),
+    };
+    let signature = Signature::new(U256::ZERO, U256::from_be_bytes(from.into_word().0), false);
+    TxEnvelope::Eip1559(tx.into_signed(signature)).encoded_2718().into()
+}

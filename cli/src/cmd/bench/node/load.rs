@@ -73,7 +73,7 @@ impl Load {
         };
         let txs = accounts.sign(&(0..txs).map(transfer).collect::<Vec<_>>())?;
         let hashes = txs.iter().map(keccak256).collect();
-        let mut genesis = dev_genesis(DEV_CHAIN, &[]);
+        let mut genesis = dev_genesis(DEV_CHAIN, &[], U256::ZERO);
         genesis.gas_limit = gas_limit;
         // For all transfers of one payer at the maximum price.
         let balance = U256::from(10).pow(U256::from(40));
