@@ -18,5 +18,7 @@ pub const FAULTS: &str = "Faults";
 pub const SERVICE: &str = "Service";
 /// Order of blocks, and their making.
 pub const BLOCKS: &str = "Blocks";
+/// Chain for development.
+pub const DEVELOPMENT: &str = "Chain for development";
 /// Files that are written.
 pub const OUTPUT: &str = "Output";

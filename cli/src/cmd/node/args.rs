@@ -34,6 +34,9 @@ const HISTORY: usize = 128;
 /// File of a chain for development in its folder: its genesis, for a restart and for nodes that follow.
 const DEV_GENESIS: &str = "genesis.json";
 
+/// Refusal of a node without a genesis.
+const NO_CHAIN: &str = "name a chain: --genesis FILE, or --dev";
+
 /// Database of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Database {
@@ -82,22 +85,22 @@ pub(crate) struct NodeArgs {
           value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true)]
     dev: bool,
     /// Chain id of the chain for development
-    #[arg(long, value_name = "ID", default_value_t = DEV_CHAIN)]
+    #[arg(long, value_name = "ID", default_value_t = DEV_CHAIN, help_heading = heading::DEVELOPMENT)]
     chain_id: u64,
     /// Number of funded accounts of the chain for development, at most 10000
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = heading::DEVELOPMENT)]
     accounts: usize,
     /// Words that the keys of the accounts for development follow from
-    #[arg(long, value_name = "WORDS", default_value = DEV_MNEMONIC)]
+    #[arg(long, value_name = "WORDS", default_value = DEV_MNEMONIC, help_heading = heading::DEVELOPMENT)]
     mnemonic: String,
     /// Balance of each account for development, in ether
-    #[arg(long, value_name = "ETHER", default_value_t = 10_000)]
+    #[arg(long, value_name = "ETHER", default_value_t = 10_000, help_heading = heading::DEVELOPMENT)]
     balance: u64,
     /// Hard fork of the chain for development
-    #[arg(long, value_enum, default_value = "osaka")]
+    #[arg(long, value_enum, default_value = "osaka", help_heading = heading::DEVELOPMENT)]
     fork: Fork,
     /// Maximum length of a contract's code on the chain for development, in bytes, with twice as much for initcode [default: 24576]
-    #[arg(long, value_name = "BYTES", value_parser = one_or_more::<u64>)]
+    #[arg(long, value_name = "BYTES", value_parser = one_or_more::<u64>, help_heading = heading::DEVELOPMENT)]
     code_size_limit: Option<u64>,
     /// Chain and its first accounts, as geth's genesis.json
     #[arg(long, value_name = "FILE")]
@@ -284,6 +287,7 @@ impl NodeArgs {
                 let folder = Temporary::new().context("making a temporary folder")?;
                 (folder.path().to_owned(), Some(folder))
             }
+            (None, false) if self.genesis.is_none() => return Err(Usage(NO_CHAIN.into()).into()),
             (None, false) => return Err(Usage("--datadir names no folder, and only --dev does without".into()).into()),
         };
         let genesis = self.read_genesis(&accounts, &folder)?;
@@ -327,7 +331,7 @@ impl NodeArgs {
                 Err(Usage(why.into()).into())
             }
             (None, true) => self.dev_genesis(accounts, folder),
-            (None, false) => Err(Usage("name a chain: --genesis FILE, or --dev".into()).into()),
+            (None, false) => Err(Usage(NO_CHAIN.into()).into()),
             (Some(path), false) => {
                 let text = fs::read_to_string(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
                 let genesis = serde_json::from_str(&text);
