@@ -6,7 +6,7 @@ use alloy_consensus::{
 };
 use alloy_rlp::Decodable as _;
 use phalanx::{
-    BlockError, Engine, Error, Executed, Executor, Hints, RecoveredBlock, TooWide,
+    BlockAccessList, BlockError, Engine, Error, Executed, Executor, Hints, RecoveredBlock, TooWide,
     chain::{ChainSpec, HeaderError, PreStep},
     revm::{
         context::TxEnv,
@@ -287,8 +287,13 @@ fn compare(header: &Header, executed: &Executed, receipts_root: B256) -> Result<
     if block.logs_bloom() != header.logs_bloom {
         return differ("the logs bloom", &block.logs_bloom(), &header.logs_bloom);
     }
+    let text = |hash: Option<B256>| hash.map_or_else(|| "none".to_owned(), |hash| hash.to_string());
+    // A header has the hash from Amsterdam on, and then a block has its list.
+    let list = block.access_list().map(BlockAccessList::hash).filter(|_| header.block_access_list_hash.is_some());
+    if list != header.block_access_list_hash {
+        return differ("the hash of the block access list", &text(list), &text(header.block_access_list_hash));
+    }
     if block.requests_hash() != header.requests_hash {
-        let text = |hash: Option<B256>| hash.map_or_else(|| "none".to_owned(), |hash| hash.to_string());
         return differ("the requests hash", &text(block.requests_hash()), &text(header.requests_hash));
     }
     Ok(())
