@@ -37,7 +37,7 @@
 //! - `raw`: blocks and transactions as other nodes send them.
 //! - `chain`: one view of committed blocks and their states, and the sink that feeds the store.
 //! - `metrics`: counters, in the text format of Prometheus.
-//! - `config`, `genesis`, `keys`, `error`: what a node is told, and what it answers.
+//! - `config`, `genesis`, `keys`, `error`: settings of a node, and its errors.
 //! - `store`: blocks, receipts, and the index over them.
 
 mod node;

@@ -16,7 +16,7 @@ fn clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// What an operator has said.
+/// Requests of an operator for the next block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
     /// Seconds by which blocks are ahead of the clock.

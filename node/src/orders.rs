@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Maximum number of blocks that an order makes: each is a block as any other.
 pub(crate) const MOST_BLOCKS: u64 = 100_000;
 
-/// When blocks are made: for transactions, by the clock, both, or neither.
+/// Pace of blocks: for transactions, by the clock, both, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     /// True if a block is made as soon as a transaction waits.

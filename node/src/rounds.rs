@@ -51,7 +51,7 @@ impl Rounds {
         self.taken.send_modify(|newest| *newest = taken.unwrap_or(*newest).max(*newest));
     }
 
-    /// Waits until `is_done` says so, which is asked with every block, or until nothing of the calls so far can run.
+    /// Waits until `is_done` returns true, which is checked with every block, or until nothing of the calls so far can run.
     pub(crate) async fn follow(&self, mut is_done: impl FnMut() -> bool) {
         let (mut ended, call) = (self.taken.subscribe(), self.newest());
         loop {

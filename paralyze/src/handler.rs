@@ -54,7 +54,7 @@ impl<D: Database, I> Handler for DeferredReward<D, I> {
 
 /// Leaves an account that the transaction is still to pay as a payment in revm would.
 ///
-/// It is touched if its balance changed and the touch was reverted: revm takes a transfer from the payer before it finds that the
+/// The account is touched if its balance changed and the touch was reverted: revm takes a transfer from the payer before it finds that the
 /// payee's balance overflows, and does not return it (a sum that no real chain has). From Amsterdam on it is cleared and not destroyed,
 /// because the payment is a balance that it keeps (EIP-8246); without one it is empty and goes all the same.
 pub(crate) fn await_payment(journal: &mut JournalInner<JournalEntry>, payee: &Address) {

@@ -25,7 +25,7 @@ pub enum Frame<M> {
     Reached(Reached),
 }
 
-/// How far the votes of a replica reach, for a question of another one's start.
+/// Reach of a replica's votes, in answer to another one's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct Reached {
     /// Number of the question.

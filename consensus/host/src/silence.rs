@@ -1,7 +1,7 @@
 //! Silence of a replica that has lost its log, or that may have: it learns what is decided, and votes again once nothing that it may have
 //! said matters.
 //!
-//! What it may have said is bounded by what the others know. Let it ask n-f others, after its start, how far their votes reach:
+//! Old votes are bounded by what the others know. After its start the replica requests the reach of the votes of n-f others:
 //!
 //! - **Slots.** It has voted up to one window above its stable checkpoint, which a quorum had signed. So one of the correct replicas that
 //!   answer had executed it, and that one's window reaches at least as far. Every slot of an old vote is at most one window above the

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// them.
 ///
 /// In memory alone, some 220 bytes per account and slot; a process makes it anew from the state. The engine knows nothing
-/// of it: the caller tells it which forks come, stay and go.
+/// of it: the caller notifies it of forks that come, stay and go.
 #[derive(Debug)]
 pub struct EthereumRoots {
     trie: Trie,

@@ -92,7 +92,7 @@ impl GasRoom {
         Self { execution: self.execution.saturating_sub(used.execution), state: self.state.saturating_sub(used.state) }
     }
 
-    /// What is left of the part that lacks room for a transaction; `None` if it fits.
+    /// Rest of the part that lacks room for a transaction; `None` if the transaction fits.
     pub(crate) fn lacks(self, most: GasUse) -> Option<u64> {
         let over = u64::from(Fault::BlockGas.is_seeded());
         if most.execution > self.execution.saturating_add(over) {

@@ -39,7 +39,7 @@ enum Told {
     Waiting,
 }
 
-/// Tells the producer that a transaction waits, and brings it orders. Cloning is cheap.
+/// Notifies the producer of transactions, and carries orders to it. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct Bell {
     told: Sender<Told>,
@@ -75,7 +75,7 @@ impl Bell {
 enum Woken {
     /// A transaction waits.
     Told,
-    /// It is time for a block.
+    /// The next block is due.
     Clock,
     Asked(Asked),
     /// The node stops.

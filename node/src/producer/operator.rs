@@ -1,4 +1,4 @@
-//! What the producer does at the word of the operator of a chain for development.
+//! Orders of the operator of a chain for development, as the producer carries them out.
 
 use super::{Empty, Producer};
 use crate::{

@@ -121,7 +121,7 @@ fn localized(
     Ok(traces.into_iter().flatten().collect())
 }
 
-/// What a run shows of the kinds that are asked for.
+/// Results of a run, of the kinds that are requested.
 fn results(traced: Traced<'_>, kinds: &Kinds) -> Result<TraceResults, RpcError> {
     let Traced { tracer, ran, state, .. } = traced;
     let shown = builder(tracer)?.into_trace_results_with_state(&ran, kinds, state);

@@ -60,7 +60,7 @@ struct Answer {
     calls: Vec<Ran>,
 }
 
-/// What is left for all calls of a request.
+/// Rest of the limits for all calls of a request.
 #[derive(Debug)]
 pub(super) struct Budget {
     pub(super) gas: u64,

@@ -15,7 +15,7 @@ use std::{
 
 const MAGIC: [u8; 8] = *b"PXSEG002";
 
-/// What the segments of all versions begin with.
+/// First bytes of the segments of all versions.
 const ANY: &[u8] = b"PXSEG";
 
 /// Length of a segment before its first block, in bytes.

@@ -46,7 +46,7 @@ impl EngineSection {
     }
 }
 
-/// What a member of a network hands out: public keys, and the addresses of its replica.
+/// Public part of a member of a network, for all others: public keys, and the addresses of its replica.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemberFile {

@@ -75,7 +75,7 @@ pub trait Protocol: Sized {
     /// Records that restore the present state: the log may begin with them instead of all that were persisted so far.
     fn journal(&self) -> Vec<Self::Record>;
 
-    /// How far this replica's votes reach. `None` for a protocol whose replicas stay silent for good without their log.
+    /// Reach of this replica's votes. `None` for a protocol whose replicas stay silent for good without their log.
     fn reach(&self) -> Option<Reach> {
         None
     }
@@ -92,7 +92,7 @@ pub trait Protocol: Sized {
     }
 }
 
-/// How far a replica's votes reach, in the protocol's own numbers.
+/// Reach of a replica's votes, in the protocol's own numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct Reach {
     /// Highest view that it is in, or changes to; zero where each slot has views of its own.

@@ -221,7 +221,7 @@ impl Protocol for Pbft {
         Some(Reach { view: self.view, stable, last: stable + self.config.window() })
     }
 
-    /// Its VIEW-CHANGE names a checkpoint above all that it may have prepared, and keeps it out of lower views.
+    /// The VIEW-CHANGE names a checkpoint above all that the replica may have prepared, and keeps it out of lower views.
     fn speak(&mut self, view: View, out: &mut Outs<Self>) {
         self.leave(view.max(self.view + 1), out);
         self.set_timers(out);

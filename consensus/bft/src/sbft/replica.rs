@@ -262,7 +262,7 @@ impl Protocol for Sbft {
         Some(Reach { view: self.view, stable, last: stable + self.config.window() })
     }
 
-    /// Its VIEW-CHANGE names a checkpoint above all that it may have signed for, and keeps it out of lower views.
+    /// The VIEW-CHANGE names a checkpoint above all that the replica may have signed for, and keeps it out of lower views.
     fn speak(&mut self, view: View, out: &mut Outs<Self>) {
         self.leave(view.max(self.view + 1), out);
         self.set_timers(out);

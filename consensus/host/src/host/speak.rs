@@ -28,7 +28,7 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    /// Asks the others how far they are, while this replica is silent.
+    /// Requests the reach of the others, while this replica is silent.
     pub(super) fn ask_reach(&mut self) {
         if self.is_silent() {
             self.actions.push(Action::Send(To::All, Frame::WantReach(self.config.start)));

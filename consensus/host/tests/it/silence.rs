@@ -155,7 +155,7 @@ fn an_older_copy_of_the_log_is_no_reason_to_vote() {
     older_copy::<Autobahn>();
 }
 
-/// One node after the other loses its log, each once the last one speaks again, while others are cut off: one block per height.
+/// Nodes lose their logs one after the other, each once the last one speaks again, while others are cut off: one block per height.
 fn one_after_the_other<P: Subject>(worlds: u64) {
     for seed in 0..worlds {
         let mut cluster = world::<P>(seed);

@@ -109,12 +109,12 @@ pub fn leave_token(config: &NetConfig, index: Index, dir: &Path) -> Result<(), R
 /// Trust in the folder that a replica starts with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Beginning {
-    /// It is the replica's newest one, where it was left: anything else is refused.
+    /// The replica's newest folder, where it was left: anything else is refused.
     #[default]
     Usual,
-    /// It is the replica's newest one, at another place.
+    /// The replica's newest folder, at another place.
     Moved,
-    /// It is an older copy, or empty: the replica stays silent until nothing that it may have said matters, see
+    /// An older copy, or an empty folder: the replica stays silent until nothing that it may have said matters, see
     /// [`Host::is_silent`](phalanx_host::Host::is_silent).
     Silent,
 }

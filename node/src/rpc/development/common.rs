@@ -1,4 +1,4 @@
-//! What all methods of a node for development share: names, orders to the producer, and numbers in every form.
+//! Parts that all methods of a node for development share: names, orders to the producer, and numbers in every form.
 
 use crate::{
     next::Next,
