@@ -381,7 +381,7 @@ fn groups(line: &str) -> [Vec<usize>; 2] {
 fn partitions_stop_the_minority_alone_and_every_validator_catches_up() {
     let Some(program) = cometbft() else { return };
     let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
-    let (partitions, seed) = (number("PHALANX_PARTITIONS", 3), number("PHALANX_SEED", 3));
+    let (partitions, seed) = (number("PHALANX_PARTITIONS", 2), number("PHALANX_SEED", 3));
     println!("{partitions} partitions, PHALANX_SEED={seed}");
     let folder = tempfile::tempdir().expect("a folder");
     let mut net = Net::start(folder.path(), &program, &format!("--partition 6000 --seed {seed}"));

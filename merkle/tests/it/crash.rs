@@ -115,7 +115,8 @@ fn killed(kind: &str, durability: &str, seed: u64, rounds: usize) {
         let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
         let (opened, is_open) = std::sync::mpsc::channel();
         let killer = std::thread::spawn({
-            let delay = Duration::from_micros(rng.random_range(0..120_000));
+            // The model hashes its whole log at every block, so a long life costs its square.
+            let delay = Duration::from_micros(rng.random_range(0..30_000));
             // Some processes are killed while they open the store, most while they commit, and some afterwards, however
             // slow the machine is.
             let waits = round % 3 > 0;

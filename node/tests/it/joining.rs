@@ -216,6 +216,7 @@ fn edited(snapshot: &mut Snapshot, edit: impl Fn(&mut Vec<u8>)) {
 
 #[test]
 fn every_changed_byte_of_the_metadata_and_every_bad_chunk_is_refused() {
+    let stride = std::env::var("PHALANX_STRIDE").map_or(8, |stride| stride.parse().expect("a distance in bytes"));
     let source = Source::start();
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::start(&settings(folder.path(), true)).expect("a node");
@@ -227,10 +228,10 @@ fn every_changed_byte_of_the_metadata_and_every_bad_chunk_is_refused() {
         let error = comet.sync(&mut calls, &source.comet, &mut peers);
         assert_eq!(error, Err(Broken::Wrong("no snapshot is accepted".into())), "{what}");
     };
-    for at in 0..best.metadata.len() {
+    for at in (0..best.metadata.len()).step_by(stride) {
         let flip = |bytes: &mut Vec<u8>| {
             let place = at % bytes.len();
-            bytes[place] ^= 1 << (at % 8);
+            bytes[place] ^= 1 << (at / stride % 8);
         };
         let peer = liar(&source, "liar", |snapshot| edited(snapshot, flip));
         refused(peer, &format!("byte {at}"));

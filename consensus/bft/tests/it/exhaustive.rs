@@ -497,7 +497,7 @@ fn no_reachable_state_decides_two_batches_behind_a_byzantine_second_primary() {
 #[test]
 fn no_reachable_state_decides_two_batches_behind_a_byzantine_third_primary() {
     // All of them take a minute and a half.
-    agrees(2, most(200_000));
+    agrees(2, most(60_000));
 }
 
 #[test]
