@@ -7,8 +7,8 @@ use phalanx::{
 };
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-/// Chain id of a chain for development: that of other development nodes, which tools know.
-pub const DEV_CHAIN: u64 = 31_337;
+/// Chain id of a chain for development unless another one is named: that of geth's.
+pub const DEV_CHAIN: u64 = 1337;
 
 /// Place of a node's data.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,7 +24,7 @@ pub enum TxRuleError {
     #[error("the signature is malleable: s is in the upper half")]
     HighS,
     /// The transaction is for a different chain, or names a chain before EIP-155.
-    #[error("the chain id is {got}, the chain's {expected:?}")]
+    #[error("the chain id is {got}, the chain's is {}", .expected.map_or("none (EIP-155)".into(), |id| id.to_string()))]
     ChainId {
         /// Id of the chain; `None` before EIP-155.
         expected: Option<ChainId>,

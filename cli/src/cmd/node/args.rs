@@ -233,7 +233,7 @@ fn namespace(text: &str) -> Result<String, String> {
     known.contains(&text).then(|| text.to_owned()).ok_or_else(|| format!("the namespaces are {}", known.join(", ")))
 }
 
-/// Origin of web pages, as browsers name it: scheme, host and port, and nothing behind them.
+/// Origin of web pages, as browsers name it: scheme, host and port, and nothing behind them. Nothing at all is no origin.
 fn origin(text: &str) -> Result<String, String> {
     let is_sound = |(scheme, rest): (&str, &str)| {
         let is_scheme =
@@ -242,7 +242,7 @@ fn origin(text: &str) -> Result<String, String> {
         let begins = scheme.starts_with(|first: char| first.is_ascii_lowercase());
         begins && scheme.bytes().all(is_scheme) && !rest.is_empty() && rest.bytes().all(is_host)
     };
-    if text == "*" || text.split_once("://").is_some_and(is_sound) {
+    if text.is_empty() || text == "*" || text.split_once("://").is_some_and(is_sound) {
         return Ok(text.to_owned());
     }
     Err("* or an origin as https://HOST or http://HOST:PORT is expected, without a path".into())
@@ -411,7 +411,7 @@ impl NodeArgs {
             rpc.namespaces.clone_from(namespaces);
         }
         if let Some(origins) = &self.rpc_cors {
-            rpc.cors.clone_from(origins);
+            rpc.cors = origins.iter().filter(|origin| !origin.is_empty()).cloned().collect();
         }
         if let Some(hosts) = &self.rpc_hosts {
             rpc.hosts.clone_from(hosts);
@@ -451,11 +451,12 @@ mod tests {
         for wrong in ["", "wallet", "ETH", "eth_", "*"] {
             assert!(namespace(wrong).is_err_and(|why| why.contains("txpool")), "{wrong}");
         }
-        for sound in ["*", "https://a.example", "http://localhost:3000", "http://[::1]:8", "chrome-extension://abc"] {
+        for sound in ["", "*", "https://a.example", "http://localhost:3000", "http://[::1]:8", "chrome-extension://abc"]
+        {
             assert_eq!(origin(sound), Ok(sound.into()));
         }
         for wrong in
-            ["", "not an origin", "a.example", "https://", "https://a/", "https://a/b", "https://*.a", "//a", "null"]
+            ["not an origin", "a.example", "https://", "https://a/", "https://a/b", "https://*.a", "//a", "null"]
         {
             assert!(origin(wrong).is_err(), "{wrong}");
         }
