@@ -39,9 +39,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.light("eth_maxPriorityFeePerGas", 0, |api, _| Ok(U256::from(tip(api)?)));
     registry.instant("eth_blobBaseFee", 0, |api, _| {
         // By the schedule of the newest block, as in geth: a clock of this node may be far from that of who orders.
-        let head = api.chain.head().header;
-        let params = api.chain.spec.blob_params(head.timestamp);
-        Ok(U256::from(params.and_then(|params| head.next_block_blob_fee(params)).unwrap_or(1)))
+        let head = api.chain.head();
+        let params = api.chain.spec.blob_params(head.header.timestamp);
+        Ok(U256::from(params.and_then(|params| head.header.next_block_blob_fee(params)).unwrap_or(1)))
     });
     registry.heavy("eth_feeHistory", 3, history);
 }
