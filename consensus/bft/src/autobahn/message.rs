@@ -5,11 +5,11 @@ use super::{
     statement::{Ack, Checkpoint, PrepVote},
 };
 use crate::{
-    core::{Claim, Domain, Index, MAX_REPLICAS, Message, Signed, Slot, View, short},
+    core::{Claim, Domain, Index, MAX_REPLICAS, Message, Signed, Slot, View, at_most, short, tagged},
     lanes::{Ballot, Car, Certificate, Cut, LaneVote, Tip, cut_digest},
 };
 use alloy_primitives::B256;
-use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
+use alloy_rlp::{RlpDecodable, RlpEncodable};
 
 /// Maximum number of cars in one answer.
 pub(super) const MOST_CARS: usize = 4_096;
@@ -117,49 +117,30 @@ pub enum Msg {
     Stable(Vec<Signed<Checkpoint>>),
 }
 
-impl Msg {
-    const fn kind(&self) -> u8 {
-        match self {
-            Self::Car(_) => 1,
-            Self::LaneVote(_) => 2,
-            Self::Certificate(_) => 3,
-            Self::Prepare(_) => 4,
-            Self::Vote(_) => 5,
-            Self::Confirm(_) => 6,
-            Self::Ack(_) => 7,
-            Self::Commit(_) => 8,
-            Self::Timeout(_) => 9,
-            Self::Tc(_) => 10,
-            Self::Sync(_) => 11,
-            Self::Cars(_) => 12,
-            Self::WantCut(_) => 13,
-            Self::Cut(_) => 14,
-            Self::Status(_) => 15,
-            Self::Checkpoint(_) => 16,
-            Self::Stable(_) => 17,
-        }
-    }
+tagged! {
+    Msg, "message",
+    1 => Car(body),
+    2 => LaneVote(body),
+    3 => Certificate(body),
+    4 => Prepare(body),
+    5 => Vote(body),
+    6 => Confirm(body),
+    7 => Ack(body),
+    8 => Commit(body),
+    9 => Timeout(body),
+    10 => Tc(body),
+    11 => Sync(body),
+    12 => Cars(body),
+    13 => WantCut(body),
+    14 => Cut(body),
+    15 => Status(body),
+    16 => Checkpoint(body),
+    17 => Stable(body),
+}
 
-    fn body(&self) -> &dyn Encodable {
-        match self {
-            Self::Car(body) => body,
-            Self::LaneVote(body) => body,
-            Self::Certificate(body) => body,
-            Self::Prepare(body) => body,
-            Self::Vote(body) => body,
-            Self::Confirm(body) => body,
-            Self::Ack(body) => body,
-            Self::Commit(body) => body,
-            Self::Timeout(body) => body,
-            Self::Tc(body) => body,
-            Self::Sync(body) => body,
-            Self::Cars(body) => body,
-            Self::WantCut(body) => body,
-            Self::Cut(body) => body,
-            Self::Status(body) => body,
-            Self::Checkpoint(body) => body,
-            Self::Stable(body) => body,
-        }
+impl Msg {
+    fn bounds(&self) -> alloy_rlp::Result<()> {
+        at_most(usize::from(!self.is_bounded()), 0, "longer lists than any correct message has")
     }
 
     /// Number of elements that each list has at most, so that no message asks for more verifications than a correct one.
@@ -193,46 +174,6 @@ impl Msg {
             }
             Self::LaneVote(_) | Self::Vote(_) | Self::Ack(_) | Self::Sync(_) | Self::WantCut(_) => true,
         }
-    }
-}
-
-/// Encodes a byte of kind, then the body.
-impl Encodable for Msg {
-    fn encode(&self, out: &mut dyn BufMut) {
-        out.put_u8(self.kind());
-        self.body().encode(out);
-    }
-
-    fn length(&self) -> usize {
-        1 + self.body().length()
-    }
-}
-
-impl Decodable for Msg {
-    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
-        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
-        *bytes = rest;
-        let message = match kind {
-            1 => Self::Car(Decodable::decode(bytes)?),
-            2 => Self::LaneVote(Decodable::decode(bytes)?),
-            3 => Self::Certificate(Decodable::decode(bytes)?),
-            4 => Self::Prepare(Decodable::decode(bytes)?),
-            5 => Self::Vote(Decodable::decode(bytes)?),
-            6 => Self::Confirm(Decodable::decode(bytes)?),
-            7 => Self::Ack(Decodable::decode(bytes)?),
-            8 => Self::Commit(Decodable::decode(bytes)?),
-            9 => Self::Timeout(Decodable::decode(bytes)?),
-            10 => Self::Tc(Decodable::decode(bytes)?),
-            11 => Self::Sync(Decodable::decode(bytes)?),
-            12 => Self::Cars(Decodable::decode(bytes)?),
-            13 => Self::WantCut(Decodable::decode(bytes)?),
-            14 => Self::Cut(Decodable::decode(bytes)?),
-            15 => Self::Status(Decodable::decode(bytes)?),
-            16 => Self::Checkpoint(Decodable::decode(bytes)?),
-            17 => Self::Stable(Decodable::decode(bytes)?),
-            _ => return Err(Error::Custom("unknown kind of message")),
-        };
-        if message.is_bounded() { Ok(message) } else { Err(Error::Custom("longer lists than any correct message has")) }
     }
 }
 

@@ -5,10 +5,9 @@ use super::{
     statement::{Checkpoint, PrepVote},
 };
 use crate::{
-    core::{MAX_REPLICAS, Signed, Slot, View},
+    core::{MAX_REPLICAS, Signed, Slot, View, at_most, tagged},
     lanes::{Car, Cut, LaneVote},
 };
-use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
 
 /// A record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,73 +34,29 @@ pub enum Record {
     Announced(Signed<Checkpoint>),
 }
 
-#[derive(RlpEncodable, RlpDecodable)]
-struct CutOf {
-    slot: Slot,
-    cut: Cut,
+tagged! {
+    Record, "record",
+    1 => Car(car),
+    2 => LaneVote(vote),
+    3 => Cut[slot, cut],
+    4 => Voted(vote),
+    5 => Acked(qc),
+    6 => Complained[slot, view],
+    7 => Committed(qc),
+    8 => Stable(proof),
+    9 => Announced(signed),
+    10 => Ticket(tc),
 }
 
-#[derive(RlpEncodable, RlpDecodable)]
-struct Complained {
-    slot: Slot,
-    view: View,
-}
-
-impl Encodable for Record {
-    fn encode(&self, out: &mut dyn BufMut) {
-        let mut put = |kind: u8, body: &dyn Encodable| {
-            out.put_u8(kind);
-            body.encode(out);
-        };
+impl Record {
+    fn bounds(&self) -> alloy_rlp::Result<()> {
         match self {
-            Self::Car(car) => put(1, car),
-            Self::LaneVote(vote) => put(2, vote),
-            Self::Cut(slot, cut) => put(3, &CutOf { slot: *slot, cut: cut.clone() }),
-            Self::Voted(vote) => put(4, vote),
-            Self::Acked(qc) => put(5, qc),
-            Self::Complained(slot, view) => put(6, &Complained { slot: *slot, view: *view }),
-            Self::Committed(qc) => put(7, qc),
-            Self::Stable(proof) => put(8, proof),
-            Self::Announced(signed) => put(9, signed),
-            Self::Ticket(tc) => put(10, tc),
+            Self::Stable(proof) => at_most(proof.len(), MAX_REPLICAS, "more checkpoints than replicas"),
+            Self::Ticket(tc) => {
+                at_most(tc.timeouts.len(), MAX_REPLICAS, "more complaints than replicas")?;
+                at_most(tc.qc.len(), 1, "more certificates than one")
+            }
+            _ => Ok(()),
         }
-    }
-}
-
-impl Decodable for Record {
-    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
-        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
-        *bytes = rest;
-        Ok(match kind {
-            1 => Self::Car(Car::decode(bytes)?),
-            2 => Self::LaneVote(LaneVote::decode(bytes)?),
-            3 => {
-                let CutOf { slot, cut } = CutOf::decode(bytes)?;
-                Self::Cut(slot, cut)
-            }
-            4 => Self::Voted(PrepVote::decode(bytes)?),
-            5 => Self::Acked(Qc::decode(bytes)?),
-            6 => {
-                let Complained { slot, view } = Complained::decode(bytes)?;
-                Self::Complained(slot, view)
-            }
-            7 => Self::Committed(Qc::decode(bytes)?),
-            8 => {
-                let proof = Vec::<Signed<Checkpoint>>::decode(bytes)?;
-                if proof.len() > MAX_REPLICAS {
-                    return Err(Error::Custom("more checkpoints than replicas"));
-                }
-                Self::Stable(proof)
-            }
-            9 => Self::Announced(Signed::decode(bytes)?),
-            10 => {
-                let tc = Tc::decode(bytes)?;
-                if tc.timeouts.len() > MAX_REPLICAS || tc.qc.len() > 1 {
-                    return Err(Error::Custom("more complaints than replicas"));
-                }
-                Self::Ticket(tc)
-            }
-            _ => return Err(Error::Custom("unknown kind of record")),
-        })
     }
 }

@@ -10,10 +10,10 @@
 
 use crate::core::{
     Base, Batch, Checked, Claim, ConfigError, Domain, Index, Input, Message, Micros, Out, Outs, Protocol, Quorums,
-    ReplicaSet, To, View, short,
+    ReplicaSet, To, View, short, tagged,
 };
-use alloy_primitives::{B256, keccak256};
-use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
+use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_rlp::{Encodable as _, RlpDecodable, RlpEncodable};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -102,53 +102,20 @@ pub enum HotStuffMsg {
     Block(Block),
 }
 
-impl Encodable for HotStuffMsg {
-    fn encode(&self, out: &mut dyn BufMut) {
-        match self {
-            Self::Batch(batch) => {
-                out.put_u8(1);
-                batch.encode(out);
-            }
-            Self::Propose(block, timeout) => {
-                out.put_u8(2 + u8::from(*timeout));
-                block.encode(out);
-            }
-            Self::Vote(view, digest) => {
-                out.put_u8(4);
-                view.encode(out);
-                digest.encode(out);
-            }
-            Self::Timeout(view, high, digest) => {
-                out.put_u8(5);
-                view.encode(out);
-                high.encode(out);
-                digest.encode(out);
-            }
-            Self::Want(digests) => {
-                out.put_u8(6);
-                digests.encode(out);
-            }
-            Self::Block(block) => {
-                out.put_u8(7);
-                block.encode(out);
-            }
-        }
-    }
+tagged! {
+    HotStuffMsg, "message",
+    1 => Batch(batch),
+    2 => Propose(block, timeout),
+    4 => Vote(view, digest),
+    5 => Timeout(view, high, digest),
+    6 => Want(digests),
+    7 => Block(block),
 }
 
-impl Decodable for HotStuffMsg {
-    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
-        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
-        *bytes = rest;
-        Ok(match kind {
-            1 => Self::Batch(Decodable::decode(bytes)?),
-            2 | 3 => Self::Propose(Decodable::decode(bytes)?, *kind == 3),
-            4 => Self::Vote(Decodable::decode(bytes)?, Decodable::decode(bytes)?),
-            5 => Self::Timeout(Decodable::decode(bytes)?, Decodable::decode(bytes)?, Decodable::decode(bytes)?),
-            6 => Self::Want(Decodable::decode(bytes)?),
-            7 => Self::Block(Decodable::decode(bytes)?),
-            _ => return Err(Error::Custom("unknown kind of message")),
-        })
+impl HotStuffMsg {
+    /// The baseline trusts its replicas.
+    const fn bounds(&self) -> alloy_rlp::Result<()> {
+        Ok(())
     }
 }
 
@@ -156,14 +123,14 @@ impl Message for HotStuffMsg {
     fn claims(&self, _: Domain, _: &mut Vec<Claim>) {}
 
     fn label(&self) -> u64 {
-        match self {
-            Self::Batch(batch) => 1 << 56 ^ short(&batch.digest()),
-            Self::Propose(block, _) => 2 << 56 ^ block.view,
-            Self::Vote(view, digest) => 4 << 56 ^ view ^ short(digest),
-            Self::Timeout(view, high, _) => 5 << 56 ^ view ^ high << 28,
-            Self::Want(digests) => 6 << 56 ^ digests.first().map_or(0, short),
-            Self::Block(block) => 7 << 56 ^ block.view,
-        }
+        let fields = match self {
+            Self::Batch(batch) => short(&batch.digest()),
+            Self::Propose(block, _) | Self::Block(block) => block.view,
+            Self::Vote(view, digest) => view ^ short(digest),
+            Self::Timeout(view, high, _) => view ^ high << 28,
+            Self::Want(digests) => digests.first().map_or(0, short),
+        };
+        u64::from(self.kind()) << 56 ^ fields
     }
 }
 
@@ -211,8 +178,10 @@ pub struct HotStuff {
 impl Protocol for HotStuff {
     type Config = HotStuffConfig;
     type Msg = HotStuffMsg;
-    type Record = ();
+    type Record = Bytes;
     type Timer = HotStuffTimer;
+
+    const OWN_REQUESTS: bool = true;
 
     fn check(config: &HotStuffConfig) -> Result<(), ConfigError> {
         ConfigError::within("timeout", config.timeout, 1, 3_600_000_000)?;
@@ -224,7 +193,7 @@ impl Protocol for HotStuff {
         config.batch_bytes
     }
 
-    fn open(me: Index, config: Arc<HotStuffConfig>, _: Base, _: &[()], out: &mut Outs<Self>) -> Self {
+    fn open(me: Index, config: Arc<HotStuffConfig>, _: Base, _: &[Bytes], out: &mut Outs<Self>) -> Self {
         let mut replica = Self {
             me,
             config,
@@ -307,7 +276,7 @@ impl Protocol for HotStuff {
         self.view
     }
 
-    fn journal(&self) -> Vec<()> {
+    fn journal(&self) -> Vec<Bytes> {
         Vec::new()
     }
 }

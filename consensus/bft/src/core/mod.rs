@@ -2,6 +2,7 @@
 
 mod batch;
 mod budget;
+mod codec;
 mod complaints;
 mod group;
 mod message;
@@ -14,6 +15,7 @@ mod tally;
 pub use batch::{Batch, NULL};
 pub use budget::Budgets;
 pub(crate) use budget::SMALL;
+pub(crate) use codec::{at_most, tagged};
 pub(crate) use complaints::Complaints;
 pub use group::Group;
 pub(crate) use message::short;

@@ -103,7 +103,8 @@ impl Pbft {
             return;
         }
         let bytes = Bytes::from(alloy_rlp::encode(&proof));
-        out.push(Out::Persist(Record::Stable(base, proof.clone())));
+        let Base { slot, digest } = base;
+        out.push(Out::Persist(Record::Stable { slot, digest, proof: proof.clone() }));
         self.advance_window(base, proof);
         self.extend_decided(base.slot, out);
         out.push(Out::Stable { base, proof: bytes });

@@ -1,8 +1,10 @@
 //! Messages and log records.
 
-use crate::core::{Base, Batch, Claim, Domain, Index, MAX_REPLICAS, Message, Signed, Slot, Statement, View, short};
+use crate::core::{
+    Batch, Claim, Domain, Index, MAX_REPLICAS, Message, Signed, Slot, Statement, View, at_most, short, tagged,
+};
 use alloy_primitives::B256;
-use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
+use alloy_rlp::{RlpDecodable, RlpEncodable};
 
 /// A message between replicas. Only what travels further than one hop is signed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -153,81 +155,31 @@ impl Statement for NewView {
     const KIND: u8 = 3;
 }
 
+tagged! {
+    Msg, "message",
+    1 => PrePrepare(body),
+    2 => Prepare(body),
+    3 => Commit(body),
+    4 => Checkpoint(body),
+    5 => ViewChange(body),
+    6 => NewView(body),
+    7 => Fetch(body),
+    8 => Fetched(body),
+    9 => Status(body),
+    10 => Decided(body),
+    11 => Complaint(body),
+}
+
 impl Msg {
-    const fn kind(&self) -> u8 {
+    fn bounds(&self) -> alloy_rlp::Result<()> {
         match self {
-            Self::PrePrepare(_) => 1,
-            Self::Prepare(_) => 2,
-            Self::Commit(_) => 3,
-            Self::Checkpoint(_) => 4,
-            Self::ViewChange(_) => 5,
-            Self::NewView(_) => 6,
-            Self::Fetch(_) => 7,
-            Self::Fetched(_) => 8,
-            Self::Status(_) => 9,
-            Self::Decided(_) => 10,
-            Self::Complaint(_) => 11,
-        }
-    }
-
-    fn body(&self) -> &dyn Encodable {
-        match self {
-            Self::PrePrepare(body) => body,
-            Self::Prepare(body) | Self::Commit(body) => body,
-            Self::Checkpoint(body) => body,
-            Self::ViewChange(body) => body,
-            Self::NewView(body) => body,
-            Self::Fetch(body) => body,
-            Self::Fetched(body) => body,
-            Self::Status(body) => body,
-            Self::Decided(body) => body,
-            Self::Complaint(body) => body,
-        }
-    }
-}
-
-/// Encodes a byte of kind, then the body.
-impl Encodable for Msg {
-    fn encode(&self, out: &mut dyn BufMut) {
-        out.put_u8(self.kind());
-        self.body().encode(out);
-    }
-
-    fn length(&self) -> usize {
-        1 + self.body().length()
-    }
-}
-
-impl Decodable for Msg {
-    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
-        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
-        *bytes = rest;
-        Ok(match kind {
-            1 => Self::PrePrepare(Decodable::decode(bytes)?),
-            2 => Self::Prepare(Decodable::decode(bytes)?),
-            3 => Self::Commit(Decodable::decode(bytes)?),
-            4 => Self::Checkpoint(Decodable::decode(bytes)?),
-            5 => {
-                let leaving: Leaving = Decodable::decode(bytes)?;
-                if leaving.proof.len() > MAX_REPLICAS {
-                    return Err(Error::Custom("more checkpoints than replicas"));
-                }
-                Self::ViewChange(leaving)
+            Self::ViewChange(leaving) => at_most(leaving.proof.len(), MAX_REPLICAS, "more checkpoints than replicas"),
+            Self::NewView(signed) => {
+                let length = signed.body.changes.len().max(signed.body.proof.len());
+                at_most(length, MAX_REPLICAS, "more view changes or checkpoints than replicas")
             }
-            6 => {
-                let signed: Signed<NewView> = Decodable::decode(bytes)?;
-                if signed.body.changes.len().max(signed.body.proof.len()) > MAX_REPLICAS {
-                    return Err(Error::Custom("more view changes or checkpoints than replicas"));
-                }
-                Self::NewView(signed)
-            }
-            7 => Self::Fetch(Decodable::decode(bytes)?),
-            8 => Self::Fetched(Decodable::decode(bytes)?),
-            9 => Self::Status(Decodable::decode(bytes)?),
-            10 => Self::Decided(Decodable::decode(bytes)?),
-            11 => Self::Complaint(Decodable::decode(bytes)?),
-            _ => return Err(Error::Custom("unknown kind of message")),
-        })
+            _ => Ok(()),
+        }
     }
 }
 
@@ -287,7 +239,14 @@ pub enum Record {
     /// A slot is decided.
     Decided(Slot, B256),
     /// A checkpoint is stable: records of its slots and below can go.
-    Stable(Base, Vec<Signed<Checkpoint>>),
+    Stable {
+        /// Last slot of the checkpoint.
+        slot: Slot,
+        /// Digest of its outcome.
+        digest: B256,
+        /// Checkpoints of a quorum.
+        proof: Vec<Signed<Checkpoint>>,
+    },
     /// A checkpoint that this replica has announced.
     Announced(Signed<Checkpoint>),
 }

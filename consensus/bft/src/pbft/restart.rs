@@ -73,8 +73,9 @@ impl Pbft {
                 self.supersede_slots(&opening.body);
                 self.opening = Some(opening.clone());
             }
-            Record::Stable(base, proof) => {
-                self.stable = *base;
+            Record::Stable { slot, digest, proof } => {
+                let base = Base { slot: *slot, digest: *digest };
+                self.stable = base;
                 self.proof.clone_from(proof);
                 self.slots = self.slots.split_off(&(base.slot + 1));
                 self.checkpoints.values_mut().for_each(|own| own.retain(|signed| signed.body.slot > base.slot));
@@ -140,7 +141,8 @@ impl Pbft {
     pub(super) fn records(&self) -> Vec<Record> {
         let mut records: Vec<Record> = self.batches.values().cloned().map(Record::Batch).collect();
         if self.stable.slot > 0 {
-            records.push(Record::Stable(self.stable, self.proof.clone()));
+            let (Base { slot, digest }, proof) = (self.stable, self.proof.clone());
+            records.push(Record::Stable { slot, digest, proof });
         }
         for (slot, state) in &self.slots {
             let vote = |(view, digest)| Vote { view, slot: *slot, digest };

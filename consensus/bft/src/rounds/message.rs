@@ -2,7 +2,8 @@
 
 use super::block::{Block, Cert, CertKind, Offered, Place};
 use crate::core::{
-    Base, Batch, Claim, Domain, Index, MAX_REPLICAS, Message, ReplicaSet, Signed, Slot, Statement, View, short,
+    Base, Batch, Claim, Domain, Index, MAX_REPLICAS, Message, ReplicaSet, Signed, Slot, Statement, View, at_most,
+    short, tagged,
 };
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
@@ -230,73 +231,30 @@ impl Decodable for Block<Offered> {
     }
 }
 
+tagged! {
+    Msg, "message",
+    1 => Proposal(body),
+    2 => Vote(body),
+    3 => Certificate(body),
+    4 => Fetch(body),
+    5 => Checkpoint(body),
+    6 => Status(body),
+    7 => Chain(body),
+}
+
 impl Msg {
-    const fn kind(&self) -> u8 {
-        match self {
-            Self::Proposal(_) => 1,
-            Self::Vote(_) => 2,
-            Self::Certificate(_) => 3,
-            Self::Fetch(_) => 4,
-            Self::Checkpoint(_) => 5,
-            Self::Status(_) => 6,
-            Self::Chain(_) => 7,
-        }
-    }
-
-    fn body(&self) -> &dyn Encodable {
-        match self {
-            Self::Proposal(body) => body,
-            Self::Vote(body) => body,
-            Self::Certificate(body) => body,
-            Self::Fetch(body) => body,
-            Self::Checkpoint(body) => body,
-            Self::Status(body) => body,
-            Self::Chain(body) => body,
-        }
-    }
-}
-
-/// Encodes a byte of kind, then the body.
-impl Encodable for Msg {
-    fn encode(&self, out: &mut dyn BufMut) {
-        out.put_u8(self.kind());
-        self.body().encode(out);
-    }
-
-    fn length(&self) -> usize {
-        1 + self.body().length()
-    }
-}
-
-impl Decodable for Msg {
-    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
-        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
-        *bytes = rest;
-        let bounded = |certificate: &Certificate| match certificate.signatures.len() {
-            0..=MAX_REPLICAS => Ok(()),
-            _ => Err(Error::Custom("more signatures than replicas")),
+    fn bounds(&self) -> alloy_rlp::Result<()> {
+        let signed = |certificate: &Certificate| {
+            at_most(certificate.signatures.len(), MAX_REPLICAS, "more signatures than replicas")
         };
-        Ok(match kind {
-            1 => Self::Proposal(Decodable::decode(bytes)?),
-            2 => Self::Vote(Decodable::decode(bytes)?),
-            3 => {
-                let certificate = Decodable::decode(bytes)?;
-                bounded(&certificate)?;
-                Self::Certificate(certificate)
+        match self {
+            Self::Certificate(certificate) => signed(certificate),
+            Self::Chain(chain) => {
+                signed(&chain.certificate)?;
+                at_most(chain.blocks.len(), MOST_BLOCKS, "more blocks than one answer has")
             }
-            4 => Self::Fetch(Decodable::decode(bytes)?),
-            5 => Self::Checkpoint(Decodable::decode(bytes)?),
-            6 => Self::Status(Decodable::decode(bytes)?),
-            7 => {
-                let chain: Chain = Decodable::decode(bytes)?;
-                bounded(&chain.certificate)?;
-                if chain.blocks.len() > MOST_BLOCKS {
-                    return Err(Error::Custom("more blocks than one answer has"));
-                }
-                Self::Chain(chain)
-            }
-            _ => return Err(Error::Custom("unknown kind of message")),
-        })
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,12 +1,11 @@
 //! Messages and log records.
 
 use crate::core::{
-    Base, Batch, Claim, Domain, Group, Index, MAX_REPLICAS, Message, Signed, Slot, Statement, View, short,
+    Base, Batch, Claim, Domain, Group, Index, MAX_REPLICAS, Message, Signed, Slot, Statement, View, at_most, short,
+    tagged,
 };
 use alloy_primitives::{B256, Bytes};
-use alloy_rlp::{
-    BufMut, Decodable, Encodable, Error, RlpDecodable, RlpDecodableWrapper, RlpEncodable, RlpEncodableWrapper,
-};
+use alloy_rlp::{RlpDecodable, RlpDecodableWrapper, RlpEncodable, RlpEncodableWrapper};
 
 /// A message between replicas. Shares are checked when they are combined, everything else before it is handled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +29,7 @@ pub enum Msg {
     /// A stable checkpoint.
     Stable(Stable),
     /// Two proposals of one slot and view by its primary.
-    Equivocation(Box<[Signed<Proposal>; 2]>),
+    Equivocation(Box<Signed<Proposal>>, Box<Signed<Proposal>>),
     /// A replica gives up its view.
     ViewChange(Signed<ViewChange>),
     /// A primary opens its view.
@@ -277,99 +276,30 @@ impl ViewChange {
     }
 }
 
+tagged! {
+    Msg, "message",
+    1 => PrePrepare(body),
+    2 => SignShare(body),
+    3 => Commit(body),
+    4 => Prepare(body),
+    5 => Decided(body),
+    6 => SignState(body),
+    7 => Executed(body, signature),
+    8 => SignCheckpoint(body),
+    9 => Stable(body),
+    10 => Equivocation(one, other),
+    11 => ViewChange(body),
+    12 => NewView(body),
+    13 => Fetch(body),
+    14 => Fetched(body),
+    15 => Status(body),
+    16 => Complaint(body),
+}
+
 impl Msg {
-    const fn kind(&self) -> u8 {
-        match self {
-            Self::PrePrepare(_) => 1,
-            Self::SignShare(_) => 2,
-            Self::Commit(_) => 3,
-            Self::Prepare(_) => 4,
-            Self::Decided(_) => 5,
-            Self::SignState(_) => 6,
-            Self::Executed(..) => 7,
-            Self::SignCheckpoint(_) => 8,
-            Self::Stable(_) => 9,
-            Self::Equivocation(_) => 10,
-            Self::ViewChange(_) => 11,
-            Self::NewView(_) => 12,
-            Self::Fetch(_) => 13,
-            Self::Fetched(_) => 14,
-            Self::Status(_) => 15,
-            Self::Complaint(_) => 16,
-        }
-    }
-
-    /// Calls `act` with every part of the body, in order.
-    fn parts(&self, act: &mut dyn FnMut(&dyn Encodable)) {
-        match self {
-            Self::PrePrepare(body) => act(body),
-            Self::SignShare(body) => act(body),
-            Self::Commit(body) => act(body),
-            Self::Prepare(body) => act(body),
-            Self::Decided(body) => act(body),
-            Self::SignState(body) | Self::SignCheckpoint(body) => act(body),
-            Self::Executed(body, signature) => {
-                act(body);
-                act(signature);
-            }
-            Self::Stable(body) => act(body),
-            Self::Equivocation(both) => {
-                act(&both[0]);
-                act(&both[1]);
-            }
-            Self::ViewChange(body) => act(body),
-            Self::NewView(body) => act(body),
-            Self::Fetch(body) => act(body),
-            Self::Fetched(body) => act(body),
-            Self::Status(body) => act(body),
-            Self::Complaint(body) => act(body),
-        }
-    }
-}
-
-/// Encodes a byte of kind, then the body.
-impl Encodable for Msg {
-    fn encode(&self, out: &mut dyn BufMut) {
-        out.put_u8(self.kind());
-        self.parts(&mut |part| part.encode(out));
-    }
-
-    fn length(&self) -> usize {
-        let mut length = 1;
-        self.parts(&mut |part| length += part.length());
-        length
-    }
-}
-
-impl Decodable for Msg {
-    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
-        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
-        *bytes = rest;
-        Ok(match kind {
-            1 => Self::PrePrepare(Decodable::decode(bytes)?),
-            2 => Self::SignShare(Decodable::decode(bytes)?),
-            3 => Self::Commit(Decodable::decode(bytes)?),
-            4 => Self::Prepare(Decodable::decode(bytes)?),
-            5 => Self::Decided(Decodable::decode(bytes)?),
-            6 => Self::SignState(Decodable::decode(bytes)?),
-            7 => Self::Executed(Decodable::decode(bytes)?, Decodable::decode(bytes)?),
-            8 => Self::SignCheckpoint(Decodable::decode(bytes)?),
-            9 => Self::Stable(Decodable::decode(bytes)?),
-            10 => Self::Equivocation(Box::new([Decodable::decode(bytes)?, Decodable::decode(bytes)?])),
-            11 => Self::ViewChange(Decodable::decode(bytes)?),
-            12 => {
-                let signed: Signed<NewView> = Decodable::decode(bytes)?;
-                if signed.body.changes.len() > MAX_REPLICAS {
-                    return Err(Error::Custom("more view changes than replicas"));
-                }
-                Self::NewView(signed)
-            }
-            13 => Self::Fetch(Decodable::decode(bytes)?),
-            14 => Self::Fetched(Decodable::decode(bytes)?),
-            15 => Self::Status(Decodable::decode(bytes)?),
-            16 => Self::Complaint(Decodable::decode(bytes)?),
-            _ => return Err(Error::Custom("unknown kind of message")),
-        })
+    const fn bounds(&self) -> alloy_rlp::Result<()> {
+        let Self::NewView(opening) = self else { return Ok(()) };
+        at_most(opening.body.changes.len(), MAX_REPLICAS, "more view changes than replicas")
     }
 }
 
@@ -381,7 +311,7 @@ impl Message for Msg {
             Self::Decided(decision) => claims.push(decision.claim(domain)),
             Self::Executed(executed, signature) => claims.push(executed.claim(domain, signature)),
             Self::Stable(stable) => claims.extend(stable.claim(domain)),
-            Self::Equivocation(both) => claims.extend(both.iter().map(|signed| signed.claim(domain))),
+            Self::Equivocation(one, other) => claims.extend([one, other].map(|signed| signed.claim(domain))),
             Self::ViewChange(signed) => {
                 claims.push(signed.claim(domain));
                 signed.body.claims(domain, claims);
@@ -419,7 +349,7 @@ impl Message for Msg {
             Self::SignState(body) | Self::SignCheckpoint(body) => body.slot << 16 ^ short(&body.digest),
             Self::Executed(body, _) => body.slot << 16 ^ short(&body.digest),
             Self::Stable(body) => body.checkpoint.slot << 16 ^ short(&body.checkpoint.digest),
-            Self::Equivocation(both) => of(&both[0].body.0).rotate_left(1) ^ of(&both[1].body.0),
+            Self::Equivocation(one, other) => of(&one.body.0).rotate_left(1) ^ of(&other.body.0),
             Self::ViewChange(signed) => signed.body.view ^ signed.body.stable.checkpoint.slot << 16,
             Self::NewView(signed) => signed.body.view,
             Self::Complaint(view) => *view,

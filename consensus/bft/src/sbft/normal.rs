@@ -344,8 +344,7 @@ impl Sbft {
     const fn after_fast(&self, _: Slot, _: bool, _: &mut Outs<Self>) {}
 
     /// Returns true if a proof of equivocation is right, concerns the present primary, and is news.
-    pub(super) fn wants_evidence(&self, both: &[Signed<Proposal>; 2]) -> bool {
-        let [first, second] = both;
+    pub(super) fn wants_evidence(&self, first: &Signed<Proposal>, second: &Signed<Proposal>) -> bool {
         let (a, b) = (first.body.0, second.body.0);
         first.signer == second.signer
             && (a.view, a.slot) == (b.view, b.slot)
@@ -357,7 +356,7 @@ impl Sbft {
 
     /// A primary that signs two batches in a slot loses its view.
     pub(super) fn on_evidence(&mut self, both: [Signed<Proposal>; 2], out: &mut Outs<Self>) {
-        if self.wants_evidence(&both) {
+        if self.wants_evidence(&both[0], &both[1]) {
             self.accuse(both, out);
         }
     }
@@ -371,7 +370,8 @@ impl Sbft {
             out.push(Out::Evidence { against, proof: proof.into() });
         }
         let view: View = both[0].body.0.view;
-        out.push(Out::Send(To::All, Msg::Equivocation(Box::new(both))));
+        let [one, other] = both.map(Box::new);
+        out.push(Out::Send(To::All, Msg::Equivocation(one, other)));
         if view == self.view && self.phase == Phase::Active {
             self.leave(view + 1, out);
         }

@@ -1,66 +1,35 @@
 //! Encoding of log records: a byte of kind, then the fields.
 
-use super::message::{Certificate, Decision, NewView, Record, Stable, Vote};
-use crate::core::{Batch, MAX_REPLICAS, Signed, View};
-use alloy_primitives::Bytes;
-use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
+use super::message::Record;
+use crate::core::{MAX_REPLICAS, at_most, tagged};
 
-#[derive(RlpEncodable, RlpDecodable)]
-struct Accepted {
-    vote: Vote,
-    signature: Bytes,
+tagged! {
+    Record, "record",
+    1 => Batch(batch),
+    2 => Accepted{vote, signature},
+    3 => Prepared(certificate),
+    4 => Decided(decision),
+    5 => Left(view),
+    6 => Entered(opening),
+    7 => Stable(stable),
 }
 
-impl Encodable for Record {
-    fn encode(&self, out: &mut dyn BufMut) {
-        let mut put = |kind: u8, body: &dyn Encodable| {
-            out.put_u8(kind);
-            body.encode(out);
-        };
-        match self {
-            Self::Batch(batch) => put(1, batch),
-            Self::Accepted { vote, signature } => put(2, &Accepted { vote: *vote, signature: signature.clone() }),
-            Self::Prepared(certificate) => put(3, certificate),
-            Self::Decided(decision) => put(4, decision),
-            Self::Left(view) => put(5, view),
-            Self::Entered(opening) => put(6, opening),
-            Self::Stable(stable) => put(7, stable),
-        }
-    }
-}
-
-impl Decodable for Record {
-    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
-        let (kind, rest) = bytes.split_first().ok_or(Error::InputTooShort)?;
-        *bytes = rest;
-        Ok(match kind {
-            1 => Self::Batch(Batch::decode(bytes)?),
-            2 => {
-                let Accepted { vote, signature } = Accepted::decode(bytes)?;
-                Self::Accepted { vote, signature }
-            }
-            3 => Self::Prepared(Certificate::decode(bytes)?),
-            4 => Self::Decided(Decision::decode(bytes)?),
-            5 => Self::Left(View::decode(bytes)?),
-            6 => {
-                let opening = Signed::<NewView>::decode(bytes)?;
-                if opening.body.changes.len() > MAX_REPLICAS {
-                    return Err(Error::Custom("more view changes than replicas"));
-                }
-                Self::Entered(opening)
-            }
-            7 => Self::Stable(Stable::decode(bytes)?),
-            _ => return Err(Error::Custom("unknown kind of record")),
-        })
+impl Record {
+    const fn bounds(&self) -> alloy_rlp::Result<()> {
+        let Self::Entered(opening) = self else { return Ok(()) };
+        at_most(opening.body.changes.len(), MAX_REPLICAS, "more view changes than replicas")
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::{Checkpoint, ViewChange};
     use super::*;
-    use crate::core::{Group, Index};
-    use alloy_primitives::{Address, B256};
+    use crate::{
+        core::{Batch, Group, Index, Signed},
+        sbft::{Certificate, Checkpoint, Decision, NewView, Stable, ViewChange, Vote},
+    };
+    use alloy_primitives::{Address, B256, Bytes};
+    use alloy_rlp::Decodable as _;
 
     #[test]
     fn every_record_comes_back() {

@@ -82,8 +82,8 @@ fn evidence_that_proves_nothing_is_ignored() {
         [of(3, 1, &d), of(3, 1, &e)],
         [of(0, 1, &d), of(3, 1, &e)],
     ];
-    for pair in pairs {
-        lab.tell(3, 2, Msg::Equivocation(Box::new(pair)));
+    for [one, other] in pairs {
+        lab.tell(3, 2, Msg::Equivocation(one.into(), other.into()));
     }
     assert_eq!((lab.evidence, lab.replicas[&2].view()), (0, 0));
 }

@@ -43,7 +43,7 @@ fn messages() -> Vec<Msg> {
         Msg::Executed(Executed { slot: 1, digest }, share),
         Msg::SignCheckpoint(state),
         Msg::Stable(stable),
-        Msg::Equivocation(Box::new([signed(0, Proposal(vote)), signed(0, Proposal(other))])),
+        Msg::Equivocation(signed(0, Proposal(vote)).into(), signed(0, Proposal(other)).into()),
         Msg::ViewChange(change(1)),
         Msg::NewView(signed(1, NewView { view: 1, changes })),
         Msg::Fetch(batch.digest()),

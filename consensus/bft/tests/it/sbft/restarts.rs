@@ -117,7 +117,7 @@ fn evidence_works_in_each_view() {
     let mut lab = Lab::new(config(4, 1), [1]);
     let both = |view| {
         let of = |byte| signed(0, Proposal(vote(view, 1, batch(byte).digest())));
-        Msg::Equivocation(Box::new([of(1), of(2)]))
+        Msg::Equivocation(of(1).into(), of(2).into())
     };
     lab.tell(3, 1, both(0));
     assert_eq!((lab.evidence, lab.replicas[&1].view()), (1, 1));
