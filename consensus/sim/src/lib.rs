@@ -20,7 +20,6 @@ mod world;
 mod node;
 mod shared;
 mod ledger;
-mod queue;
 mod wire;
 mod pool;
 mod marks;

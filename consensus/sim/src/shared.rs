@@ -3,12 +3,12 @@
 use crate::{
     bft::Due,
     ledger::Ledger,
-    queue::Queue,
     rng::{Rng, mix},
     setup::Setup,
     wire::Wire,
     work::Work,
 };
+use phalanx_world::Queue;
 use std::sync::Arc;
 
 /// An event of the simulation.

@@ -5,12 +5,12 @@ use crate::{
     machine::{EngineOf, Machine},
     model::ModelMachine,
     node::Node,
-    queue::Queue,
     rng::{Rng, mix},
     setup::{Behaviour, Crash, Load, Setup},
     shared::{Event, Local, Shared},
 };
 use phalanx_engine_api::FatalCause;
+use phalanx_world::Queue;
 use std::sync::Arc;
 
 /// A simulation in progress.

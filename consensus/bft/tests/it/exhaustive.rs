@@ -13,7 +13,6 @@
 //! - A NEW-VIEW that a replica has skipped is learned in the searches with crashes alone.
 //! - The Byzantine report vouches for every batch in the highest view, since no rule counts vouching against a batch.
 
-use crate::world::{sign, work};
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{
     Base, Batch, Checked, Domain, Index, Input, NULL, Out, Protocol as _, Quorums, Signed, View,
@@ -21,11 +20,8 @@ use phalanx_bft::{
         Checkpoint, Config, Leaving, Msg, Mutation, NewView, Pbft, PrePrepare, Record, Report, Timer, ViewChange, Vote,
     },
 };
-use std::{
-    collections::{BTreeSet, HashSet},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::Arc,
-};
+use phalanx_world::{Space, explore, fingerprint, most, signed, work};
+use std::{collections::BTreeSet, hash::Hash as _, sync::Arc};
 
 const SLOT: u64 = 1;
 
@@ -88,27 +84,6 @@ impl Search {
     /// The batch of a correct primary.
     const fn own(&self, view: View) -> &Batch {
         &self.batches[(view % 2) as usize]
-    }
-
-    fn initial(&self) -> State {
-        let n = self.n();
-        let mut state = State {
-            replicas: vec![None; n],
-            sent: vec![BTreeSet::new(); n],
-            changes: vec![Vec::new(); n],
-            openings: Vec::new(),
-            logs: vec![Arc::default(); n],
-            asked: vec![BTreeSet::new(); n],
-            crashes: 0,
-        };
-        for node in (0..n).filter(|node| !self.byzantine.contains(&Index(*node as u16))) {
-            let mut out = Vec::new();
-            let mut replica = Pbft::open(Index(node as u16), Arc::clone(&self.config), Base::default(), &[], &mut out);
-            replica.on_input(0, Input::Pending(Some(0)), &mut out);
-            state.replicas[node] = Some(Arc::new(replica));
-            self.note(&mut state, node, out);
-        }
-        state
     }
 
     /// The states after a correct replica has done something, if that `counts`: it goes on, or it crashes with any prefix of its
@@ -245,7 +220,9 @@ impl Search {
         let liar = *self.byzantine.first().expect("one Byzantine replica");
         let mut lies: Vec<Option<Arc<Signed<ViewChange>>>> = vec![None];
         if usize::from(liar.0) != primary {
-            lies.extend(self.reports(view).into_iter().map(|body| Some(Arc::new(signed(liar, body)))));
+            lies.extend(
+                self.reports(view).into_iter().map(|body| Some(Arc::new(signed(liar, body, Domain::default())))),
+            );
         }
         let mut sets = Vec::new();
         for mask in 0..1u32 << correct.len() {
@@ -258,59 +235,6 @@ impl Search {
             }
         }
         sets
-    }
-
-    fn successors(&self, state: &State, next: &mut Vec<State>) {
-        for node in 0..self.n() {
-            let Some(replica) = &state.replicas[node] else { continue };
-            let (view, me) = (replica.view(), Index(node as u16));
-            let primary = self.config.primary(view);
-            if replica.is_active() {
-                self.propose(state, node, view, primary, next);
-                self.prepare(state, node, view, next);
-            }
-            if view < self.views {
-                let timer = if replica.is_active() { Timer::Progress } else { Timer::NewView };
-                // Complaints promise nothing: a replica may leave its view whenever it wants.
-                let leave = |replica: &mut Pbft, out: &mut Vec<Out<Pbft>>| {
-                    for other in (0..self.n() as u16).map(Index).filter(|other| *other != me) {
-                        replica.on_message(0, other, trusted(Msg::Complaint(view)), out);
-                    }
-                    replica.on_timer(0, timer, out);
-                };
-                next.extend(self.with(state, node, leave, |_, _| true));
-            }
-            if !replica.is_active() && primary == me {
-                for set in self.change_sets(state, view, node) {
-                    let deliver = |replica: &mut Pbft, out: &mut Vec<Out<Pbft>>| {
-                        for change in set {
-                            let leaving = Leaving { change: (*change).clone(), proof: Vec::new() };
-                            replica.on_message(0, leaving.change.signer, trusted(Msg::ViewChange(leaving)), out);
-                        }
-                    };
-                    let opened = self.with(state, node, deliver, |_, out| !out.is_empty());
-                    next.extend(opened.into_iter().filter(|opened| {
-                        opened.openings.len() > state.openings.len() || opened.crashes > state.crashes
-                    }));
-                }
-            }
-            for digest in &state.asked[node] {
-                let (from, fetched) = (self.other(me), trusted(Msg::Fetched(self.known(*digest))));
-                let deliver = |replica: &mut Pbft, out: &mut Vec<_>| replica.on_message(0, from, fetched, out);
-                next.extend(self.with(state, node, deliver, |_, out| !out.is_empty()));
-            }
-            for opening in &state.openings {
-                self.enter(state, node, opening, next);
-            }
-            for of in view.max(1)..=self.views {
-                let liar = self.config.primary(of);
-                if self.byzantine.contains(&liar) && (of > view || !replica.is_active()) {
-                    for opening in self.lies(state, of, liar) {
-                        self.enter(state, node, &opening, next);
-                    }
-                }
-            }
-        }
     }
 
     /// Delivers a proposal: the correct primary's, or anything from a Byzantine one.
@@ -369,43 +293,21 @@ impl Search {
         for set in self.change_sets(state, view, usize::from(liar.0)) {
             for own in self.reports(view) {
                 let mut changes: Vec<_> = set.iter().map(|change| (**change).clone()).collect();
-                changes.push(signed(liar, own));
+                changes.push(signed(liar, own, Domain::default()));
                 changes.sort_unstable_by_key(|change| change.signer);
                 for choices in &choices {
                     let (changes, choices) = (changes.clone(), choices.clone());
                     let (stable, proof) = (Checkpoint::default(), Vec::new());
-                    lies.push(Arc::new(signed(liar, NewView { view, changes, stable, proof, choices })));
+                    let body = NewView { view, changes, stable, proof, choices };
+                    lies.push(Arc::new(signed(liar, body, Domain::default())));
                 }
             }
         }
         lies
     }
 
-    /// Hash of all that decides the future: views, journals, and everything sent.
-    fn key(&self, state: &State) -> u128 {
-        let hash = |salt: u64| {
-            let mut hasher = DefaultHasher::new();
-            salt.hash(&mut hasher);
-            for node in 0..self.n() {
-                if let Some(replica) = &state.replicas[node] {
-                    (replica.view(), replica.is_active(), replica.opened()).hash(&mut hasher);
-                }
-                if self.crashes > 0 {
-                    format!("{:?}", state.logs[node]).hash(&mut hasher);
-                    (&state.asked[node], state.crashes).hash(&mut hasher);
-                }
-                state.sent[node].hash(&mut hasher);
-                state.changes[node].hash(&mut hasher);
-            }
-            let openings: BTreeSet<_> = state.openings.iter().map(|o| (o.body.view, &o.body.choices)).collect();
-            openings.hash(&mut hasher);
-            hasher.finish()
-        };
-        u128::from(hash(1)) << 64 | u128::from(hash(2))
-    }
-
     /// Batches that enough order votes are out for.
-    fn decidable(&self, state: &State, rule: Rule) -> BTreeSet<B256> {
+    fn voted(&self, state: &State, rule: Rule) -> BTreeSet<B256> {
         let voted: BTreeSet<(View, B256)> = state
             .sent
             .iter()
@@ -428,26 +330,111 @@ impl Search {
         };
         voted.into_iter().filter(|(view, digest)| count(*view, *digest) >= quorum).map(|(_, digest)| digest).collect()
     }
+}
 
-    /// Visits every state, or `most` of them. Returns the number of states, of those with a decision, and whether two conflict.
-    fn run(&self, most: usize) -> (usize, usize, bool) {
-        let mut visited = HashSet::new();
-        let mut stack = vec![self.initial()];
-        let (mut decided, mut next) = (0, Vec::new());
-        while let Some(state) = stack.pop() {
-            if visited.len() >= most || !visited.insert(self.key(&state)) {
-                continue;
-            }
-            let able = self.decidable(&state, Rule::OneView);
-            decided += usize::from(!able.is_empty());
-            let other = self.decidable(&state, self.rule);
-            if able.union(&other).count() > 1 {
-                return (visited.len(), decided, true);
-            }
-            self.successors(&state, &mut next);
-            stack.append(&mut next);
+impl Space for Search {
+    type State = State;
+
+    fn initial(&self) -> State {
+        let n = self.n();
+        let mut state = State {
+            replicas: vec![None; n],
+            sent: vec![BTreeSet::new(); n],
+            changes: vec![Vec::new(); n],
+            openings: Vec::new(),
+            logs: vec![Arc::default(); n],
+            asked: vec![BTreeSet::new(); n],
+            crashes: 0,
+        };
+        for node in (0..n).filter(|node| !self.byzantine.contains(&Index(*node as u16))) {
+            let mut out = Vec::new();
+            let mut replica = Pbft::open(Index(node as u16), Arc::clone(&self.config), Base::default(), &[], &mut out);
+            replica.on_input(0, Input::Pending(Some(0)), &mut out);
+            state.replicas[node] = Some(Arc::new(replica));
+            self.note(&mut state, node, out);
         }
-        (visited.len(), decided, false)
+        state
+    }
+
+    /// Views, journals, and everything sent.
+    fn key(&self, state: &State) -> u128 {
+        fingerprint(|hasher| {
+            for node in 0..self.n() {
+                if let Some(replica) = &state.replicas[node] {
+                    (replica.view(), replica.is_active(), replica.opened()).hash(hasher);
+                }
+                if self.crashes > 0 {
+                    format!("{:?}", state.logs[node]).hash(hasher);
+                    (&state.asked[node], state.crashes).hash(hasher);
+                }
+                state.sent[node].hash(hasher);
+                state.changes[node].hash(hasher);
+            }
+            let openings: BTreeSet<_> = state.openings.iter().map(|o| (o.body.view, &o.body.choices)).collect();
+            openings.hash(hasher);
+        })
+    }
+
+    fn successors(&self, state: &State, next: &mut Vec<State>) {
+        for node in 0..self.n() {
+            let Some(replica) = &state.replicas[node] else { continue };
+            let (view, me) = (replica.view(), Index(node as u16));
+            let primary = self.config.primary(view);
+            if replica.is_active() {
+                self.propose(state, node, view, primary, next);
+                self.prepare(state, node, view, next);
+            }
+            if view < self.views {
+                let timer = if replica.is_active() { Timer::Progress } else { Timer::NewView };
+                // Complaints promise nothing: a replica may leave its view whenever it wants.
+                let leave = |replica: &mut Pbft, out: &mut Vec<Out<Pbft>>| {
+                    for other in (0..self.n() as u16).map(Index).filter(|other| *other != me) {
+                        replica.on_message(0, other, trusted(Msg::Complaint(view)), out);
+                    }
+                    replica.on_timer(0, timer, out);
+                };
+                next.extend(self.with(state, node, leave, |_, _| true));
+            }
+            if !replica.is_active() && primary == me {
+                for set in self.change_sets(state, view, node) {
+                    let deliver = |replica: &mut Pbft, out: &mut Vec<Out<Pbft>>| {
+                        for change in set {
+                            let leaving = Leaving { change: (*change).clone(), proof: Vec::new() };
+                            replica.on_message(0, leaving.change.signer, trusted(Msg::ViewChange(leaving)), out);
+                        }
+                    };
+                    let opened = self.with(state, node, deliver, |_, out| !out.is_empty());
+                    next.extend(opened.into_iter().filter(|opened| {
+                        opened.openings.len() > state.openings.len() || opened.crashes > state.crashes
+                    }));
+                }
+            }
+            for digest in &state.asked[node] {
+                let (from, fetched) = (self.other(me), trusted(Msg::Fetched(self.known(*digest))));
+                let deliver = |replica: &mut Pbft, out: &mut Vec<_>| replica.on_message(0, from, fetched, out);
+                next.extend(self.with(state, node, deliver, |_, out| !out.is_empty()));
+            }
+            for opening in &state.openings {
+                self.enter(state, node, opening, next);
+            }
+            for of in view.max(1)..=self.views {
+                let liar = self.config.primary(of);
+                if self.byzantine.contains(&liar) && (of > view || !replica.is_active()) {
+                    for opening in self.lies(state, of, liar) {
+                        self.enter(state, node, &opening, next);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Batches that enough order votes of one view are out for.
+    fn decidable(&self, state: &State) -> BTreeSet<B256> {
+        self.voted(state, Rule::OneView)
+    }
+
+    fn is_broken(&self, state: &State, decidable: &BTreeSet<B256>) -> bool {
+        decidable.union(&self.voted(state, self.rule)).count() > 1
     }
 }
 
@@ -463,25 +450,11 @@ fn trusted(message: Msg) -> Checked<Msg> {
     Checked::new(message, Domain::default(), |_| true).expect("nothing is refused")
 }
 
-fn signed<T: phalanx_bft::Statement + alloy_rlp::Decodable>(signer: Index, body: T) -> Signed<T> {
-    let signature = sign(signer, &body.signed_bytes(Domain::default()));
-    Signed { signer, signature, body }
-}
-
-/// States that a search visits at most: `usual`, or what `PHALANX_STATES` demands, a number or `all`.
-pub(crate) fn most(usual: usize) -> usize {
-    match std::env::var("PHALANX_STATES") {
-        Ok(all) if all == "all" => usize::MAX,
-        Ok(number) => number.parse().expect("PHALANX_STATES is a number, or all"),
-        Err(_) => usual,
-    }
-}
-
 /// Visits every state with the Byzantine replica in one place, or the first ones up to a limit.
 fn agrees(byzantine: u16, limit: usize) {
-    let (states, decided, broken) = Search::new(4, 1, &[byzantine], 2, None, Rule::OneView).run(limit);
-    println!("n = 4, Byzantine {byzantine}: {states} states, {decided} with a decision");
-    assert!(!broken && decided > 0);
+    let visits = explore(&Search::new(4, 1, &[byzantine], 2, None, Rule::OneView), limit);
+    println!("n = 4, Byzantine {byzantine}: {visits}");
+    assert!(visits.agree());
 }
 
 #[test]
@@ -507,25 +480,26 @@ fn no_reachable_state_decides_two_batches_beside_a_byzantine_backup() {
 
 #[test]
 fn no_reachable_state_decides_two_batches_where_n_is_not_3f_plus_1() {
-    let (states, decided, broken) = Search::new(5, 1, &[0], 1, None, Rule::OneView).run(usize::MAX);
-    println!("n = 5: {states} states, {decided} with a decision");
-    assert!(!broken && decided > 0);
+    let visits = explore(&Search::new(5, 1, &[0], 1, None, Rule::OneView), usize::MAX);
+    println!("n = 5: {visits}");
+    assert!(visits.agree());
     // Two liars among eight, one view: quorums of six.
-    let (states, decided, broken) = Search::new(8, 2, &[0, 1], 0, None, Rule::OneView).run(usize::MAX);
-    println!("n = 8: {states} states, {decided} with a decision");
-    assert!(!broken && decided > 0);
+    let visits = explore(&Search::new(8, 2, &[0, 1], 0, None, Rule::OneView), usize::MAX);
+    println!("n = 8: {visits}");
+    assert!(visits.agree());
 }
 
 #[test]
 fn the_search_finds_quorums_of_2f_plus_1_at_n_8() {
-    assert!(Search::new(8, 2, &[0, 1], 0, Some(Mutation::TwoFPlusOne), Rule::OneView).run(usize::MAX).2);
+    let search = Search::new(8, 2, &[0, 1], 0, Some(Mutation::TwoFPlusOne), Rule::OneView);
+    assert!(explore(&search, usize::MAX).broken);
 }
 
 #[test]
 fn the_search_finds_each_rule_of_the_view_change_that_is_dropped() {
     for mutation in [Mutation::NoA1, Mutation::NoA2, Mutation::NullTooSoon] {
-        let found = (0..4)
-            .find(|byzantine| Search::new(4, 1, &[*byzantine], 2, Some(mutation), Rule::OneView).run(usize::MAX).2);
+        let search = |byzantine| Search::new(4, 1, &[byzantine], 2, Some(mutation), Rule::OneView);
+        let found = (0..4).find(|byzantine| explore(&search(*byzantine), usize::MAX).broken);
         println!("{mutation:?}: found with Byzantine {found:?}");
         assert!(found.is_some(), "{mutation:?} is not noticed");
     }
@@ -533,16 +507,16 @@ fn the_search_finds_each_rule_of_the_view_change_that_is_dropped() {
 
 #[test]
 fn the_search_finds_early_votes_that_are_mixed_over_views() {
-    assert!(Search::new(4, 1, &[0], 3, None, Rule::MixedViews).run(3_000_000).2);
+    assert!(explore(&Search::new(4, 1, &[0], 3, None, Rule::MixedViews), 3_000_000).broken);
 }
 
 /// Visits states in which a correct replica crashes after any prefix of its records, and in which fetched batches come late.
 fn survives(byzantine: u16) -> bool {
     let search = Search::new(4, 1, &[byzantine], 1, None, Rule::OneView).with_crashes(1);
-    let (states, decided, broken) = search.run(most(40_000));
-    println!("Byzantine {byzantine}, a crash: {states} states, {decided} with a decision");
-    assert!(broken || decided > 0);
-    !broken
+    let visits = explore(&search, most(40_000));
+    println!("Byzantine {byzantine}, a crash: {visits}");
+    assert!(visits.broken || visits.decided > 0);
+    !visits.broken
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! Junk in every message: mutated bytes either do not decode or change nothing that matters.
 
-use crate::{
-    junk::{LIAR, assert_encodings, junk},
-    world::sign,
-};
+use crate::junk::{LIAR, assert_encodings, junk};
 use alloy_primitives::{Address, Bytes};
 use phalanx_bft::{
     Base, Batch, Domain, Index, Out, Protocol as _, Quorums, Signed, Statement as _,
@@ -11,6 +8,7 @@ use phalanx_bft::{
         Checkpoint, Config, Decision, Fetch, Leaving, Msg, NewView, Pbft, PrePrepare, Report, Status, ViewChange, Vote,
     },
 };
+use phalanx_world::sign;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Latencies that follow from the rounds, exact to the microsecond of virtual time.
 
-use crate::world::{Setup, World};
 use phalanx_bft::{
     Domain, Index, Micros, Quorums,
-    pbft::{Config, Msg},
+    pbft::{Config, Msg, Pbft},
 };
+use phalanx_world::{Conditions, Links, World};
 
 fn config(n: usize) -> Config {
     let quorums = Quorums::new(n, (n - 1) / 3).expect("a legal size");
@@ -16,7 +16,11 @@ fn a_batch_is_ordered_everywhere_after_three_delays() {
     for n in [4, 5, 7, 8, 16, 31] {
         for delay in [1, 10, 333, 1_000, 25_000] {
             for persist in [0, 7, 100] {
-                let mut world = World::new(Setup { delay, persist, ..Setup::new(config(n)) });
+                let mut world = World::<Pbft>::new(Conditions {
+                    links: Links::after(delay),
+                    persist,
+                    ..Conditions::new(config(n))
+                });
                 world.request(500, 1);
                 world.run(50_000_000);
                 let (_, last, replicas) = world.ledger.times[&1];
@@ -32,7 +36,7 @@ fn a_batch_is_ordered_everywhere_after_three_delays() {
 
 #[test]
 fn a_window_of_batches_is_ordered_as_fast_as_one() {
-    let mut world = World::new(Setup::new(config(4)));
+    let mut world = World::<Pbft>::new(Conditions::new(config(4)));
     for number in 0..256 {
         world.request(500, number);
     }
@@ -50,7 +54,11 @@ fn silent_primaries_cost_their_timeouts_and_four_delays() {
                 let timeout = config.timeout;
                 let silent: Vec<Index> = (0..silent as u16).map(Index).collect();
                 let k = silent.len() as u32;
-                let mut world = World::new(Setup { delay, silent: silent.into_iter().collect(), ..Setup::new(config) });
+                let mut world = World::<Pbft>::new(Conditions {
+                    links: Links::after(delay),
+                    silent: silent.into_iter().collect(),
+                    ..Conditions::new(config)
+                });
                 world.request(500, 1);
                 world.run(50_000_000);
                 let waits: Micros = (1..k).map(|i| delay + (timeout << (i - 1))).sum();
@@ -68,7 +76,7 @@ fn silent_primaries_cost_their_timeouts_and_four_delays() {
 #[test]
 fn a_batch_costs_two_messages_per_pair_of_replicas() {
     for n in [4, 16, 193] {
-        let mut world = World::new(Setup { execute: 1, ..Setup::new(config(n)) });
+        let mut world = World::<Pbft>::new(Conditions { execute: 1, ..Conditions::new(config(n)) });
         // Once the greetings of the start are through.
         world.run(5_000);
         let before = world.delivered;
@@ -82,8 +90,13 @@ fn a_batch_costs_two_messages_per_pair_of_replicas() {
 #[test]
 fn equal_seeds_give_equal_traces() {
     let trace = |seed| {
-        let setup = Setup { seed, lost: 50, jitter: 2_000, persist: 50, ..Setup::new(config(4)) };
-        let mut world = World::new(setup);
+        let setup = Conditions {
+            seed,
+            links: Links { lost: 50, jitter: 2_000, ..Links::default() },
+            persist: 50,
+            ..Conditions::new(config(4))
+        };
+        let mut world = World::<Pbft>::new(setup);
         (0..20).for_each(|number| drop(world.request(number * 700, number)));
         world.run(20_000_000);
         (world.trace, world.delivered)

@@ -1,7 +1,7 @@
 //! Junk: messages whose bytes have changed on the way.
 
-use crate::world::is_genuine;
 use phalanx_bft::{Checked, Claim, Domain, Index, Message};
+use phalanx_world::is_genuine;
 use rand::Rng as _;
 use rand_chacha::ChaCha8Rng;
 

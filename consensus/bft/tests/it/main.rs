@@ -12,6 +12,5 @@ mod attacks;
 mod bounds;
 mod sbft;
 mod lab;
+mod manual;
 mod patience;
-mod subjects;
-mod world;

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-use crate::{
-    lab::Lab,
-    world::{Conditions, Net, Setup, Subject, World},
-};
+use crate::lab::Lab;
 use phalanx_bft::{
     Base, Checked, Domain, Impatience, Index, Input, Micros, Out, Protocol, Quorums, To, View,
     pbft::{Config, Msg, Mutation, Pbft, Timer},
     sbft::{self, Sbft},
 };
+use phalanx_world::{Conditions, Facts, World};
 use std::sync::Arc;
 
 /// Time between two requests, and the patience with a primary.
@@ -21,17 +19,17 @@ const STEP: Micros = 200_000;
 fn away_and_back(mutation: Option<Mutation>) -> (u64, u64) {
     let quorums = Quorums::new(4, 1).unwrap();
     let config = Config { timeout: STEP, mutation, ..Config::new(quorums, Domain::unnamed(1, 0)) };
-    let mut world = World::new(Setup::new(config));
+    let mut world = World::<Pbft>::new(Conditions::new(config));
     (0..120).for_each(|number| drop(world.request(number * STEP, number)));
     world.run(30 * STEP - STEP / 2);
-    world.cut = [3].into();
+    world.links.cut = [3].into();
     world.run(60 * STEP - STEP / 2);
-    world.cut.clear();
+    world.links.cut.clear();
     world.run(70 * STEP - STEP / 2);
-    world.cut = [2].into();
+    world.links.cut = [2].into();
     world.run(100 * STEP - STEP / 2);
     let height = [0, 1, 3].map(|node| world.replica(node).unwrap().decided()).into_iter().min().unwrap();
-    world.cut.clear();
+    world.links.cut.clear();
     world.run(300 * STEP);
     assert_eq!((world.ledger.violation.clone(), world.unexecuted()), (None, 0));
     let view = (0..4).filter_map(|node| world.replica(node)).map(|replica| replica.view()).max().unwrap();
@@ -126,7 +124,7 @@ impl Lone<Sbft> {
     }
 }
 
-impl<P: Subject> Lone<P> {
+impl<P: Facts> Lone<P> {
     /// Replica 1, with a client's request that has no place in the order.
     fn waiting(config: P::Config, complaint: fn(View) -> P::Msg, timers: [P::Timer; 3]) -> Self {
         let mut out = Vec::new();
@@ -196,17 +194,17 @@ fn what_the_own_pipeline_keeps_back_is_not_the_primarys_fault() {
 
 /// Of n replicas f are silent and f+1 wait; the primary and all others know of no request. Every first complaint is lost. Returns
 /// the lowest view of the others.
-fn lowest_view<P: Subject>(config: P::Config, (timeout, resend): (Micros, Micros)) -> u64 {
+fn lowest_view<P: Facts>(config: P::Config, (timeout, resend): (Micros, Micros)) -> u64 {
     let quorums = P::quorums(&config);
     let (n, f) = (quorums.n(), quorums.f());
     let silent = (n - f..n).map(|node| Index(node as u16)).collect();
-    let mut world = Net::<P>::new(Conditions { silent, ..Conditions::new(config) });
+    let mut world = World::<P>::new(Conditions { silent, ..Conditions::new(config) });
     let arrival = 10 * timeout;
     world.request_at(arrival, 0, (1..f + 2).collect());
     world.run(arrival + timeout / 2 - 1);
-    world.setup.lost = 1_000;
+    world.links.lost = 1_000;
     world.run(arrival + timeout / 2 + 1);
-    world.setup.lost = 0;
+    world.links.lost = 0;
     world.run(arrival + timeout + 2 * resend);
     assert_eq!(world.ledger.violation, None);
     (0..n - f).filter_map(|node| world.replica(node)).map(Protocol::view).min().unwrap()

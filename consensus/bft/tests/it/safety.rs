@@ -1,15 +1,15 @@
 //! Random worlds with every fault at once: loss, jitter, cuts, crashes, silence and lies. Never two decisions of a slot; alive
 //! again once the network is.
 
-use crate::world::{Setup, World, signatures};
 use phalanx_bft::{
     Domain, Quorums,
-    pbft::{Config, Mutation},
+    pbft::{Config, Mutation, Pbft},
 };
+use phalanx_world::{Conditions, World, signatures};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-fn world(seed: u64, mutation: Option<Mutation>) -> Result<World, String> {
+fn world(seed: u64, mutation: Option<Mutation>) -> Result<World<Pbft>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
     let n = *[4, 4, 4, 5, 7, 8].get(rng.random_range(0..6)).expect("six choices");
     let f = if n == 8 { 2 } else { (n - 1) / 3 };
@@ -21,11 +21,11 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<World, String> {
         mutation,
         ..Config::new(quorums, Domain::unnamed(1, seed))
     };
-    let mut setup = Setup { seed, ..Setup::new(config) };
+    let mut setup = Conditions { seed, ..Conditions::new(config) };
     setup.draw(&mut rng);
     let faulty = rng.random_range(0..=f);
     setup.corrupt(faulty, n, seed as u16, &mut rng);
-    let mut world = World::new(setup);
+    let mut world = World::<Pbft>::new(setup);
     let requests = rng.random_range(1..24);
     for number in 0..requests {
         world.request(rng.random_range(0..150_000), number);
@@ -64,7 +64,7 @@ fn a_replica_that_was_away_past_a_checkpoint_catches_up() {
         resend: 5_000,
         ..Config::new(Quorums::new(4, 1).unwrap(), Domain::default())
     };
-    let mut world = World::new(Setup { execute: 10, persist: 5, ..Setup::new(config) });
+    let mut world = World::<Pbft>::new(Conditions { execute: 10, persist: 5, ..Conditions::new(config) });
     world.crash(3, 2_000_000);
     (0..40).for_each(|number| drop(world.request(number * 10_000, number)));
     world.run(1_500_000);

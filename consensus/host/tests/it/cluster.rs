@@ -1,6 +1,6 @@
 //! A cluster in virtual time: every node is a [`Node`] of a model engine and a host; log and disk lose what is not synced.
 
-use crate::{subject::Subject, watched::Watched};
+use crate::watched::Watched;
 use alloy_primitives::{B256, Bytes};
 use phalanx_adapter::Node;
 use phalanx_bft::{Domain, Index, Micros, Protocol, Quorums, To, pbft::Pbft};
@@ -8,6 +8,7 @@ use phalanx_engine_api::{ExecutionEngine as _, Limits};
 use phalanx_host::{Action, Frame, Host, HostConfig, HostRecord, HostTimer};
 use phalanx_keys::Simulated;
 use phalanx_sim::model::{Costs, Disk, ModelEngine, Work, model_tx};
+use phalanx_world::{Facts, Links, Pace, Queue, Timers};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::{
@@ -71,7 +72,7 @@ impl Setup {
 #[derive(Debug)]
 enum Event<P: Protocol> {
     Deliver(usize, Index, Box<Frame<P::Msg>>),
-    Timer(usize, u64, HostTimer<P::Timer>, u64),
+    Timer(usize, HostTimer<P::Timer>, u64),
     Pipeline(usize, u64),
     Durable(usize, u64, u64),
     Work(usize, u64, Work),
@@ -79,7 +80,7 @@ enum Event<P: Protocol> {
     Restart(usize),
 }
 
-struct Machine<P: Subject> {
+struct Machine<P: Facts> {
     node: Option<Node<ModelEngine, Host<Watched<P>>>>,
     epoch: u64,
     disk: Disk,
@@ -92,11 +93,11 @@ struct Machine<P: Subject> {
     /// Blocks up to this slot are durably decided, and results up to this one durably named.
     decided: u64,
     named: BTreeSet<u64>,
-    timers: BTreeMap<HostTimer<P::Timer>, u64>,
+    timers: Timers<HostTimer<P::Timer>>,
     pipeline_due: Option<Micros>,
 }
 
-impl<P: Subject> Machine<P> {
+impl<P: Facts> Machine<P> {
     /// Notes a record that is durable.
     fn note(&mut self, record: &HostRecord<P::Record>) {
         match record {
@@ -124,14 +125,12 @@ impl<P: Protocol> Default for Folder<P> {
 /// Message that is held back: from, to, frame.
 type Held<P> = (usize, usize, Frame<<P as Protocol>::Msg>);
 
-pub(crate) struct Net<P: Subject> {
+pub(crate) struct Net<P: Facts> {
     pub(crate) setup: Setup,
-    pub(crate) now: Micros,
-    queue: BTreeMap<(Micros, u64), Event<P>>,
-    next: u64,
+    links: Links,
+    queue: Queue<Event<P>>,
     machines: Vec<Machine<P>>,
     rng: ChaCha8Rng,
-    cut: BTreeSet<usize>,
     /// Frames between the sides of a cut that holds them, with senders and receivers; `None` if they are lost.
     held: Option<Vec<Held<P>>>,
     /// Hash over all deliveries: equal seeds, equal traces.
@@ -154,7 +153,7 @@ pub(crate) struct Net<P: Subject> {
 pub(crate) type Liar<P> =
     Box<dyn FnMut(usize, usize, &Frame<<P as Protocol>::Msg>) -> Vec<(usize, Frame<<P as Protocol>::Msg>)>>;
 
-impl<P: Subject> Net<P> {
+impl<P: Facts> Net<P> {
     pub(crate) fn new(setup: Setup) -> Self {
         let machine = || Machine {
             node: None,
@@ -166,16 +165,14 @@ impl<P: Subject> Net<P> {
             recorded: 0,
             decided: 0,
             named: BTreeSet::new(),
-            timers: BTreeMap::new(),
+            timers: Timers::new(),
             pipeline_due: None,
         };
         let mut cluster = Self {
-            now: 0,
-            queue: BTreeMap::new(),
-            next: 0,
+            links: Links { jitter: setup.jitter, lost: setup.lost, ..Links::after(setup.delay) },
+            queue: Queue::new(),
             machines: (0..setup.n).map(|_| machine()).collect(),
             rng: ChaCha8Rng::seed_from_u64(setup.seed),
-            cut: BTreeSet::new(),
             held: None,
             trace: 0,
             committed: BTreeMap::new(),
@@ -194,7 +191,7 @@ impl<P: Subject> Net<P> {
 
     /// Separates a group from all others, or joins all if it is empty. Frames between the sides are held or lost.
     pub(crate) fn separate(&mut self, group: BTreeSet<usize>, holds: bool) {
-        self.cut = group;
+        self.links.cut = group;
         let held = core::mem::replace(&mut self.held, holds.then(Vec::new));
         for (from, to, frame) in held.into_iter().flatten() {
             self.transmit(from, to, frame);
@@ -203,22 +200,21 @@ impl<P: Subject> Net<P> {
 
     /// Sends a frame over one link.
     fn transmit(&mut self, from: usize, to: usize, frame: Frame<P::Msg>) {
-        if self.cut.contains(&to) != self.cut.contains(&from) {
-            if let Some(held) = &mut self.held {
-                held.push((from, to, frame));
-            }
+        if let Some(held) = self.held.as_mut().filter(|_| !self.links.connected(from, to)) {
+            held.push((from, to, frame));
             return;
         }
-        if self.rng.random_ratio(self.setup.lost, 1000) {
+        // The draws of these histories: no frame is doubled.
+        let Links { delay, jitter, lost, .. } = self.links;
+        if !self.links.connected(from, to) || self.rng.random_ratio(lost, 1000) {
             return;
         }
-        let jitter = if self.setup.jitter == 0 { 0 } else { self.rng.random_range(0..self.setup.jitter) };
-        self.push(self.setup.delay + jitter, Event::Deliver(to, Index(from as u16), Box::new(frame)));
+        let late = if jitter == 0 { 0 } else { self.rng.random_range(0..jitter) };
+        self.queue.after(delay + late, Event::Deliver(to, Index(from as u16), Box::new(frame)));
     }
 
-    fn push(&mut self, after: Micros, event: Event<P>) {
-        self.queue.insert((self.now + after, self.next), event);
-        self.next += 1;
+    pub(crate) const fn now(&self) -> Micros {
+        self.queue.now()
     }
 
     fn start(&mut self, node: usize) {
@@ -232,7 +228,8 @@ impl<P: Subject> Net<P> {
             start: self.machines[node].epoch,
             ..HostConfig::new(quorums, domain)
         };
-        let protocol = P::config(&self.setup, quorums, domain);
+        let Setup { interval, timeout, resend, .. } = self.setup;
+        let protocol = P::config(quorums, domain, Pace { interval, timeout, resend });
         self.machines[node].recorded = 0;
         let (me, scheme) = (Index(node as u16), Simulated::new(Index(node as u16), 64));
         let log = self.machines[node].log.clone();
@@ -243,7 +240,7 @@ impl<P: Subject> Net<P> {
         if let Some((_, height)) = self.diverging.filter(|(of, _)| *of == node) {
             engine.diverge_at(height);
         }
-        let (opened, _) = Node::open(engine, host, self.now).unwrap_or_else(|cause| panic!("node {node}: {cause}"));
+        let (opened, _) = Node::open(engine, host, self.now()).unwrap_or_else(|cause| panic!("node {node}: {cause}"));
         self.machines[node].node = Some(opened);
         self.settle(node);
     }
@@ -261,7 +258,7 @@ impl<P: Subject> Net<P> {
         machine.compacted = 0;
         machine.timers.clear();
         machine.pipeline_due = None;
-        self.push(downtime, Event::Restart(node));
+        self.queue.after(downtime, Event::Restart(node));
     }
 
     /// Ends a node with all that it has; it begins anew as one that has lost its log.
@@ -301,26 +298,21 @@ impl<P: Subject> Net<P> {
     }
 
     pub(crate) fn submit(&mut self, after: Micros, number: u64) {
-        self.push(after, Event::Submit(model_tx(1, &number.to_be_bytes())));
+        self.queue.after(after, Event::Submit(model_tx(1, &number.to_be_bytes())));
     }
 
     pub(crate) fn inject(&mut self, to: usize, from: usize, frame: Frame<P::Msg>, after: Micros) {
-        self.push(after, Event::Deliver(to, Index(from as u16), Box::new(frame)));
+        self.queue.after(after, Event::Deliver(to, Index(from as u16), Box::new(frame)));
     }
 
     pub(crate) fn run(&mut self, until: Micros) {
-        while let Some(entry) = self.queue.first_entry()
-            && entry.key().0 <= until
-        {
-            self.now = entry.key().0;
-            let event = entry.remove();
+        while let Some(event) = self.queue.next(until) {
             self.handle(event);
         }
-        self.now = until;
     }
 
     fn handle(&mut self, event: Event<P>) {
-        let now = self.now;
+        let now = self.now();
         match event {
             Event::Deliver(to, from, frame) => {
                 let bytes = alloy_rlp::encode(&*frame);
@@ -352,10 +344,8 @@ impl<P: Subject> Net<P> {
                 }
                 self.call(to, |host| host.on_frame(now, from, decoded));
             }
-            Event::Timer(node, epoch, timer, number) => {
-                let machine = &mut self.machines[node];
-                if machine.epoch == epoch && machine.timers.get(&timer) == Some(&number) {
-                    machine.timers.remove(&timer);
+            Event::Timer(node, timer, number) => {
+                if self.machines[node].timers.fires(timer, number) {
                     self.call(node, |host| host.on_timer(now, timer));
                 }
             }
@@ -407,7 +397,7 @@ impl<P: Subject> Net<P> {
 
     /// Lets a node work until nothing is left to do now.
     fn settle(&mut self, node: usize) {
-        let now = self.now;
+        let now = self.now();
         loop {
             let machine = &mut self.machines[node];
             let Some(live) = &mut machine.node else { return };
@@ -428,7 +418,7 @@ impl<P: Subject> Net<P> {
             active |= !actions.is_empty() || !works.is_empty();
             for work in works {
                 let epoch = self.machines[node].epoch;
-                self.push(work.cost_us, Event::Work(node, epoch, work));
+                self.queue.after(work.cost_us, Event::Work(node, epoch, work));
             }
             for action in actions {
                 self.act(node, action);
@@ -437,7 +427,7 @@ impl<P: Subject> Net<P> {
                 self.machines[node].pipeline_due = due;
                 let epoch = self.machines[node].epoch;
                 if let Some(at) = due {
-                    self.push(at.saturating_sub(now), Event::Pipeline(node, epoch));
+                    self.queue.after(at.saturating_sub(now), Event::Pipeline(node, epoch));
                 }
             }
             if !active {
@@ -447,7 +437,7 @@ impl<P: Subject> Net<P> {
     }
 
     fn act(&mut self, node: usize, action: Action<Watched<P>>) {
-        let (now, epoch) = (self.now, self.machines[node].epoch);
+        let (now, epoch) = (self.now(), self.machines[node].epoch);
         match action {
             // It was written with the compacted log.
             Action::Append(number, record) if number <= self.machines[node].compacted => {
@@ -461,7 +451,7 @@ impl<P: Subject> Net<P> {
                         live.consensus().durable(now, number);
                     }
                 } else {
-                    self.push(self.setup.persist, Event::Durable(node, epoch, number));
+                    self.queue.after(self.setup.persist, Event::Durable(node, epoch, number));
                 }
             }
             Action::Send(_, Frame::Protocol(message)) if !self.leaves_in_time(node, &message) => {
@@ -476,11 +466,10 @@ impl<P: Subject> Net<P> {
                 all.into_iter().for_each(|to| self.transmit(node, to, frame.clone()));
             }
             Action::Timer(timer, after) => {
-                let number = self.next;
-                self.machines[node].timers.insert(timer, number);
-                self.push(after, Event::Timer(node, epoch, timer, number));
+                let number = self.machines[node].timers.set(timer);
+                self.queue.after(after, Event::Timer(node, timer, number));
             }
-            Action::Cancel(timer) => drop(self.machines[node].timers.remove(&timer)),
+            Action::Cancel(timer) => self.machines[node].timers.cancel(timer),
             Action::Committed(meta, outcome) => {
                 let digest = outcome.digest();
                 let before = *self.committed.entry(meta.height).or_insert(digest);
@@ -509,7 +498,7 @@ impl<P: Subject> Net<P> {
 
     /// Writes the log anew, at once and durably.
     fn compact(&mut self, node: usize) {
-        let now = self.now;
+        let now = self.now();
         let machine = &mut self.machines[node];
         let Some(live) = &mut machine.node else { return };
         let (number, records) = live.consensus().compacted().expect("open");
@@ -539,7 +528,7 @@ impl<P: Subject> Net<P> {
 
     /// A client's transaction reaches one node.
     pub(crate) fn submit_to(&mut self, node: usize, number: u64) {
-        let now = self.now;
+        let now = self.now();
         self.call(node, |host| host.submit(now, model_tx(1, &number.to_be_bytes())));
     }
 
@@ -563,17 +552,18 @@ impl<P: Subject> Net<P> {
 
     /// Progress of each node, for failures.
     pub(crate) fn describe(&self) -> String {
-        let mut text = format!("at {} µs\n", self.now);
+        let mut text = format!("at {} µs\n", self.now());
         for (index, machine) in self.machines.iter().enumerate() {
             let Some(node) = &machine.node else { continue };
             let host = node.peek();
             let protocol = host.protocol().expect("open");
             text += &format!(
-                "{index}: committed {} decided {} protocol: view {} {}\n",
+                "{index}: committed {} decided {} protocol: view {} decided {} stable {}\n",
                 node.engine().status().committed.height,
                 host.decided_slot(),
                 protocol.view(),
-                protocol.progress(),
+                protocol.inner().decided(),
+                protocol.inner().stable(),
             );
         }
         text
@@ -584,7 +574,7 @@ impl<P: Subject> Net<P> {
     }
 
     pub(crate) fn heal(&mut self) {
-        (self.setup.lost, self.setup.jitter) = (0, self.setup.jitter.min(self.setup.delay));
+        self.links.heal();
         self.separate(BTreeSet::new(), false);
     }
 }

@@ -1,15 +1,13 @@
 //! Crashes, loss, cuts and wrong results: one outcome per height, and alive again once the network is.
 
-use crate::{
-    cluster::{Cluster, Net, Setup},
-    subject::Subject,
-};
+use crate::cluster::{Cluster, Net, Setup};
 use phalanx_bft::{Protocol, autobahn::Autobahn, pbft::Pbft, rounds::Rounds, sbft::Sbft};
 use phalanx_sim::model::Costs;
+use phalanx_world::Facts;
 use std::collections::BTreeSet;
 
 /// A cluster after random crashes, cuts that hold or lose, and losses, all drawn from the seed; then healed and at rest.
-fn world<P: Subject>(seed: u64) -> Net<P> {
+fn world<P: Facts>(seed: u64) -> Net<P> {
     let n = if seed % 4 == 3 { 7 } else { 4 };
     let costs = Costs { execute_us: 200, stage_us: 300, flip_us: 50, ..Costs::default() };
     let (persist, lost) = (seed % 3 * 150, (seed % 2 * 50) as u32);
@@ -31,22 +29,22 @@ fn world<P: Subject>(seed: u64) -> Net<P> {
             }
         }
         let pause = cluster.random(40_000);
-        cluster.run(cluster.now + pause);
+        cluster.run(cluster.now() + pause);
     }
     cluster.heal();
     // A client repeats what was not answered.
     (100..104).for_each(|number| cluster.submit(200_000, number));
     for _ in 0..600 {
-        cluster.run(cluster.now + 100_000);
+        cluster.run(cluster.now() + 100_000);
         let height = cluster.lowest();
-        if height > 0 && (0..n).all(|node| cluster.height(node) == height) && cluster.now > 2_000_000 {
+        if height > 0 && (0..n).all(|node| cluster.height(node) == height) && cluster.now() > 2_000_000 {
             break;
         }
     }
     cluster
 }
 
-fn worlds<P: Subject>() {
+fn worlds<P: Facts>() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (worlds, first) = (number("PHALANX_WORLDS").unwrap_or(150), number("PHALANX_SEED").unwrap_or(0));
     let mut blocks = 0;
@@ -95,7 +93,7 @@ fn random_crashes_cuts_and_losses_with_lanes() {
     worlds::<Autobahn>();
 }
 
-fn histories<P: Subject>() {
+fn histories<P: Facts>() {
     let traces: BTreeSet<u64> = (0..8).map(|seed| world::<P>(seed).trace).collect();
     assert_eq!(traces.len(), 8, "other seeds, other histories");
     assert_eq!((0..8).map(|seed| world::<P>(seed).trace).collect::<BTreeSet<_>>(), traces);
@@ -123,7 +121,7 @@ fn a_cut_that_holds_loses_nothing() {
     assert_eq!(cluster.host(0).protocol().map(Protocol::view), Some(0));
 }
 
-fn away_past_checkpoints<P: Subject>() {
+fn away_past_checkpoints<P: Facts>() {
     let mut cluster = Net::<P>::new(Setup { interval: 8, persist: 50, timeout: 20_000, ..Setup::new(4) });
     cluster.run(10_000);
     cluster.crash(3, 3_000_000);
@@ -177,11 +175,11 @@ fn a_checkpoint_that_no_replica_could_announce_is_announced_after_the_restart() 
         let mut cluster = Cluster::new(Setup { interval: 4, persist: 400, ..Setup::new(4) });
         (0..40).for_each(|number| cluster.submit(number * 1_000, number));
         for _ in 0..6 {
-            cluster.run(cluster.now + at);
+            cluster.run(cluster.now() + at);
             (0..4).for_each(|node| cluster.crash(node, 1_000));
         }
         (100..140).for_each(|number| cluster.submit(50_000 + number * 100, number));
-        cluster.run(cluster.now + 20_000_000);
+        cluster.run(cluster.now() + 20_000_000);
         assert!(cluster.height(0) >= 40, "at {at}: height {}\n{}", cluster.height(0), cluster.describe());
     }
 }

@@ -1,13 +1,11 @@
 //! Lies of one replica to hosts of every protocol: votes in the names of others, and blocks that were never decided.
 
-use crate::{
-    cluster::{DOMAIN, Net, Setup},
-    subject::Subject,
-};
+use crate::cluster::{DOMAIN, Net, Setup};
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{Batch, Domain, Index, Lean, Signed, autobahn::Autobahn, pbft::Pbft, rounds::Rounds, sbft::Sbft};
 use phalanx_host::{Blocks, Filled, Frame, StateVote};
 use phalanx_sim::model::{Costs, model_tx};
+use phalanx_world::Facts;
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
@@ -15,7 +13,7 @@ use std::{
 
 /// Replica 1 answers each state vote with a certificate of another result, signed in the names of the others. Replica 0 is slow,
 /// so that the forged one comes before the true one.
-fn forged_votes<P: Subject>() {
+fn forged_votes<P: Facts>() {
     let slow = [(0, Costs { execute_us: 30_000, ..Costs::default() })].into();
     let setup = Setup { silent: [3].into(), slow, timeout: 200_000, ..Setup::new(4) };
     let mut cluster = Net::<P>::new(setup);
@@ -44,7 +42,7 @@ fn votes_in_the_names_of_others_certify_nothing() {
 }
 
 /// The first replica that receives a request for decided blocks answers with others.
-fn invented_blocks<P: Subject>() {
+fn invented_blocks<P: Facts>() {
     let mut cluster = Net::<P>::new(Setup { interval: 8, timeout: 100_000, ..Setup::new(7) });
     cluster.run(10_000);
     cluster.crash(3, 3_000_000);
@@ -74,7 +72,7 @@ fn blocks_that_were_never_decided_are_not_believed() {
 }
 
 /// Statements of one network mean nothing in another with the same keys: a replica repeats all of them there.
-fn other_networks<P: Subject>() {
+fn other_networks<P: Facts + 'static>() {
     let heard = Rc::new(RefCell::new(Vec::new()));
     let noted = Rc::clone(&heard);
     let mut first = Net::<P>::new(Setup { silent: [3].into(), interval: 4, ..Setup::new(4) });

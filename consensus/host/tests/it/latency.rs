@@ -1,20 +1,18 @@
 //! Latencies of a whole node, exact to the microsecond of virtual time.
 
-use crate::{
-    cluster::{Cluster, Net, Setup},
-    subject::Subject,
-};
+use crate::cluster::{Cluster, Net, Setup};
 use phalanx_bft::{pbft::Pbft, rounds::Rounds};
 use phalanx_sim::model::Costs;
+use phalanx_world::Facts;
 
-fn certified_after_three_delays_or_two_and_execution<P: Subject>() {
+fn certified_after_three_delays_or_two_and_execution<P: Facts>() {
     for n in [4, 7] {
         for delay in [10, 1_000] {
             for execute in [0, 1, 2, 3, 5] {
                 let costs = Costs { execute_us: execute * delay, ..Costs::default() };
                 let mut cluster = Net::<P>::new(Setup { delay, costs, ..Setup::new(n) });
                 cluster.run(50_000);
-                let at = cluster.now + 100;
+                let at = cluster.now() + 100;
                 cluster.submit(100, 1);
                 cluster.run(1_000_000);
                 let last = (0..n).map(|node| cluster.times[&(node, 1)]).max().expect("nodes");

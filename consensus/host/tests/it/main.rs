@@ -1,6 +1,5 @@
 //! Hosts of every protocol with pipelines and model engines, in virtual time.
 
-mod subject;
 mod watched;
 mod cluster;
 mod faults;

@@ -1,22 +1,20 @@
 //! Nodes without their log, or with an older copy of it: they learn, and vote once they cannot contradict themselves.
 
-use crate::{
-    cluster::{Net, Setup},
-    subject::Subject,
-};
+use crate::cluster::{Net, Setup};
 use phalanx_bft::{Reach, autobahn::Autobahn, pbft::Pbft, rounds::Rounds, sbft::Sbft};
 use phalanx_host::{Frame, Reached};
+use phalanx_world::Facts;
 
 const INTERVAL: u64 = 4;
 
 /// A world under steady load.
-fn world<P: Subject>(seed: u64) -> Net<P> {
+fn world<P: Facts>(seed: u64) -> Net<P> {
     let setup = Setup { interval: INTERVAL, persist: 50, jitter: 500, timeout: 30_000, seed, ..Setup::new(4) };
     Net::new(setup)
 }
 
 /// Sends transactions, the next from `number` on, until a node speaks. Returns the height of the others when it does.
-fn until_it_speaks<P: Subject>(cluster: &mut Net<P>, node: usize, number: &mut u64) -> u64 {
+fn until_it_speaks<P: Facts>(cluster: &mut Net<P>, node: usize, number: &mut u64) -> u64 {
     for _ in 0..600 {
         if cluster.speaks(node) {
             return (0..4).filter(|other| *other != node).map(|other| cluster.height(other)).max().expect("others");
@@ -25,16 +23,16 @@ fn until_it_speaks<P: Subject>(cluster: &mut Net<P>, node: usize, number: &mut u
             cluster.submit(1_000, *number);
             *number += 1;
         }
-        cluster.run(cluster.now + 20_000);
+        cluster.run(cluster.now() + 20_000);
     }
     panic!("node {node} stays silent\n{}", cluster.describe());
 }
 
 /// Ends the load, and checks that all nodes come to one state.
-fn agree<P: Subject>(cluster: &mut Net<P>, nodes: &[usize]) {
+fn agree<P: Facts>(cluster: &mut Net<P>, nodes: &[usize]) {
     cluster.heal();
     for _ in 0..600 {
-        cluster.run(cluster.now + 50_000);
+        cluster.run(cluster.now() + 50_000);
         let height = cluster.height(nodes[0]);
         if nodes.iter().all(|node| (cluster.height(*node), cluster.root(*node)) == (height, cluster.root(nodes[0]))) {
             return;
@@ -44,16 +42,16 @@ fn agree<P: Subject>(cluster: &mut Net<P>, nodes: &[usize]) {
 }
 
 /// A wiped node says nothing that could contradict it, learns every block, and is one of the three that the order needs again.
-fn comes_back<P: Subject>() {
+fn comes_back<P: Facts>() {
     let mut cluster = world::<P>(1);
     cluster.setup.compacts = true;
     let mut number = 0;
     for _ in 0..20 {
         cluster.submit(1_000, number);
         number += 1;
-        cluster.run(cluster.now + 10_000);
+        cluster.run(cluster.now() + 10_000);
     }
-    cluster.run(cluster.now + 200_000);
+    cluster.run(cluster.now() + 200_000);
     let before = cluster.height(0);
     assert!(before >= 15, "{}", cluster.describe());
     cluster.wipe(3, 1_000);
@@ -62,17 +60,17 @@ fn comes_back<P: Subject>() {
         let late = Reached { start: u64::MAX, reach: Reach::default() };
         cluster.inject(3, other, Frame::Reached(late), 1_100);
     }
-    cluster.run(cluster.now + 100_000);
+    cluster.run(cluster.now() + 100_000);
     assert!(!cluster.speaks(3), "it may have voted in the window above its checkpoint");
     // Its log is replaced, and read again.
     for _ in 0..6 {
         cluster.submit(1_000, number);
         number += 1;
-        cluster.run(cluster.now + 10_000);
+        cluster.run(cluster.now() + 10_000);
     }
-    cluster.run(cluster.now + 100_000);
+    cluster.run(cluster.now() + 100_000);
     cluster.crash(3, 1_000);
-    cluster.run(cluster.now + 50_000);
+    cluster.run(cluster.now() + 50_000);
     assert!(!cluster.speaks(3), "a restart ends no silence");
     let spoke = until_it_speaks(&mut cluster, 3, &mut number);
     // The window of two intervals that it may have voted in, from a checkpoint at most one interval behind; then that of the others.
@@ -85,9 +83,9 @@ fn comes_back<P: Subject>() {
 }
 
 /// Runs until some nodes have all decided something above a height, and are at one state.
-fn agree_above<P: Subject>(cluster: &mut Net<P>, nodes: &[usize], height: u64) {
+fn agree_above<P: Facts>(cluster: &mut Net<P>, nodes: &[usize], height: u64) {
     for _ in 0..600 {
-        cluster.run(cluster.now + 50_000);
+        cluster.run(cluster.now() + 50_000);
         if nodes.iter().all(|node| cluster.height(*node) > height) {
             return agree(cluster, nodes);
         }
@@ -121,7 +119,7 @@ fn a_node_without_its_log_stays_silent_with_three_rounds() {
 }
 
 /// The folder is that of an earlier time: the node's clients are served again, behind what it has said since.
-fn older_copy<P: Subject>() {
+fn older_copy<P: Facts>() {
     let mut cluster = world::<P>(2);
     let mut number = 0;
     let mut load = |cluster: &mut Net<P>, count: u64| {
@@ -129,7 +127,7 @@ fn older_copy<P: Subject>() {
             cluster.submit_to(3, number);
             cluster.submit(500, number);
             number += 1;
-            cluster.run(cluster.now + 8_000);
+            cluster.run(cluster.now() + 8_000);
         }
     };
     load(&mut cluster, 10);
@@ -137,7 +135,7 @@ fn older_copy<P: Subject>() {
     load(&mut cluster, 13);
     cluster.crash(3, 5_000);
     cluster.set_back(3, copy);
-    cluster.run(cluster.now + 50_000);
+    cluster.run(cluster.now() + 50_000);
     assert!(!cluster.speaks(3));
     let mut next = 1_000;
     until_it_speaks(&mut cluster, 3, &mut next);
@@ -156,7 +154,7 @@ fn an_older_copy_of_the_log_is_no_reason_to_vote() {
 }
 
 /// Nodes lose their logs one after the other, each once the last one speaks again, while others are cut off: one block per height.
-fn one_after_the_other<P: Subject>(worlds: u64) {
+fn one_after_the_other<P: Facts>(worlds: u64) {
     for seed in 0..worlds {
         let mut cluster = world::<P>(seed);
         let mut number = 0;
@@ -167,12 +165,12 @@ fn one_after_the_other<P: Subject>(worlds: u64) {
                 let (group, holds) = (cluster.random(4) as usize, cluster.random(2) == 0);
                 cluster.separate([group].into(), holds);
                 let pause = cluster.random(30_000);
-                cluster.run(cluster.now + pause);
+                cluster.run(cluster.now() + pause);
             }
             let victim = ((seed + turn) % 4) as usize;
             cluster.wipe(victim, 500);
             let pause = cluster.random(20_000);
-            cluster.run(cluster.now + pause);
+            cluster.run(cluster.now() + pause);
             cluster.separate(Default::default(), false);
             until_it_speaks(&mut cluster, victim, &mut number);
         }

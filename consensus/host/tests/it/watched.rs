@@ -1,9 +1,7 @@
 //! A protocol that notes, for each message, how many records have to be durable before it leaves.
 
-use crate::subject::Subject;
-use phalanx_bft::{
-    Base, Checked, ConfigError, Domain, Index, Input, Micros, Out, Outs, Protocol, Quorums, Reach, View,
-};
+use phalanx_bft::{Base, Checked, ConfigError, Index, Input, Micros, Out, Outs, Protocol, Reach, View};
+use phalanx_world::Facts;
 use std::{cell::RefCell, collections::VecDeque, sync::Arc};
 
 /// The protocol, and what its host owes it.
@@ -25,7 +23,12 @@ impl<M> Default for Owed<M> {
     }
 }
 
-impl<P: Subject> Watched<P> {
+impl<P: Facts> Watched<P> {
+    /// The protocol itself.
+    pub(crate) const fn inner(&self) -> &P {
+        &self.inner
+    }
+
     /// Number of records that came before a message that leaves. Those of a silent replica before it do not leave.
     pub(crate) fn next_to_leave(&self, message: &P::Msg) -> u64 {
         let mut owed = self.owed.borrow_mut();
@@ -73,7 +76,7 @@ impl<P: Subject> Watched<P> {
     }
 }
 
-impl<P: Subject> Protocol for Watched<P> {
+impl<P: Facts> Protocol for Watched<P> {
     type Config = P::Config;
     type Msg = P::Msg;
     type Record = P::Record;
@@ -138,15 +141,5 @@ impl<P: Subject> Protocol for Watched<P> {
 
     fn speak(&mut self, view: View, out: &mut Outs<Self>) {
         self.with(out, |inner, out| inner.speak(view, out));
-    }
-}
-
-impl<P: Subject> Subject for Watched<P> {
-    fn config(setup: &crate::cluster::Setup, quorums: Quorums, domain: Domain) -> Self::Config {
-        P::config(setup, quorums, domain)
-    }
-
-    fn progress(&self) -> String {
-        self.inner.progress()
     }
 }

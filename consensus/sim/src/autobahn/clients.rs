@@ -1,12 +1,12 @@
 //! Clients: requests of each replica's region, batches of them, and answers.
 
 use super::{
-    driven::Driven,
     setting::{Order, Setting},
     world::{Event, Node, World},
 };
 use alloy_primitives::{Address, Bytes};
 use phalanx_bft::{Batch, Input};
+use phalanx_world::Facts;
 
 /// Requests of a replica that arrived together.
 #[derive(Clone, Copy, Debug)]
@@ -18,15 +18,15 @@ pub(super) struct Part {
     pub(super) ready: bool,
 }
 
-impl<P: Driven> Node<P> {
+impl<P: Facts> Node<P> {
     /// Takes parts to propose, each once in a view.
     pub(super) fn take(&mut self, parts: Vec<u32>) {
         let Self { pool, taken, .. } = self;
-        pool.extend(parts.into_iter().filter(|part| P::OWN || taken.insert(*part)));
+        pool.extend(parts.into_iter().filter(|part| P::OWN_REQUESTS || taken.insert(*part)));
     }
 }
 
-impl<P: Driven> World<P> {
+impl<P: Facts> World<P> {
     /// Time between two batches of a replica, in ns.
     pub(super) fn period(&self) -> u64 {
         let Setting { tps, n, batch_txs, batch_ms, .. } = self.setting;
@@ -59,7 +59,7 @@ impl<P: Driven> World<P> {
             let hand_over = if ahead { self.setting.costs.mempool_ns } else { 0 };
             self.queue.after(taken - now + hand_over, Event::Pool(node, part));
         }
-        if !P::OWN {
+        if !P::OWN_REQUESTS {
             // Clients lose patience as replicas do, and send again.
             let late = self.setting.timeout_ms * 1_000_000;
             let mine = self.nodes[usize::from(node)].mine.iter();
@@ -75,7 +75,7 @@ impl<P: Driven> World<P> {
         let now = self.queue.now();
         let leader = self.nodes[usize::from(node)].protocol.leader().0;
         self.nodes[usize::from(node)].mine.extend(parts.iter().map(|part| (*part, now)));
-        if P::OWN || leader == node {
+        if P::OWN_REQUESTS || leader == node {
             self.nodes[usize::from(node)].take(parts);
             self.fill(node);
         } else {
@@ -132,7 +132,7 @@ impl<P: Driven> World<P> {
     }
 
     pub(super) fn tell_pending(&mut self, node: u16) {
-        if !P::OWN {
+        if !P::OWN_REQUESTS {
             let oldest = self.nodes[usize::from(node)].mine.keys().next().map(|part| u64::from(*part));
             let (now, mut out) = (self.queue.now() / 1_000, Vec::new());
             self.nodes[usize::from(node)].protocol.on_input(now, Input::Pending(oldest), &mut out);
@@ -156,7 +156,39 @@ impl<P: Driven> World<P> {
     }
 }
 
+/// Transactions of a replica that are due and find no client free.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(u64);
+
+impl Waiting {
+    /// Takes up to `most` transactions, `due` ones more than before among them. Returns their number, and the mean time for which
+    /// they have waited, in ns, at a rate of `tps` per second of `n` replicas. The oldest go first.
+    pub(super) fn take(&mut self, due: u64, most: u64, (tps, n): (u64, u64)) -> (u64, u64) {
+        self.0 += due;
+        let txs = self.0.min(most);
+        let behind = self.0 - txs / 2;
+        self.0 -= txs;
+        let waited = u128::from(behind) * u128::from(n) * 1_000_000_000 / u128::from(tps);
+        (txs, u64::try_from(waited).unwrap_or(u64::MAX))
+    }
+}
+
 /// Parts that a batch names.
 pub(super) fn parts_of(batch: &Batch) -> impl Iterator<Item = u32> + '_ {
     batch.transactions().iter().filter_map(|entry| <[u8; 4]>::try_from(&entry[..]).ok()).map(u32::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_wait_for_clients_and_count_from_when_they_were_due() {
+        let mut waiting = Waiting::default();
+        let rate = (4_000, 4);
+        // 100 are due and none can be sent; a second later 1,000 more are, and 500 of the oldest go.
+        assert_eq!(waiting.take(100, 0, rate), (0, 100_000_000));
+        assert_eq!(waiting.take(1_000, 500, rate), (500, 850_000_000));
+        assert_eq!(waiting.take(0, 10_000, rate), (600, 300_000_000));
+    }
 }

@@ -11,12 +11,10 @@
 mod figures;
 mod world;
 mod clients;
-mod processes;
 mod certify;
-mod driven;
+mod constants;
 mod setting;
 
-pub use driven::Driven;
 pub use figures::{Figure, Point};
 pub use setting::{Answers, Blip, Costs, LINKS, Order, Outcome, REGIONS, Setting};
-pub use world::{run, run_protocol};
+pub use world::run;

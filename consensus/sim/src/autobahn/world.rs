@@ -2,28 +2,24 @@
 
 use super::{
     certify::Votes,
-    clients::{Part, parts_of},
-    driven::Driven,
-    processes::{Next, Outbox, Waiting},
+    clients::{Part, Waiting, parts_of},
+    constants,
     setting::{Answers, Blip, LINKS, Order, Outcome, Setting},
 };
-use crate::{
-    load::{Line, Series},
-    queue::Queue,
-    rng::mix,
-};
+use crate::{load::Series, rng::mix};
 use alloy_primitives::{B256, Bytes, U256};
 use phalanx_bft::{
     Base, Batch, Checked, Crypto, Domain, Index, Input, Message as _, Out, Quorums, Slot, To, Want, autobahn::Autobahn,
     baseline::HotStuff, pbft::Pbft, sbft::Sbft,
 };
+use phalanx_world::{Commit, Facts, Line, Next, Outbox, Queue, Timers};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
     sync::Arc,
 };
 
 #[derive(Debug)]
-pub(super) enum Event<P: Driven> {
+pub(super) enum Event<P: Facts> {
     /// The batch of a replica is full, or old enough; first moment of its arrivals.
     Seal(u16, u64),
     /// Transactions are taken in.
@@ -44,12 +40,12 @@ pub(super) enum Event<P: Driven> {
     Install(u16, Base),
 }
 
-pub(super) struct Node<P: Driven> {
+pub(super) struct Node<P: Facts> {
     pub(super) protocol: P,
     pub(super) ingest: Line,
     core: Line,
     egress: Line,
-    timers: BTreeMap<P::Timer, u64>,
+    timers: Timers<P::Timer>,
     pub(super) pool: VecDeque<u32>,
     /// Parts that came to this replica in its view: clients send again.
     pub(super) taken: BTreeSet<u32>,
@@ -65,7 +61,7 @@ pub(super) struct Node<P: Driven> {
     outbox: Outbox<P>,
 }
 
-pub(super) struct World<P: Driven> {
+pub(super) struct World<P: Facts> {
     pub(super) setting: Setting,
     quorums: Quorums,
     pub(super) queue: Queue<Event<P>>,
@@ -94,24 +90,21 @@ pub(super) struct World<P: Driven> {
 /// # Errors
 /// Names what is impossible about it.
 pub fn run(setting: &Setting) -> Result<Outcome, &'static str> {
+    setting.check()?;
+    let quorums = Quorums::new(setting.n, (setting.n - 1) / 3).map_err(|_| "between 4 and 64 replicas")?;
     match setting.order {
-        Order::Autobahn => run_protocol::<Autobahn>(setting),
-        Order::VanillaHotStuff | Order::BatchedHotStuff => run_protocol::<HotStuff>(setting),
-        Order::Pbft => run_protocol::<Pbft>(setting),
-        Order::Sbft => run_protocol::<Sbft>(setting),
+        Order::Autobahn => run_protocol::<Autobahn>(setting, constants::autobahn(setting, quorums)),
+        Order::VanillaHotStuff | Order::BatchedHotStuff => {
+            run_protocol::<HotStuff>(setting, constants::hotstuff(setting, quorums))
+        }
+        Order::Pbft => run_protocol::<Pbft>(setting, constants::pbft(setting, quorums)),
+        Order::Sbft => run_protocol::<Sbft>(setting, constants::sbft(setting, quorums)),
     }
 }
 
-/// Runs a setting with a protocol.
-///
-/// # Errors
-/// Names what is impossible about it.
-pub fn run_protocol<P: Driven>(setting: &Setting) -> Result<Outcome, &'static str> {
-    setting.check()?;
-    let quorums = Quorums::new(setting.n, (setting.n - 1) / 3).map_err(|_| "between 4 and 64 replicas")?;
-    let config = P::config(setting, quorums);
+fn run_protocol<P: Facts>(setting: &Setting, config: P::Config) -> Result<Outcome, &'static str> {
     P::check(&config).map_err(|_| "constants of the protocol out of range")?;
-    let mut world = World::<P>::new(*setting, quorums, Arc::new(config));
+    let mut world = World::<P>::new(*setting, &Arc::new(config));
     let end = setting.total_ms * 1_000_000;
     while let Some(event) = world.queue.next(end) {
         world.handle(event);
@@ -119,8 +112,9 @@ pub fn run_protocol<P: Driven>(setting: &Setting) -> Result<Outcome, &'static st
     Ok(world.outcome())
 }
 
-impl<P: Driven> World<P> {
-    fn new(setting: Setting, quorums: Quorums, config: Arc<P::Config>) -> Self {
+impl<P: Facts> World<P> {
+    fn new(setting: Setting, config: &Arc<P::Config>) -> Self {
+        let quorums = P::quorums(config);
         let mut world = Self {
             setting,
             quorums,
@@ -145,13 +139,13 @@ impl<P: Driven> World<P> {
         let mut outs = Vec::new();
         for me in 0..setting.n as u16 {
             let mut out = Vec::new();
-            let protocol = P::open(Index(me), Arc::clone(&config), Base::default(), &[], &mut out);
+            let protocol = P::open(Index(me), Arc::clone(config), Base::default(), &[], &mut out);
             world.nodes.push(Node {
                 protocol,
                 ingest: Line::default(),
                 core: Line::default(),
                 egress: Line::default(),
-                timers: BTreeMap::new(),
+                timers: Timers::new(),
                 pool: VecDeque::new(),
                 taken: BTreeSet::new(),
                 seen: HashSet::new(),
@@ -160,7 +154,7 @@ impl<P: Driven> World<P> {
                 next: 1,
                 view: 0,
                 waiting: Waiting::default(),
-                outbox: Outbox::default(),
+                outbox: Outbox::new(Commit::Group),
             });
             outs.push(out);
             // Replicas do not begin in step.
@@ -209,9 +203,7 @@ impl<P: Driven> World<P> {
                 }
             }
             Event::Timer(node, timer, number) => {
-                let state = &mut self.nodes[usize::from(node)];
-                if state.timers.get(&timer) == Some(&number) {
-                    state.timers.remove(&timer);
+                if self.nodes[usize::from(node)].timers.fires(timer, number) {
                     self.call(node, |protocol, now, out| protocol.on_timer(now, timer, out));
                 }
             }
@@ -255,7 +247,7 @@ impl<P: Driven> World<P> {
         act(&mut self.nodes[usize::from(node)].protocol, now, &mut out);
         self.absorb(node, out);
         let state = &mut self.nodes[usize::from(node)];
-        if !P::OWN && state.protocol.view() > state.view {
+        if !P::OWN_REQUESTS && state.protocol.view() > state.view {
             // A new leader: what has no place in the order goes there. It may have come there before the view did.
             state.view = state.protocol.view();
             if state.protocol.leader().0 != node {
@@ -280,7 +272,7 @@ impl<P: Driven> World<P> {
     /// Performs what waits for no record, and writes the next records.
     fn flush(&mut self, node: u16) {
         loop {
-            match self.nodes[usize::from(node)].outbox.next() {
+            match self.nodes[usize::from(node)].outbox.step() {
                 Next::Nothing => return,
                 Next::Write => self.queue.after(self.setting.costs.persist_ns, Event::Durable(node)),
                 Next::Perform(effect) => self.perform(node, vec![effect]),
@@ -305,12 +297,10 @@ impl<P: Driven> World<P> {
                     self.queue.after(done - now, Event::Signed(node, job, combined));
                 }
                 Out::Timer(timer, after) => {
-                    self.number += 1;
-                    let number = self.number;
-                    self.nodes[usize::from(node)].timers.insert(timer, number);
+                    let number = self.nodes[usize::from(node)].timers.set(timer);
                     self.queue.after(after * 1_000, Event::Timer(node, timer, number));
                 }
-                Out::Cancel(timer) => drop(self.nodes[usize::from(node)].timers.remove(&timer)),
+                Out::Cancel(timer) => self.nodes[usize::from(node)].timers.cancel(timer),
                 Out::Want(Want::State { base, .. }) => {
                     // Another replica hands over what it has decided.
                     let after = LINKS[0][2] * 1_000;

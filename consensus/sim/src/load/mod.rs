@@ -16,17 +16,14 @@ mod work;
 mod clients;
 mod hangover;
 mod series;
-mod ordering;
 mod zyzzyva;
 mod station;
 mod cost;
 
 pub use cost::{Costs, Signatures};
 pub use hangover::hangover;
-pub use ordering::{Carries, Ordering};
 pub use series::{Second, Series};
-pub(crate) use station::Line;
-pub use world::{run, run_protocol};
+pub use world::run;
 pub use zyzzyva::Zyzzyva;
 
 use phalanx_bft::{MAX_REPLICAS, ReplicaSet};

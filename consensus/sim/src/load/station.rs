@@ -1,4 +1,4 @@
-//! Stations: threads with queues, lines without one, and the disk of a log.
+//! Stations: threads with queues, and the disk of a log.
 
 use std::collections::VecDeque;
 
@@ -55,22 +55,6 @@ impl<Job, Leaves> Thread<Job, Leaves> {
     }
 }
 
-/// A server whose jobs come in the order of time: it needs no queue, only the time at which it is free.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Line {
-    free_at: u64,
-    pub(crate) busy_ns: u64,
-}
-
-impl Line {
-    /// Serves a job that comes at `now`. Returns when it is done.
-    pub(crate) fn serve(&mut self, now: u64, cost: u64) -> u64 {
-        self.free_at = self.free_at.max(now) + cost;
-        self.busy_ns += cost;
-        self.free_at
-    }
-}
-
 /// The disk of a log, with group commit: appends during a write share the next one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Disk {
@@ -109,13 +93,6 @@ impl Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_serves_one_job_after_the_other() {
-        let mut line = Line::default();
-        assert_eq!([line.serve(10, 5), line.serve(11, 5), line.serve(30, 1)], [15, 20, 31]);
-        assert_eq!(line.busy_ns, 11);
-    }
 
     #[test]
     fn appends_during_a_write_share_the_next_one() {

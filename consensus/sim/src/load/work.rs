@@ -2,15 +2,36 @@
 
 use super::{
     Order, Setting,
-    ordering::{Carries, Ordering},
-    station::{Disk, Kind, Line, Thread},
+    station::{Disk, Kind, Thread},
 };
 use alloy_primitives::{B256, Bytes, U256};
 use phalanx_bft::{Batch, Checked, Crypto, Domain, Index, Input, Out, Protocol, Slot, To};
+use phalanx_world::{Facts, Line};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
+
+/// Part of a message in the load of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carries {
+    /// A batch, for the worker.
+    Batch,
+    /// A vote, for the worker.
+    Vote,
+    /// A signed statement, for the checkpoint thread.
+    Checkpoint,
+}
+
+impl Carries {
+    pub(super) fn of<P: Facts>(message: &P::Msg) -> Self {
+        match P::batches(message).is_empty() {
+            false => Self::Batch,
+            true if P::is_checkpoint(message) => Self::Checkpoint,
+            true => Self::Vote,
+        }
+    }
+}
 
 /// Work of a thread.
 #[derive(Debug)]
@@ -74,7 +95,7 @@ pub(super) struct Replica<P: Protocol> {
     pub(super) in_flight: u64,
 }
 
-impl<P: Ordering> Replica<P> {
+impl<P: Facts> Replica<P> {
     pub(super) fn new(protocol: P, setting: &Setting) -> Self {
         let kinds = [Kind::ClientInput, Kind::Worker, Kind::Execute, Kind::Checkpoint];
         let batches = (0..setting.batch_threads).map(|_| Kind::Batch);
@@ -129,7 +150,7 @@ impl<P: Ordering> Replica<P> {
                     + costs.make(signatures, bytes, setting.n as u64 - 1)
             }
             Job::Message(from, message) => {
-                let (check, extra) = match P::carries(&message) {
+                let (check, extra) = match Carries::of::<P>(&message) {
                     Carries::Batch => {
                         (costs.check(signatures, proposal_bytes(setting)), size * operations * costs.request_ns / 2)
                     }
@@ -204,7 +225,7 @@ impl<P: Ordering> Replica<P> {
                         To::All => *n as u64 - 1,
                         To::One(_) => 1,
                     };
-                    let bytes = match P::carries(&message) {
+                    let bytes = match Carries::of::<P>(&message) {
                         Carries::Batch => proposal_bytes(setting),
                         Carries::Vote => {
                             cost += costs.make(*signatures, costs.vote_bytes, copies);

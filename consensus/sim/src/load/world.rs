@@ -3,13 +3,16 @@
 use super::{
     Clients, Cut, Fate, Order, Outcome, Setting, Utilisation,
     clients::Population,
-    ordering::{Carries, Ordering},
-    station::{Kind, Line},
-    work::{Ends, Job, Leaves, Replica, named},
-    zyzzyva::Zyzzyva,
+    station::Kind,
+    work::{Carries, Ends, Job, Leaves, Replica, named},
+    zyzzyva::{self, Zyzzyva},
 };
-use crate::{queue::Queue, rng::mix};
-use phalanx_bft::{Base, Batch, Index, Message as _, Protocol, Quorums, To, pbft::Pbft};
+use crate::rng::mix;
+use phalanx_bft::{
+    Base, Batch, Domain, Index, Message as _, Protocol, Quorums, To,
+    pbft::{self, Pbft},
+};
+use phalanx_world::{Facts, Line, Queue};
 use std::sync::Arc;
 
 /// Longest virtual time that a run waits for answers, in ns.
@@ -61,23 +64,22 @@ struct World<P: Protocol> {
 /// # Errors
 /// Names what is impossible about it.
 pub fn run(setting: &Setting) -> Result<Outcome, &'static str> {
+    setting.check()?;
+    let quorums = Quorums::new(setting.n, (setting.n - 1) / 3).map_err(|_| "between 4 and 256 replicas")?;
     match setting.order {
-        Order::Pbft => run_protocol::<Pbft>(setting),
+        Order::Pbft => {
+            let (timeout, resend) = (setting.timeout_ms * 1_000, setting.resend_ms * 1_000);
+            let config = pbft::Config { timeout, resend, ..pbft::Config::new(quorums, Domain::default()) };
+            run_protocol::<Pbft>(setting, config)
+        }
         // Without an order, the protocol is asked nothing.
-        Order::Zyzzyva | Order::Nothing => run_protocol::<Zyzzyva>(setting),
+        Order::Zyzzyva | Order::Nothing => run_protocol::<Zyzzyva>(setting, zyzzyva::Config { quorums }),
     }
 }
 
-/// Runs a setting with a protocol.
-///
-/// # Errors
-/// Names what is impossible about it.
-pub fn run_protocol<P: Ordering>(setting: &Setting) -> Result<Outcome, &'static str> {
-    setting.check()?;
-    let quorums = Quorums::new(setting.n, (setting.n - 1) / 3).map_err(|_| "between 4 and 256 replicas")?;
-    let config = P::config(setting, quorums);
+fn run_protocol<P: Facts>(setting: &Setting, config: P::Config) -> Result<Outcome, &'static str> {
     P::check(&config).map_err(|_| "constants of the protocol out of range")?;
-    let mut world = World::<P>::new(*setting, quorums, &Arc::new(config));
+    let mut world = World::<P>::new(*setting, &Arc::new(config));
     let round = match setting.clients {
         Clients::Closed(clients) => clients,
         Clients::Open(_) => 0,
@@ -106,8 +108,9 @@ fn busy<P: Protocol>(replica: &Replica<P>) -> Vec<u64> {
     replica.threads.iter().map(|thread| thread.busy_ns).chain(lines).collect()
 }
 
-impl<P: Ordering> World<P> {
-    fn new(setting: Setting, quorums: Quorums, config: &Arc<P::Config>) -> Self {
+impl<P: Facts> World<P> {
+    fn new(setting: Setting, config: &Arc<P::Config>) -> Self {
+        let quorums = P::quorums(config);
         let n = if setting.order == Order::Nothing { 1 } else { setting.n };
         let mut queue = Queue::new();
         let mut replicas = Vec::new();
@@ -201,7 +204,7 @@ impl<P: Ordering> World<P> {
                 let replica = &mut self.replicas[usize::from(to)];
                 let here = replica.ingress.serve(now, transfer);
                 let ready = replica.inputs[usize::from(from.0) % 2].serve(here, call);
-                let kind = match P::carries(&message) {
+                let kind = match Carries::of::<P>(&message) {
                     Carries::Checkpoint => Kind::Checkpoint,
                     Carries::Batch | Carries::Vote => Kind::Worker,
                 };

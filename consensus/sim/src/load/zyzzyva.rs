@@ -3,12 +3,13 @@
 //! The primary orders a batch and all execute it at once. Clients need the answers of all replicas, or those of a quorum and a
 //! second phase. There is no view change: the published one is unsafe. So no replica outside the simulator may run this.
 
-use alloy_primitives::Bytes;
+use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use phalanx_bft::{
     Base, Batch, Checked, Claim, ConfigError, Domain, Index, Input, Message, Micros, Out, Outs, Protocol, Quorums,
     Slot, To, View,
 };
+use phalanx_world::{Facts, Pace, Vote, kind};
 use std::sync::Arc;
 
 /// Constants of a run.
@@ -105,5 +106,53 @@ impl Protocol for Zyzzyva {
 
     fn journal(&self) -> Vec<Bytes> {
         Vec::new()
+    }
+}
+
+impl Facts for Zyzzyva {
+    fn quorums(config: &Config) -> Quorums {
+        config.quorums
+    }
+
+    fn domain(_: &Config) -> Domain {
+        Domain::default()
+    }
+
+    fn config(quorums: Quorums, _: Domain, _: Pace) -> Config {
+        Config { quorums }
+    }
+
+    fn batches(message: &Order) -> Vec<&Batch> {
+        vec![&message.batch]
+    }
+
+    fn vote(message: &Order) -> Option<Vote> {
+        Some((kind::PROPOSAL, 0, message.slot, message.batch.digest()))
+    }
+
+    /// Nothing is durable.
+    fn locks(_: &Bytes, _: View, _: Slot, _: Option<B256>) -> bool {
+        false
+    }
+
+    /// Proposed batches leave the pool.
+    fn is_in_flight(&self, _: B256) -> bool {
+        false
+    }
+
+    fn decided(&self) -> Slot {
+        self.slot
+    }
+
+    fn stable(&self) -> Slot {
+        0
+    }
+
+    fn answers(quorums: Quorums) -> usize {
+        quorums.n()
+    }
+
+    fn answers_late(quorums: Quorums) -> Option<usize> {
+        Some(quorums.quorum())
     }
 }

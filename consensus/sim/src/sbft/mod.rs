@@ -10,7 +10,6 @@
 //! The state machines are those of `phalanx-bft`. Signatures are neither made nor checked, they take their time.
 
 mod world;
-mod subject;
 mod setting;
 mod topology;
 mod figures;

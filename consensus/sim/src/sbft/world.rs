@@ -1,20 +1,15 @@
 //! The events of a run: requests, messages, timers, combined signatures, executed blocks, answers.
 
-use super::{
-    setting::{Outcome, Setting, Variant},
-    subject::Subject,
-};
-use crate::{
-    load::Line,
-    queue::Queue,
-    rng::{Rng, mix},
-};
+use super::setting::{Outcome, Setting, Variant};
+use crate::rng::{Rng, mix};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rlp::Encodable as _;
 use phalanx_bft::{
     Base, Batch, Checked, Crypto, Domain, Group, Index, Input, Message as _, Out, Protocol, Quorums, Slot, To,
-    pbft::Pbft, sbft::Sbft,
+    pbft::{self, Pbft},
+    sbft::{self, FastWait, Paths, Replies, Sbft},
 };
+use phalanx_world::{Facts, Line, Queue, Timers, Verified};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -22,6 +17,9 @@ use std::{
 
 /// Longest virtual time of a run, in ns.
 const LONGEST: u64 = 3_600_000_000_000;
+
+/// Longest time of a run without any answer, in µs.
+const HOUR: u64 = 3_600_000_000;
 
 /// Blocks in flight at most, and in the paper's rule for the length of a block.
 const CONCURRENT: u64 = 4;
@@ -56,7 +54,7 @@ struct Replica<P: Protocol> {
     cryptography: Line,
     execution: Line,
     egress: Line,
-    timers: BTreeMap<P::Timer, u64>,
+    timers: Timers<P::Timer>,
     decided: BTreeMap<Slot, Vec<u32>>,
     next: Slot,
 }
@@ -71,7 +69,7 @@ struct Client {
     executed: u64,
 }
 
-struct World<P: Subject> {
+struct World<P: Facts> {
     setting: Setting,
     quorums: Quorums,
     queue: Queue<Event<P>>,
@@ -85,7 +83,6 @@ struct World<P: Subject> {
     executed: BTreeMap<Slot, Vec<u32>>,
     numbers: BTreeMap<Slot, Vec<u64>>,
     rng: Rng,
-    next_timer: u64,
     messages: u64,
     proposed: u64,
     blocks: u64,
@@ -104,10 +101,29 @@ struct World<P: Subject> {
 /// Names what is impossible about it.
 pub fn run(setting: &Setting) -> Result<Outcome, &'static str> {
     setting.check()?;
+    let quorums = Quorums::new(setting.n(), setting.f).map_err(|_| "n = 3f+2c+1 up to 256")?;
     match setting.variant {
         Variant::Alone => Ok(alone(setting)),
-        Variant::Pbft => World::<Pbft>::new(*setting)?.run(),
-        Variant::Linear | Variant::Fast | Variant::Sbft => World::<Sbft>::new(*setting)?.run(),
+        Variant::Pbft => World::<Pbft>::new(*setting, pbft(quorums))?.run(),
+        Variant::Linear | Variant::Fast | Variant::Sbft => World::<Sbft>::new(*setting, sbft(setting, quorums))?.run(),
+    }
+}
+
+fn pbft(quorums: Quorums) -> pbft::Config {
+    pbft::Config { timeout: HOUR, resend: HOUR, ..pbft::Config::new(quorums, Domain::default()) }
+}
+
+fn sbft(setting: &Setting, quorums: Quorums) -> sbft::Config {
+    sbft::Config {
+        timeout: HOUR,
+        resend: HOUR,
+        help: 1_000_000,
+        stagger: 100_000,
+        fast_wait: FastWait { least: 10_000, most: 500_000 },
+        paths: if setting.variant == Variant::Linear { Paths::Linear } else { Paths::Dual },
+        all_wait: Some(10_000),
+        replies: if setting.variant == Variant::Sbft { Replies::Certificate } else { Replies::Each },
+        ..sbft::Config::new(quorums, Domain::default())
     }
 }
 
@@ -127,10 +143,9 @@ fn alone(setting: &Setting) -> Outcome {
     }
 }
 
-impl<P: Subject> World<P> {
-    fn new(setting: Setting) -> Result<Self, &'static str> {
-        let quorums = Quorums::new(setting.n(), setting.f).map_err(|_| "n = 3f+2c+1 up to 256")?;
-        let config = Arc::new(P::config(&setting, quorums));
+impl<P: Facts> World<P> {
+    fn new(setting: Setting, config: P::Config) -> Result<Self, &'static str> {
+        let (quorums, config) = (P::quorums(&config), Arc::new(config));
         P::check(&config).map_err(|_| "constants of the protocol out of range")?;
         let replica = |me| Replica {
             protocol: P::open(Index(me), Arc::clone(&config), Base::default(), &[], &mut Vec::new()),
@@ -138,7 +153,7 @@ impl<P: Subject> World<P> {
             cryptography: Line::default(),
             execution: Line::default(),
             egress: Line::default(),
-            timers: BTreeMap::new(),
+            timers: Timers::new(),
             decided: BTreeMap::new(),
             next: 1,
         };
@@ -158,7 +173,6 @@ impl<P: Subject> World<P> {
             executed: BTreeMap::new(),
             numbers: BTreeMap::new(),
             rng: Rng::new(setting.seed),
-            next_timer: 0,
             messages: 0,
             proposed: 0,
             blocks: 0,
@@ -231,8 +245,13 @@ impl<P: Subject> World<P> {
             Event::Arrive(to, from, message, bytes) => {
                 self.note(message.label() ^ u64::from(to) << 40);
                 self.messages += 1;
-                let requests = P::batch(&message).map_or(0, |batch| batch.transactions().len() as u64);
-                let check = P::check_ns(&message, &costs) + requests * costs.rsa_ns.1;
+                let check = match P::verified(&message) {
+                    Verified::Nothing => 0,
+                    Verified::Vote => costs.vote_ns,
+                    Verified::Statement => costs.rsa_ns.1,
+                    Verified::Group => costs.pairing(costs.verify_ns),
+                };
+                let check = check + proposed::<P>(&message) * costs.rsa_ns.1;
                 let transfer = bytes * 1_000_000_000 / costs.bandwidth;
                 let cost = costs.message_ns + check + transfer;
                 let Some(message) = Checked::new(P::Msg::clone(&message), Domain::default(), |_| true) else {
@@ -242,8 +261,7 @@ impl<P: Subject> World<P> {
             }
             Event::Timer(node, timer, number) => {
                 let node = usize::from(node);
-                if self.replicas[node].timers.get(&timer) == Some(&number) {
-                    self.replicas[node].timers.remove(&timer);
+                if self.replicas[node].timers.fires(timer, number) {
                     self.call(node, 0, |protocol, now, out| protocol.on_timer(now, timer, out));
                 }
             }
@@ -363,11 +381,10 @@ impl<P: Subject> World<P> {
                 Out::Send(To::One(to), message) => self.send(node, usize::from(to.0), &Arc::new(message)),
                 Out::Work { job, crypto } => self.work(node, job, crypto),
                 Out::Timer(timer, after) => {
-                    self.next_timer += 1;
-                    self.replicas[node].timers.insert(timer, self.next_timer);
-                    self.queue.after(after * 1_000, Event::Timer(node as u16, timer, self.next_timer));
+                    let number = self.replicas[node].timers.set(timer);
+                    self.queue.after(after * 1_000, Event::Timer(node as u16, timer, number));
                 }
-                Out::Cancel(timer) => drop(self.replicas[node].timers.remove(&timer)),
+                Out::Cancel(timer) => self.replicas[node].timers.cancel(timer),
                 Out::Persist(record) if node == PRIMARY => self.fast += u64::from(P::is_fast(&record)),
                 Out::Decided { slot, batch } => {
                     let txs = batch.iter().flat_map(|batch| batch.transactions());
@@ -418,8 +435,7 @@ impl<P: Subject> World<P> {
             return;
         }
         let (now, costs) = (self.queue.now(), self.setting.costs);
-        let requests = P::batch(message).map_or(0, |batch| batch.transactions().len() as u64);
-        let bytes = message.length() as u64 + requests * self.setting.workload.bytes;
+        let bytes = message.length() as u64 + proposed::<P>(message) * self.setting.workload.bytes;
         let sender = &mut self.replicas[from];
         let handed = sender.processor.serve(now, costs.message_ns / 10);
         let left = sender.egress.serve(handed, bytes * 1_000_000_000 / costs.bandwidth);
@@ -472,6 +488,12 @@ impl<P: Subject> World<P> {
             self.queue.after(at - now + way, Event::Answer(*client, number));
         }
     }
+}
+
+/// Requests in a proposal.
+fn proposed<P: Facts>(message: &P::Msg) -> u64 {
+    let requests = P::batches(message).into_iter().map(|batch| batch.transactions().len() as u64).sum();
+    if P::leads(message) { requests } else { 0 }
 }
 
 /// Client and number of a request.

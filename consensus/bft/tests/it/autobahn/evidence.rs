@@ -1,8 +1,9 @@
 //! Replicas that sign two statements which contradict each other are named, each by a proof that convicts on its own.
 
 use super::{
+    World,
     attacks::{ballots, car, config, leader_of, prepare, world},
-    world::World,
+    signed,
 };
 use alloy_primitives::B256;
 use phalanx_bft::{
@@ -10,11 +11,13 @@ use phalanx_bft::{
     autobahn::{Ack, Checkpoint, Complaint, Config, Mark, Msg, PrepVote, Spread, Timeout},
     lanes::{Certificate, Cut, Tip, cut_digest},
 };
+use std::collections::BTreeSet;
 
 /// Replicas that have evidence against one.
 fn accusers(world: &World, against: usize) -> Vec<usize> {
     assert_eq!(world.ledger.violation, None);
-    world.ledger.evidence.iter().filter(|(_, liar)| *liar == against).map(|(node, _)| *node).collect()
+    let against_it = world.ledger.evidence.iter().filter(|(_, liar)| usize::from(liar.0) == against);
+    against_it.map(|(node, _)| usize::from(node.0)).collect::<BTreeSet<usize>>().into_iter().collect()
 }
 
 fn cuts() -> [Cut; 2] {
@@ -24,8 +27,8 @@ fn cuts() -> [Cut; 2] {
 }
 
 /// Cuts that every replica votes for: lane 3 has a certified car, or is empty.
-fn two_good_cuts(world: &World, proposer: usize) -> [Cut; 2] {
-    let lone = car(world, proposer, Tip::default(), 1, &[]);
+fn two_good_cuts(proposer: usize) -> [Cut; 2] {
+    let lone = car(proposer, Tip::default(), 1, &[]);
     let mut grown = vec![Tip::default(); 4];
     grown[proposer] = lone.tip();
     [vec![Tip::default(); 4], grown]
@@ -37,9 +40,9 @@ fn two_proposals_to_one_replica_convict_the_leader_at_once() {
     let mut world = world(config(), leader);
     let other = (leader + 1) % 4;
     let [a, b] = cuts();
-    world.tell(leader, other, prepare(&world, leader, 1, a));
+    world.deliver(leader, other, prepare(leader, 1, a));
     assert_eq!(accusers(&world, leader), []);
-    world.tell(leader, other, prepare(&world, leader, 1, b));
+    world.deliver(leader, other, prepare(leader, 1, b));
     assert_eq!(accusers(&world, leader), [other]);
 }
 
@@ -49,18 +52,18 @@ fn two_proposals_to_different_replicas_convict_the_leader_after_the_view() {
     let leader = leader_of(&config(), 1);
     let mut world = world(config(), leader);
     let others: Vec<usize> = (0..4).filter(|node| *node != leader).collect();
-    let [a, b] = two_good_cuts(&world, leader);
-    let lone = Msg::Car(car(&world, leader, Tip::default(), 1, &[]));
+    let [a, b] = two_good_cuts(leader);
+    let lone = Msg::Car(car(leader, Tip::default(), 1, &[]));
     for node in &others {
-        world.tell(leader, *node, lone.clone());
+        world.deliver(leader, *node, lone.clone());
     }
     for (node, cut) in others.iter().zip([&a, &b, &b]) {
-        assert!(world.tell(leader, *node, prepare(&world, leader, 1, cut.clone())));
+        assert!(world.deliver(leader, *node, prepare(leader, 1, cut.clone())));
     }
     assert_eq!(accusers(&world, leader), []);
     world.run(1_000_000);
     assert_eq!(accusers(&world, leader), others, "{}", world.describe());
-    assert!(others.iter().all(|node| world.replica(*node).done() >= 1), "{}", world.describe());
+    assert!(others.iter().all(|node| world.up(*node).done() >= 1), "{}", world.describe());
 }
 
 /// A decision that carries the leader's vote convicts a leader that showed another cut to one replica.
@@ -69,12 +72,12 @@ fn a_decision_convicts_the_leader_that_showed_another_cut() {
     let leader = leader_of(&config(), 1);
     let mut world = world(config(), leader);
     let other = (leader + 1) % 4;
-    let [a, b] = two_good_cuts(&world, leader);
-    world.tell(leader, other, Msg::Car(car(&world, leader, Tip::default(), 1, &[])));
-    world.tell(leader, other, prepare(&world, leader, 1, a));
+    let [a, b] = two_good_cuts(leader);
+    world.deliver(leader, other, Msg::Car(car(leader, Tip::default(), 1, &[])));
+    world.deliver(leader, other, prepare(leader, 1, a));
     let body = PrepVote { slot: 1, view: 0, digest: cut_digest(&b) };
     let voters = (0..4).filter(|node| *node != other).map(|node| {
-        let Signed { signer, signature, .. } = world.signed(node, body);
+        let Signed { signer, signature, .. } = signed(node, body);
         phalanx_bft::lanes::Ballot { signer, signature }
     });
     let qc = phalanx_bft::autobahn::Qc {
@@ -84,20 +87,20 @@ fn a_decision_convicts_the_leader_that_showed_another_cut() {
         phase: phalanx_bft::autobahn::Phase::Prepare,
         ballots: voters.collect(),
     };
-    world.tell(leader, other, Msg::Confirm(qc));
+    world.deliver(leader, other, Msg::Confirm(qc));
     assert_eq!(accusers(&world, leader), [other]);
 }
 
 #[test]
 fn two_cars_at_one_position_convict_the_owner() {
     let mut world = world(config(), 3);
-    let (a, b) = (car(&world, 3, Tip::default(), 1, &[]), car(&world, 3, Tip::default(), 2, &[]));
-    world.tell(3, 0, Msg::Car(a.clone()));
-    world.tell(3, 1, Msg::Car(b.clone()));
+    let (a, b) = (car(3, Tip::default(), 1, &[]), car(3, Tip::default(), 2, &[]));
+    world.deliver(3, 0, Msg::Car(a.clone()));
+    world.deliver(3, 1, Msg::Car(b.clone()));
     assert_eq!(accusers(&world, 3), []);
-    world.tell(3, 0, Msg::Car(b));
+    world.deliver(3, 0, Msg::Car(b));
     assert_eq!(accusers(&world, 3), [0]);
-    world.tell(3, 1, Msg::Car(a));
+    world.deliver(3, 1, Msg::Car(a));
     assert_eq!(accusers(&world, 3), [0, 1]);
 }
 
@@ -105,18 +108,18 @@ fn two_cars_at_one_position_convict_the_owner() {
 #[test]
 fn a_fork_convicts_the_owner_when_a_branch_is_ordered() {
     let mut world = world(config(), 3);
-    let (a, b) = (car(&world, 3, Tip::default(), 1, &[]), car(&world, 3, Tip::default(), 2, &[]));
-    world.tell(3, 0, Msg::Car(a));
-    world.tell(3, 1, Msg::Car(b.clone()));
-    let ballots = ballots(&world, Index(3), b.tip(), &[1, 3]);
+    let (a, b) = (car(3, Tip::default(), 1, &[]), car(3, Tip::default(), 2, &[]));
+    world.deliver(3, 0, Msg::Car(a));
+    world.deliver(3, 1, Msg::Car(b.clone()));
+    let ballots = ballots(Index(3), b.tip(), &[1, 3]);
     for node in 0..3 {
         let certificate = Certificate { lane: Index(3), tip: b.tip(), ballots: ballots.clone() };
-        world.tell(3, node, Msg::Certificate(certificate));
+        world.deliver(3, node, Msg::Certificate(certificate));
     }
-    world.request(0, 1, 7);
+    world.request_at(0, 7, vec![1]);
     world.run(2_000_000);
     assert!(accusers(&world, 3).contains(&0), "{}", world.describe());
-    assert!((0..3).all(|node| world.replica(node).lanes().committed(Index(3)) == b.tip()), "{}", world.describe());
+    assert!((0..3).all(|node| world.up(node).lanes().committed(Index(3)) == b.tip()), "{}", world.describe());
 }
 
 /// A replica that votes for two branches of a lane is convicted by the certificates that its votes are in.
@@ -125,15 +128,15 @@ fn votes_for_two_branches_convict_the_voter() {
     let mut world = world(config(), 3);
     let tip = |of| Tip { position: 1, digest: B256::repeat_byte(of) };
     let certificate = |of, voters: &[usize]| {
-        let ballots = ballots(&world, Index(2), tip(of), voters);
+        let ballots = ballots(Index(2), tip(of), voters);
         Msg::Certificate(Certificate { lane: Index(2), tip: tip(of), ballots })
     };
     let (first, second) = (certificate(1, &[1, 3]), certificate(2, &[0, 3]));
-    world.tell(3, 0, first);
+    world.deliver(3, 0, first);
     // Only a certificate that may be of use is verified: one that comes with another message is compared all the same.
     let Msg::Certificate(second) = second else { unreachable!() };
     let status = phalanx_bft::autobahn::Status { done: 0, stable: 0, tips: vec![second] };
-    world.tell(3, 0, Msg::Status(status));
+    world.deliver(3, 0, Msg::Status(status));
     assert_eq!(accusers(&world, 3), [0]);
 }
 
@@ -144,29 +147,28 @@ fn double_votes_and_complaints_that_hide_votes_convict() {
     let leader = leader_of(&config(), 1);
     let liar = (leader + 1) % 4;
     let config = Config { spread: Spread::AllToAll, ..config() };
-    let vote = |world: &World, digest| Msg::Vote(world.signed(liar, PrepVote { slot: 1, view: 0, digest }));
-    let ack = |world: &World, digest| Msg::Ack(world.signed(liar, Ack { slot: 1, view: 0, digest }));
-    let complaint = |world: &World, view| {
+    let vote = |digest| Msg::Vote(signed(liar, PrepVote { slot: 1, view: 0, digest }));
+    let ack = |digest| Msg::Ack(signed(liar, Ack { slot: 1, view: 0, digest }));
+    let complaint = |view| {
         let body = Timeout { slot: 1, view, qc: Mark::default(), prop: Mark::default() };
-        let timeout = world.signed(liar, body);
+        let timeout = signed(liar, body);
         Msg::Timeout(Complaint { timeout, qc: Vec::new(), cut: Cut::new(), lead: Vec::new() })
     };
-    let base = world(config.clone(), liar);
     let lies: [(&str, [Msg; 2]); 5] = [
-        ("votes", [vote(&base, a), vote(&base, b)]),
-        ("order votes", [ack(&base, a), ack(&base, b)]),
-        ("a hidden vote", [vote(&base, a), complaint(&base, 0)]),
-        ("a vote after a complaint", [complaint(&base, 0), vote(&base, a)]),
-        ("a hidden order vote", [ack(&base, a), complaint(&base, 2)]),
+        ("votes", [vote(a), vote(b)]),
+        ("order votes", [ack(a), ack(b)]),
+        ("a hidden vote", [vote(a), complaint(0)]),
+        ("a vote after a complaint", [complaint(0), vote(a)]),
+        ("a hidden order vote", [ack(a), complaint(2)]),
     ];
     for (name, [first, second]) in lies {
         let mut world = world(config.clone(), liar);
-        assert!(world.tell(liar, leader, first.clone()), "{name}");
-        world.tell(liar, leader, first);
+        assert!(world.deliver(liar, leader, first.clone()), "{name}");
+        world.deliver(liar, leader, first);
         assert_eq!(accusers(&world, liar), [], "{name}: the same again is no lie");
-        assert!(world.tell(liar, leader, second.clone()), "{name}");
+        assert!(world.deliver(liar, leader, second.clone()), "{name}");
         assert_eq!(accusers(&world, liar), [leader], "{name}");
-        world.tell(liar, leader, second);
+        world.deliver(liar, leader, second);
         assert_eq!(accusers(&world, liar), [leader], "{name}: named once");
     }
 }
@@ -174,12 +176,12 @@ fn double_votes_and_complaints_that_hide_votes_convict() {
 #[test]
 fn two_checkpoints_of_a_slot_convict() {
     let mut world = world(Config { interval: 8, ..config() }, 3);
-    let checkpoint = |world: &World, height| {
+    let checkpoint = |height| {
         let frontier = vec![Tip::default(); 4];
-        Msg::Checkpoint(world.signed(3, Checkpoint { slot: 8, height, digest: B256::repeat_byte(1), frontier }))
+        Msg::Checkpoint(signed(3, Checkpoint { slot: 8, height, digest: B256::repeat_byte(1), frontier }))
     };
     for height in [1, 1, 2, 3] {
-        world.tell(3, 0, checkpoint(&world, height));
+        world.deliver(3, 0, checkpoint(height));
         assert_eq!(accusers(&world, 3).len(), usize::from(height > 1));
     }
 }

@@ -14,9 +14,10 @@ use phalanx_bft::{
     autobahn::{Complaint, Config, Instance, Mark, Mutation, Phase, Qc, Step, Tc, Timeout, winner},
     lanes::Ballot,
 };
+use phalanx_world::{Space, explore, fingerprint, most};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
+    collections::{BTreeMap, BTreeSet},
+    hash::Hash as _,
 };
 
 const SLOT: u64 = 1;
@@ -77,23 +78,6 @@ impl Search {
             Some(Mutation::TwoFPlusOne) => 2 * self.config.quorums.f() + 1,
             _ => self.config.quorums.available(),
         }
-    }
-
-    pub(super) fn initial(&self) -> State {
-        let correct = (0..self.config.quorums.n() as u16).filter(|node| *node != self.byzantine);
-        let mut state = State {
-            replicas: correct.clone().map(|node| (node, Instance::new(Index(node), SLOT))).collect(),
-            sent: correct.clone().map(|node| (node, BTreeSet::new())).collect(),
-            proposals: BTreeSet::new(),
-            tickets: BTreeMap::new(),
-        };
-        if self.decided {
-            state.proposals.insert((0, self.values[0], None));
-            for node in correct {
-                state = self.vote(&state, node, 0, self.values[0], None).expect("the first vote");
-            }
-        }
-        state
     }
 
     fn count(&self, state: &State, sent: &Sent) -> usize {
@@ -192,8 +176,48 @@ impl Search {
         Some(next)
     }
 
-    pub(super) fn successors(&self, state: &State) -> Vec<State> {
-        let mut next = Vec::new();
+    fn act(
+        &self,
+        state: &State,
+        node: u16,
+        next: &mut Vec<State>,
+        act: impl FnOnce(&mut Instance, &Config, &mut Vec<Step>),
+    ) {
+        let mut after = state.clone();
+        let mut steps = Vec::new();
+        act(after.replicas.get_mut(&node).expect("a correct replica"), &self.config, &mut steps);
+        if !steps.is_empty() {
+            Self::note(&mut after, node, steps);
+            next.push(after);
+        }
+    }
+}
+
+impl Space for Search {
+    type State = State;
+
+    fn initial(&self) -> State {
+        let correct = (0..self.config.quorums.n() as u16).filter(|node| *node != self.byzantine);
+        let mut state = State {
+            replicas: correct.clone().map(|node| (node, Instance::new(Index(node), SLOT))).collect(),
+            sent: correct.clone().map(|node| (node, BTreeSet::new())).collect(),
+            proposals: BTreeSet::new(),
+            tickets: BTreeMap::new(),
+        };
+        if self.decided {
+            state.proposals.insert((0, self.values[0], None));
+            for node in correct {
+                state = self.vote(&state, node, 0, self.values[0], None).expect("the first vote");
+            }
+        }
+        state
+    }
+
+    fn key(&self, state: &State) -> u128 {
+        fingerprint(|hasher| state.hash(hasher))
+    }
+
+    fn successors(&self, state: &State, next: &mut Vec<State>) {
         for view in 0..=self.views {
             let leader = self.config.leader(SLOT, view).0;
             // Tickets with equal consequences are one.
@@ -208,7 +232,7 @@ impl Search {
             for tc in tickets.values() {
                 for node in state.replicas.keys() {
                     let before = state.replicas[node].view();
-                    self.act(state, *node, &mut next, |replica, config, steps| {
+                    self.act(state, *node, next, |replica, config, steps| {
                         if before < view {
                             replica.on_tc(config, tc.clone(), steps);
                         }
@@ -252,38 +276,21 @@ impl Search {
         }
         for (node, replica) in &state.replicas {
             for mark in self.qcs(state, self.views + 1).into_iter().filter(|_| self.slow) {
-                self.act(state, *node, &mut next, |replica, config, steps| {
+                self.act(state, *node, next, |replica, config, steps| {
                     replica.on_confirm(config, self.qc(mark.view, mark.digest), steps);
                 });
             }
             if replica.view() <= self.views {
                 let view = replica.view();
-                self.act(state, *node, &mut next, |replica, config, steps| {
+                self.act(state, *node, next, |replica, config, steps| {
                     replica.on_patience_end(config, view, steps);
                 });
             }
         }
-        next
-    }
-
-    fn act(
-        &self,
-        state: &State,
-        node: u16,
-        next: &mut Vec<State>,
-        act: impl FnOnce(&mut Instance, &Config, &mut Vec<Step>),
-    ) {
-        let mut after = state.clone();
-        let mut steps = Vec::new();
-        act(after.replicas.get_mut(&node).expect("a correct replica"), &self.config, &mut steps);
-        if !steps.is_empty() {
-            Self::note(&mut after, node, steps);
-            next.push(after);
-        }
     }
 
     /// Values that enough votes are out for.
-    pub(super) fn decidable(&self, state: &State) -> BTreeSet<B256> {
+    fn decidable(&self, state: &State) -> BTreeSet<B256> {
         let n = self.config.quorums.n();
         let mut decidable = BTreeSet::new();
         for view in 0..=self.views {
@@ -297,37 +304,12 @@ impl Search {
         }
         decidable
     }
-
-    /// Visits every state, or `most` of them. Returns the number of states, of those with a decision, and whether two conflict.
-    fn run(&self, most: usize) -> (usize, usize, bool) {
-        let key = |state: &State| {
-            let hash = |salt: u64| {
-                let mut hasher = DefaultHasher::new();
-                (salt, state).hash(&mut hasher);
-                hasher.finish()
-            };
-            u128::from(hash(1)) << 64 | u128::from(hash(2))
-        };
-        let (mut visited, mut stack, mut decided) = (HashSet::new(), vec![self.initial()], 0);
-        while let Some(state) = stack.pop() {
-            if visited.len() >= most || !visited.insert(key(&state)) {
-                continue;
-            }
-            let able = self.decidable(&state);
-            decided += usize::from(!able.is_empty());
-            if able.len() > 1 {
-                return (visited.len(), decided, true);
-            }
-            stack.extend(self.successors(&state));
-        }
-        (visited.len(), decided, false)
-    }
 }
 
 /// `PHALANX_STATES` bounds the searches over both paths, of each place of the Byzantine replica: two views have some 75,000 states.
 #[test]
 fn no_two_values_are_decided_wherever_the_byzantine_replica_sits() {
-    let most = crate::exhaustive::most(4_000);
+    let most = most(4_000);
     for byzantine in 0..4 {
         let searches = [
             ("two views", Search::new(4, 1, byzantine, 1, None), most),
@@ -335,9 +317,9 @@ fn no_two_values_are_decided_wherever_the_byzantine_replica_sits() {
             ("three views", Search::new(4, 1, byzantine, 2, None), most),
         ];
         for (name, search, most) in searches {
-            let (states, decided, broken) = search.run(most);
-            println!("n = 4, Byzantine {byzantine}, {name}: {states} states, {decided} with a decision");
-            assert!(!broken && decided > 0, "Byzantine {byzantine}, {name}");
+            let visits = explore(&search, most);
+            println!("n = 4, Byzantine {byzantine}, {name}: {visits}");
+            assert!(visits.agree(), "Byzantine {byzantine}, {name}");
         }
     }
 }
@@ -347,28 +329,22 @@ fn no_two_values_are_decided_wherever_the_byzantine_replica_sits() {
 fn exact_pairs_are_caught() {
     let search =
         |byzantine| Search::new(4, 1, byzantine, 2, Some(Mutation::ExactPairs)).fast_only().after_a_fast_decision();
-    let broken = (0..4).any(|byzantine| search(byzantine).run(usize::MAX).2);
+    let broken = (0..4).any(|byzantine| explore(&search(byzantine), usize::MAX).broken);
     assert!(broken, "a fast decision is lost in no state");
 }
 
 #[test]
 fn quorums_of_2f_plus_1_are_caught_where_n_is_not_3f_plus_1() {
     // The Byzantine replica leads.
-    let broken = Search::new(6, 1, 1, 0, Some(Mutation::TwoFPlusOne)).run(200_000).2;
-    assert!(broken);
+    assert!(explore(&Search::new(6, 1, 1, 0, Some(Mutation::TwoFPlusOne)), 200_000).broken);
 }
 
 #[test]
-fn forgotten_certificates_are_caught() {
-    let broken = (0..4).any(|byzantine| Search::new(4, 1, byzantine, 1, Some(Mutation::ForgetQc)).run(400_000).2);
-    assert!(broken);
-}
-
-#[test]
-fn votes_after_a_complaint_are_caught() {
-    let broken =
-        (0..4).any(|byzantine| Search::new(4, 1, byzantine, 1, Some(Mutation::VoteAfterComplaint)).run(400_000).2);
-    assert!(broken);
+fn forgotten_certificates_and_votes_after_a_complaint_are_caught() {
+    for mutation in [Mutation::ForgetQc, Mutation::VoteAfterComplaint] {
+        let search = |byzantine| Search::new(4, 1, byzantine, 1, Some(mutation));
+        assert!((0..4).any(|byzantine| explore(&search(byzantine), 400_000).broken), "{mutation:?}");
+    }
 }
 
 /// The rule itself: all ways in which three of four replicas report one fast decision, and one of them lies.

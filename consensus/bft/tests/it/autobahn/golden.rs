@@ -1,10 +1,11 @@
 //! Latencies that follow from the messages alone, exact to 1 µs: uniform delay, one car, nothing queues.
 
-use super::world::{Setup, World};
+use super::World;
 use phalanx_bft::{
-    Domain, Micros, Quorums,
+    Domain, Index, Micros, Quorums,
     autobahn::{Config, Spread, Tips},
 };
+use phalanx_world::{Conditions, Links};
 
 const DELAY: Micros = 1_000;
 
@@ -14,8 +15,12 @@ fn config(n: usize) -> Config {
 
 /// Time from a batch's arrival at one replica until every correct one can execute it.
 fn latency(config: Config, at: usize, silent: &[usize]) -> Micros {
-    let mut world = World::new(Setup { delay: DELAY, silent: silent.iter().copied().collect(), ..Setup::new(config) });
-    world.request(500, at, 1);
+    let mut world = World::new(Conditions {
+        links: Links::after(DELAY),
+        silent: silent.iter().map(|node| Index(*node as u16)).collect(),
+        ..Conditions::new(config)
+    });
+    world.request_at(500, 1, vec![at]);
     world.run(60_000_000);
     assert_eq!(world.ledger.violation, None);
     world.ledger.times.get(&1).unwrap_or_else(|| panic!("no block: {}", world.describe())).1 - 500
@@ -87,14 +92,14 @@ fn a_silent_leader_costs_its_timeout_six_delays_and_the_wait_for_all_votes() {
 fn slots_run_side_by_side() {
     // A car per delay and lane: the next slot is proposed one delay after the last, long before that is decided.
     let base = Config { tips: Tips::Optimistic, ..config(4) };
-    let mut world = World::new(Setup { delay: DELAY, ..Setup::new(base) });
+    let mut world = World::new(Conditions { links: Links::after(DELAY), ..Conditions::new(base) });
     for round in 0..400 {
-        (0..4).for_each(|node| world.request(500 + round * 2_000, node, round * 4 + node as u64));
+        (0..4).for_each(|node| drop(world.request_at(500 + round * 2_000, round * 4 + node as u64, vec![node])));
     }
     world.run(3_000_000);
     assert_eq!(world.ledger.violation, None);
     assert_eq!(world.transactions(0).len(), 1_600);
-    let slots = world.replica(0).done();
+    let slots = world.up(0).done();
     assert!(slots > 300, "{slots} slots in 0.8 s of 3 delays each: one after the other there would be at most 270");
 }
 
@@ -109,13 +114,13 @@ fn a_slot_costs_three_messages_per_backup_on_the_fast_path_and_five_on_the_slow_
     ] {
         let base = config(n);
         let base = Config { spread, fast: base.fast.filter(|_| fast), ..base };
-        let mut world = World::new(Setup::new(base));
-        world.request(500, 0, 1);
+        let mut world = World::new(Conditions::new(base));
+        world.request_at(500, 1, vec![0]);
         world.run(150_000);
-        let kinds = ["prepare", "vote", "confirm", "ack", "commit"];
-        let sum: usize = kinds.iter().filter_map(|kind| world.ledger.messages.get(kind)).sum();
-        assert_eq!(sum, expected, "n = {n}: {:?}", world.ledger.messages);
-        let car: usize = ["car", "lane vote"].iter().filter_map(|kind| world.ledger.messages.get(kind)).sum();
+        // Kinds of messages: car, lane vote, PREPARE, PREP-VOTE, CONFIRM, CONFIRM-ACK, COMMIT.
+        let sum: usize = world.ledger.sent.range(4..=8).map(|(_, count)| count).sum();
+        assert_eq!(sum, expected, "n = {n}: {:?}", world.ledger.sent);
+        let car: usize = world.ledger.sent.range(1..=2).map(|(_, count)| count).sum();
         assert_eq!(car, 2 * (n - 1));
     }
 }
@@ -123,8 +128,13 @@ fn a_slot_costs_three_messages_per_backup_on_the_fast_path_and_five_on_the_slow_
 #[test]
 fn equal_seeds_give_equal_traces() {
     let trace = |seed| {
-        let mut world = World::new(Setup { seed, lost: 50, jitter: 2_000, persist: 50, ..Setup::new(config(4)) });
-        (0..20).for_each(|number| world.request(number * 700, (number % 4) as usize, number));
+        let mut world = World::new(Conditions {
+            seed,
+            links: Links { lost: 50, jitter: 2_000, ..Links::default() },
+            persist: 50,
+            ..Conditions::new(config(4))
+        });
+        (0..20).for_each(|number| drop(world.request_at(number * 700, number, vec![(number % 4) as usize])));
         world.run(20_000_000);
         world.trace
     };

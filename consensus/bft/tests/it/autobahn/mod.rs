@@ -7,4 +7,12 @@ mod walks;
 mod golden;
 mod safety;
 mod views;
-mod world;
+
+use phalanx_bft::{Domain, Index, Signed, Statement, autobahn::Autobahn};
+
+type World = phalanx_world::World<Autobahn>;
+
+/// A statement with a replica's signature.
+fn signed<T: Statement + alloy_rlp::Decodable>(node: usize, body: T) -> Signed<T> {
+    phalanx_world::signed(Index(node as u16), body, Domain::default())
+}

@@ -1,12 +1,12 @@
 //! Random worlds: crashes, cuts, loss and traitors, then calm. All correct replicas order the same blocks, every batch of a correct
 //! replica is among them, and every certified car of its lane.
 
-use super::world::{Setup, World};
-use crate::world::signatures;
+use super::World;
 use phalanx_bft::{
     Domain, Index, Quorums,
     autobahn::{Config, Mutation, Spread, Tips},
 };
+use phalanx_world::{Conditions, Links, kind, signatures};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -35,34 +35,37 @@ fn world(seed: u64, mutation: Option<Mutation>) -> World {
     };
     let mut traitors = std::collections::BTreeSet::new();
     while traitors.len() < rng.random_range(0..=f) {
-        traitors.insert(rng.random_range(0..n));
+        traitors.insert(Index(rng.random_range(0..n) as u16));
     }
-    let setup = Setup {
+    let setup = Conditions {
         seed,
-        jitter: rng.random_range(0..5_000),
-        lost: [0, 30, 200][rng.random_range(0..3)],
-        doubled: rng.random_range(0..100),
+        links: Links {
+            jitter: rng.random_range(0..5_000),
+            lost: [0, 30, 200][rng.random_range(0..3)],
+            doubled: rng.random_range(0..100),
+            ..Links::default()
+        },
         persist: [0, 300][rng.random_range(0..2)],
         execute: rng.random_range(0..2_000),
-        traitors: traitors.clone(),
-        ..Setup::new(config)
+        traitors,
+        ..Conditions::new(config)
     };
     let mut world = World::new(setup);
     for number in 0..60 {
-        world.request(rng.random_range(0..300_000), number as usize % n, number);
+        world.request_at(rng.random_range(0..300_000), number, vec![number as usize % n]);
     }
     for _ in 0..rng.random_range(0..6) {
-        world.run(world.now + rng.random_range(0..60_000));
+        world.run(world.now() + rng.random_range(0..60_000));
         match rng.random_range(0..3) {
             0 => world.crash(rng.random_range(0..n), rng.random_range(0..80_000)),
-            1 => world.cut = (0..n).filter(|_| rng.random()).collect(),
-            _ => world.cut.clear(),
+            1 => world.links.cut = (0..n).filter(|_| rng.random()).collect(),
+            _ => world.links.cut.clear(),
         }
     }
     world.run(400_000);
     world.heal();
     for _ in 0..40 {
-        world.run(world.now + 500_000);
+        world.run(world.now() + 500_000);
         if is_calm(&world) {
             break;
         }
@@ -70,21 +73,17 @@ fn world(seed: u64, mutation: Option<Mutation>) -> World {
     world
 }
 
-fn correct(world: &World) -> Vec<usize> {
-    (0..world.setup.config.quorums.n()).filter(|node| world.is_correct(*node)).collect()
-}
-
 /// Returns true if nothing of a correct lane waits any longer.
 fn is_calm(world: &World) -> bool {
-    let correct = correct(world);
-    let heights: Vec<u64> = correct.iter().map(|node| world.height(*node)).collect();
+    let correct: Vec<usize> = world.correct().collect();
+    let heights: Vec<u64> = correct.iter().map(|node| world.executed_slot(*node)).collect();
     heights.iter().all(|height| *height == heights[0])
         && correct.iter().all(|node| {
-            world.is_up(*node)
+            world.replica(*node).is_some()
                 && world.waiting(*node) == 0
                 && correct.iter().all(|lane| {
-                    let (lanes, lane) = (world.replica(*node).lanes(), Index(*lane as u16));
-                    lanes.committed(lane).position == world.replica(usize::from(lane.0)).lanes().newest(lane).position
+                    let (lanes, lane) = (world.up(*node).lanes(), Index(*lane as u16));
+                    lanes.committed(lane).position == world.up(usize::from(lane.0)).lanes().newest(lane).position
                 })
         })
 }
@@ -94,7 +93,7 @@ fn check(seed: u64) -> (u64, u64, usize, usize) {
     let world = world(seed, None);
     assert_eq!(world.ledger.violation, None, "seed {seed}: {}", world.describe());
     assert!(is_calm(&world), "seed {seed}: {:?}\n{}", world.setup, world.describe());
-    let correct = correct(&world);
+    let correct: Vec<usize> = world.correct().collect();
     for node in &correct {
         let done = world.transactions(*node);
         let n = world.setup.config.quorums.n();
@@ -104,13 +103,19 @@ fn check(seed: u64) -> (u64, u64, usize, usize) {
             .collect();
         // A crash may take a batch with it that its client had given to this replica alone, before the car was durable.
         assert!(lost.len() <= 6, "seed {seed}: {node} lacks {lost:?}");
-        for (lane, position) in world.ledger.certified.iter().filter(|(lane, _)| correct.contains(lane)) {
-            let committed = world.replica(*node).lanes().committed(Index(*lane as u16)).position;
-            assert!(committed >= *position, "seed {seed}: {node} has not committed car {position} of lane {lane}");
+        for (_, of, lane, position) in
+            world.ledger.votes.keys().filter(|(owner, ..)| world.is_correct(usize::from(owner.0)))
+        {
+            let committed = world.up(*node).lanes().committed(Index(*lane as u16)).position;
+            let kept = *of != kind::CERTIFIED || committed >= *position;
+            assert!(kept, "seed {seed}: {node} has not committed car {position} of lane {lane}");
         }
     }
-    let convicted: std::collections::BTreeSet<usize> = world.ledger.evidence.iter().map(|(_, liar)| *liar).collect();
-    (world.height(correct[0]), world.ledger.top_view, world.setup.traitors.len(), convicted.len())
+    let found = world.ledger.evidence.iter().filter(|(node, _)| world.is_correct(usize::from(node.0)));
+    let convicted: std::collections::BTreeSet<Index> = found.map(|(_, liar)| *liar).collect();
+    let complaints = world.ledger.votes.keys().filter(|(_, of, ..)| *of == kind::COMPLAINT);
+    let top_view = complaints.map(|(_, _, view, _)| view + 1).max().unwrap_or(0);
+    (world.executed_slot(correct[0]), top_view, world.setup.traitors.len(), convicted.len())
 }
 
 /// `PHALANX_SEEDS` sets the number of worlds, `PHALANX_SEED` the first seed.

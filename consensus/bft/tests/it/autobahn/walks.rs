@@ -2,21 +2,9 @@
 
 use super::exhaustive::Search;
 use phalanx_bft::autobahn::Mutation;
-use rand::{Rng as _, SeedableRng as _};
+use phalanx_world::walk;
+use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
-
-/// Follows one schedule until nothing is left to do. Returns the highest view, and the most values that may be decided at a time.
-fn walk(search: &Search, rng: &mut ChaCha8Rng) -> (u64, usize) {
-    let (mut state, mut able) = (search.initial(), 0);
-    loop {
-        able = able.max(search.decidable(&state).len());
-        let mut next = search.successors(&state);
-        if able > 1 || next.is_empty() {
-            return (state.replicas.values().map(|replica| replica.view()).max().unwrap_or(0), able);
-        }
-        state = next.swap_remove(rng.random_range(0..next.len()));
-    }
-}
 
 /// Schedules with the Byzantine replica at each place in turn, from nothing and from a fast decision. Returns those through three
 /// views, those with a decision, and the first that breaks.
@@ -27,11 +15,12 @@ fn walks(count: u64, mutation: Option<Mutation>) -> (u64, u64, Option<u64>) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ number << 16);
         let search = Search::new(4, 1, (number % 4) as u16, 2, mutation);
         let search = if number / 4 % 2 == 0 { search } else { search.after_a_fast_decision() };
-        let (view, able) = walk(&search, &mut rng);
-        if able > 1 {
+        let (state, decides, broken) = walk(&search, &mut rng);
+        if broken {
             return (through, decided, Some(number));
         }
-        (through, decided) = (through + u64::from(view >= 2), decided + able as u64);
+        let view = state.replicas.values().map(|replica| replica.view()).max();
+        (through, decided) = (through + u64::from(view >= Some(2)), decided + u64::from(decides));
     }
     println!("seed {seed}: {count} schedules, {through} through three views, {decided} with a decision");
     (through, decided, None)

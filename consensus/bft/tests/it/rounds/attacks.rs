@@ -1,7 +1,6 @@
 //! A traitor: contradictions become evidence, and inventions change nothing.
 
 use super::lone::{DOMAIN, Lone, batch, block, vote};
-use crate::world::sign;
 use alloy_primitives::{Address, B256};
 use phalanx_bft::{
     Batch, Index, Input, Out, Protocol as _, Statement as _,
@@ -10,6 +9,7 @@ use phalanx_bft::{
         Vote,
     },
 };
+use phalanx_world::sign;
 use std::sync::Arc;
 
 #[test]

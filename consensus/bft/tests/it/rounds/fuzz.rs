@@ -1,15 +1,13 @@
 //! Junk in every message: mutated bytes either do not decode or change nothing that matters.
 
 use super::lone::{DOMAIN, block, vote};
-use crate::{
-    junk::{LIAR, assert_encodings, junk},
-    world::sign,
-};
+use crate::junk::{LIAR, assert_encodings, junk};
 use alloy_primitives::B256;
 use phalanx_bft::{
     Base, Index, Out, Protocol as _, Quorums, Signed, Statement as _,
     rounds::{CertKind, Certificate, Chain, Checkpoint, Config, Msg, Rounds, Signature, Status, Vote},
 };
+use phalanx_world::sign;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! A replica by itself, which hears what a test makes up.
 
-use crate::world::{is_genuine, sign, work};
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{
     Base, Batch, Checked, Domain, Index, Input, Out, Protocol as _, Quorums, Signed, Statement as _, View,
     rounds::{Block, CertKind, Config, Msg, Mutation, Offer, Offered, Place, Record, Rounds, Timer, Vote},
 };
+use phalanx_world::{is_genuine, sign, work};
 use std::sync::Arc;
 
 pub(super) const DOMAIN: Domain = Domain::unnamed(3, 1);

@@ -7,4 +7,3 @@ mod golden;
 mod lone;
 mod restarts;
 mod safety;
-mod subject;

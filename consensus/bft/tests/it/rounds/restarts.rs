@@ -1,10 +1,10 @@
 //! Crashes at every record, and journals.
 
-use crate::world::{Conditions, Net};
 use phalanx_bft::{
     Base, Domain, Index, Protocol as _, Quorums,
     rounds::{Config, Rounds},
 };
+use phalanx_world::{Conditions, World};
 use std::sync::Arc;
 
 const PERSIST: u64 = 60;
@@ -14,9 +14,9 @@ fn config(interval: u64) -> Config {
     Config { interval, timeout: 20_000, resend: 5_000, ..Config::new(quorums, Domain::unnamed(1, 0)) }
 }
 
-fn world(interval: u64) -> Net<Rounds> {
+fn world(interval: u64) -> World<Rounds> {
     let conditions = Conditions { persist: PERSIST, execute: 200, ..Conditions::new(config(interval)) };
-    let mut world = Net::new(conditions);
+    let mut world = World::new(conditions);
     (0..6).for_each(|number| drop(world.request(500 + number * 300, number)));
     world
 }

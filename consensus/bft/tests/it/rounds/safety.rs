@@ -1,14 +1,14 @@
 //! Random worlds with every fault at once: loss, jitter, cuts, crashes, silence and lies.
 
-use crate::world::{Conditions, Net, signatures};
 use phalanx_bft::{
     Domain, Index, Quorums,
     rounds::{Config, Mutation, Rounds},
 };
+use phalanx_world::{Conditions, World, signatures};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Rounds>, String> {
+fn world(seed: u64, mutation: Option<Mutation>) -> Result<World<Rounds>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x3e0d);
     let n = *[4, 4, 4, 5, 7, 8].get(rng.random_range(0..6)).expect("six choices");
     let f = (n - 1) / 3;
@@ -27,7 +27,7 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Rounds>, String> {
     // The power of one more goes for good.
     let dies = (faulty < f && rng.random_ratio(1, 2)).then(|| rng.random_range(0..8u64));
     setup.corrupt(faulty, n, seed as u16, &mut rng);
-    let mut world = Net::<Rounds>::new(setup);
+    let mut world = World::<Rounds>::new(setup);
     for number in 0..rng.random_range(1..24) {
         world.request(rng.random_range(0..150_000), number);
     }
@@ -54,7 +54,7 @@ fn random_worlds_agree_and_recover() {
         let world = world(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
         assert_eq!(world.unexecuted(), 0, "seed {seed}: not everything is executed\n{}", world.describe());
         decided += world.ledger.decided.len();
-        evidence += world.ledger.evidence;
+        evidence += world.ledger.evidence.len();
     }
     println!("{worlds} worlds from seed {from}: {decided} slots, {evidence} proofs of guilt");
     assert!(decided > 0 && (evidence > 0 || worlds < 100));
@@ -74,7 +74,7 @@ fn broken_rules_are_noticed() {
 fn a_replica_that_was_away_past_a_checkpoint_catches_up() {
     let quorums = Quorums::new(4, 1).expect("a legal size");
     let config = Config { interval: 4, timeout: 50_000, resend: 5_000, ..Config::new(quorums, Domain::unnamed(1, 0)) };
-    let mut world = Net::<Rounds>::new(Conditions { execute: 10, persist: 5, ..Conditions::new(config) });
+    let mut world = World::<Rounds>::new(Conditions { execute: 10, persist: 5, ..Conditions::new(config) });
     world.crash(3, 2_000_000);
     (0..40).for_each(|number| drop(world.request(number * 10_000, number)));
     world.run(1_500_000);

@@ -172,7 +172,7 @@ fn certified_by_one(mutation: Option<Mutation>) -> Vec<B256> {
     lab.tell(3, 0, Msg::Decided(decision(vote(0, &d), false)));
     assert_eq!(lab.decided[&0][&1], d.digest());
     let executed = Executed { slot: 1, digest: B256::with_last_byte(7) };
-    let signature = crate::world::sign(Group::State.signer(), &executed.signed_bytes(Domain::default()));
+    let signature = phalanx_world::sign(Group::State.signer(), &executed.signed_bytes(Domain::default()));
     for node in [1, 2] {
         lab.tell(3, node, Msg::Executed(executed, signature.clone()));
     }
@@ -239,7 +239,7 @@ fn a_checkpoint_needs_more_than_a_clients_certificate() {
         let digest = B256::with_last_byte(9);
         let bytes = Checkpoint { slot, digest }.signed_bytes(Domain::default());
         let signed = [&b"share"[..], &[Group::Slow as u8], bytes.as_slice()].concat();
-        Msg::SignCheckpoint(StateShare { slot, digest, share: crate::world::sign(Index(signer), &signed) })
+        Msg::SignCheckpoint(StateShare { slot, digest, share: phalanx_world::sign(Index(signer), &signed) })
     };
     lab.tell(0, 2, share(0, 4));
     lab.tell(1, 2, share(1, 4));
@@ -357,7 +357,7 @@ fn numbers_near_their_maximum_do_not_panic() {
     let share = StateShare { slot: MAX, digest: NULL, share: junk.clone() };
     let stable = |slot| {
         let checkpoint = Checkpoint { slot, digest: NULL };
-        let signature = crate::world::sign(Group::Slow.signer(), &checkpoint.signed_bytes(Domain::default()));
+        let signature = phalanx_world::sign(Group::Slow.signer(), &checkpoint.signed_bytes(Domain::default()));
         Stable { checkpoint, signature }
     };
     let far = stable(MAX - MAX % 4);

@@ -16,7 +16,7 @@ const fn vote(view: View, slot: Slot, digest: B256) -> Vote {
 
 fn stable(slot: Slot) -> Stable {
     let checkpoint = Checkpoint { slot, digest: B256::with_last_byte(slot as u8) };
-    let signature = crate::world::sign(Group::Slow.signer(), &checkpoint.signed_bytes(Domain::default()));
+    let signature = phalanx_world::sign(Group::Slow.signer(), &checkpoint.signed_bytes(Domain::default()));
     Stable { checkpoint, signature }
 }
 

@@ -15,15 +15,15 @@
 //!   alone, one is visited.
 
 use super::lab::{batch, certificate, signed};
-use crate::{exhaustive::most, world::work};
 use alloy_primitives::B256;
 use phalanx_bft::{
     Base, Batch, Checked, Domain, Index, Input, Out, Protocol as _, Quorums, Signed, View,
     sbft::{Config, Msg, Mutation, NewView, PrePrepare, Proposal, Record, Sbft, Timer, ViewChange, Vote},
 };
+use phalanx_world::{Space, explore, fingerprint, most, work};
 use std::{
     collections::{BTreeSet, HashSet, VecDeque},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
+    hash::Hash as _,
     sync::Arc,
 };
 
@@ -84,29 +84,6 @@ impl Search {
 
     fn n(&self) -> usize {
         self.config.quorums.n()
-    }
-
-    pub(super) fn initial(&self) -> State {
-        let n = self.n();
-        let mut state = State {
-            replicas: vec![None; n],
-            sent: vec![BTreeSet::new(); n],
-            changes: vec![Vec::new(); n],
-            openings: Vec::new(),
-            logs: vec![Arc::default(); n],
-            crashes: 0,
-        };
-        for node in (0..n).filter(|node| *node != usize::from(self.byzantine)) {
-            self.start(&mut state, node);
-        }
-        if let (Some(vote), Some(batch)) = (self.lost_vote(), self.lost.clone()) {
-            let message = trusted(Msg::PrePrepare(PrePrepare { signed: signed(0, Proposal(vote)), batch }));
-            let mut out = Vec::new();
-            let replica = Arc::make_mut(state.replicas[1].as_mut().expect("a correct replica"));
-            replica.on_message(0, Index(0), message, &mut out);
-            self.note(&mut state, 1, out);
-        }
-        state
     }
 
     /// Opens a replica from its log.
@@ -227,19 +204,6 @@ impl Search {
         })
     }
 
-    /// Batches that enough shares for a decision are out for.
-    pub(super) fn decidable(&self, state: &State) -> BTreeSet<B256> {
-        let fast = self.voted(state, self.config.fast(), |sent| match sent {
-            Sent::Share(view, digest, true) => Some((*view, *digest)),
-            _ => None,
-        });
-        let slow = self.voted(state, self.config.slow(), |sent| match sent {
-            Sent::Commit(view, digest) => Some((*view, *digest)),
-            _ => None,
-        });
-        fast.into_iter().chain(slow).map(|vote| vote.digest).collect()
-    }
-
     fn voted(&self, state: &State, needed: usize, of: impl Fn(&Sent) -> Option<(View, B256)>) -> Vec<Vote> {
         let all: BTreeSet<(View, B256)> = state.sent.iter().flatten().filter_map(&of).collect();
         let count =
@@ -303,7 +267,85 @@ impl Search {
         openings
     }
 
-    pub(super) fn successors(&self, state: &State, next: &mut Vec<State>) {
+    /// Delivers a proposal: the correct primary's, or anything from a Byzantine one.
+    fn propose(&self, state: &State, node: usize, view: View, next: &mut Vec<State>) {
+        let primary = self.config.primary(view);
+        for batch in &self.batches {
+            let sent = Sent::Proposal(view, batch.digest());
+            if primary.0 == self.byzantine || state.sent[usize::from(primary.0)].contains(&sent) {
+                let vote = Vote { view, slot: SLOT, digest: batch.digest() };
+                let proposal = PrePrepare { signed: signed(primary.0, Proposal(vote)), batch: batch.clone() };
+                let message = trusted(Msg::PrePrepare(proposal));
+                let before = state.replicas[node].as_ref().and_then(|replica| replica.accepted_vote(SLOT));
+                let deliver = |replica: &mut Sbft, out: &mut Vec<_>| replica.on_message(0, primary, message, out);
+                next.extend(self.with(state, node, deliver, |replica| {
+                    replica.accepted_vote(SLOT) != before && replica.accepted_vote(SLOT) == Some(vote)
+                }));
+            }
+        }
+    }
+
+    /// True if a replica may be any other one of which this is true: a correct one that leads no view and has no batch of its own.
+    fn is_plain(&self, node: usize) -> bool {
+        let leads = (0..=self.views).any(|view| usize::from(self.config.primary(view).0) == node);
+        self.crashes == 0 && !leads && node != usize::from(self.byzantine) && self.lost.is_none()
+    }
+}
+
+impl Space for Search {
+    type State = State;
+
+    fn initial(&self) -> State {
+        let n = self.n();
+        let mut state = State {
+            replicas: vec![None; n],
+            sent: vec![BTreeSet::new(); n],
+            changes: vec![Vec::new(); n],
+            openings: Vec::new(),
+            logs: vec![Arc::default(); n],
+            crashes: 0,
+        };
+        for node in (0..n).filter(|node| *node != usize::from(self.byzantine)) {
+            self.start(&mut state, node);
+        }
+        if let (Some(vote), Some(batch)) = (self.lost_vote(), self.lost.clone()) {
+            let message = trusted(Msg::PrePrepare(PrePrepare { signed: signed(0, Proposal(vote)), batch }));
+            let mut out = Vec::new();
+            let replica = Arc::make_mut(state.replicas[1].as_mut().expect("a correct replica"));
+            replica.on_message(0, Index(0), message, &mut out);
+            self.note(&mut state, 1, out);
+        }
+        state
+    }
+
+    /// Views, reports, and everything sent.
+    fn key(&self, state: &State) -> u128 {
+        let of_node = |node: &usize| {
+            fingerprint(|hasher| {
+                if let Some(replica) = &state.replicas[*node] {
+                    (replica.view(), replica.is_active(), replica.opened()).hash(hasher);
+                    (replica.accepted_vote(SLOT), replica.prepared_views(SLOT)).hash(hasher);
+                    replica.accepted_vote(SLOT + 1).hash(hasher);
+                    replica.free_slot().hash(hasher);
+                }
+                if self.crashes > 0 {
+                    format!("{:?}", state.logs[*node]).hash(hasher);
+                    state.crashes.hash(hasher);
+                }
+                state.sent[*node].hash(hasher);
+                state.changes[*node].iter().for_each(|change| change.body.hash(hasher));
+            })
+        };
+        let (plain, named): (Vec<usize>, Vec<usize>) = (0..self.n()).partition(|node| self.is_plain(*node));
+        let named: Vec<u128> = named.iter().map(of_node).collect();
+        let mut plain: Vec<u128> = plain.iter().map(of_node).collect();
+        plain.sort_unstable();
+        let choices = |opening: &Arc<Signed<NewView>>| (opening.body.view, Sbft::choices(&self.config, opening));
+        let openings: BTreeSet<_> = state.openings.iter().map(choices).collect();
+        fingerprint(|hasher| (&named, &plain, &openings).hash(hasher))
+    }
+
+    fn successors(&self, state: &State, next: &mut Vec<State>) {
         for node in 0..self.n() {
             let Some(replica) = &state.replicas[node] else { continue };
             let (view, me) = (replica.view(), Index(node as u16));
@@ -358,85 +400,17 @@ impl Search {
         }
     }
 
-    /// Delivers a proposal: the correct primary's, or anything from a Byzantine one.
-    fn propose(&self, state: &State, node: usize, view: View, next: &mut Vec<State>) {
-        let primary = self.config.primary(view);
-        for batch in &self.batches {
-            let sent = Sent::Proposal(view, batch.digest());
-            if primary.0 == self.byzantine || state.sent[usize::from(primary.0)].contains(&sent) {
-                let vote = Vote { view, slot: SLOT, digest: batch.digest() };
-                let proposal = PrePrepare { signed: signed(primary.0, Proposal(vote)), batch: batch.clone() };
-                let message = trusted(Msg::PrePrepare(proposal));
-                let before = state.replicas[node].as_ref().and_then(|replica| replica.accepted_vote(SLOT));
-                let deliver = |replica: &mut Sbft, out: &mut Vec<_>| replica.on_message(0, primary, message, out);
-                next.extend(self.with(state, node, deliver, |replica| {
-                    replica.accepted_vote(SLOT) != before && replica.accepted_vote(SLOT) == Some(vote)
-                }));
-            }
-        }
-    }
-
-    /// True if a replica may be any other one of which this is true: a correct one that leads no view and has no batch of its own.
-    fn is_plain(&self, node: usize) -> bool {
-        let leads = (0..=self.views).any(|view| usize::from(self.config.primary(view).0) == node);
-        self.crashes == 0 && !leads && node != usize::from(self.byzantine) && self.lost.is_none()
-    }
-
-    /// Hash of all that decides the future: views, reports, and everything sent.
-    fn key(&self, state: &State) -> u128 {
-        let hash = |salt: u64| {
-            let of_node = |node: usize| {
-                let mut hasher = DefaultHasher::new();
-                salt.hash(&mut hasher);
-                if let Some(replica) = &state.replicas[node] {
-                    (replica.view(), replica.is_active(), replica.opened()).hash(&mut hasher);
-                    (replica.accepted_vote(SLOT), replica.prepared_views(SLOT)).hash(&mut hasher);
-                    replica.accepted_vote(SLOT + 1).hash(&mut hasher);
-                    replica.free_slot().hash(&mut hasher);
-                }
-                if self.crashes > 0 {
-                    format!("{:?}", state.logs[node]).hash(&mut hasher);
-                    state.crashes.hash(&mut hasher);
-                }
-                state.sent[node].hash(&mut hasher);
-                state.changes[node].iter().for_each(|change| change.body.hash(&mut hasher));
-                hasher.finish()
-            };
-            let (mut plain, named): (Vec<usize>, Vec<usize>) = (0..self.n()).partition(|node| self.is_plain(*node));
-            plain.sort_by_cached_key(|node| of_node(*node));
-            let mut hasher = DefaultHasher::new();
-            salt.hash(&mut hasher);
-            named.into_iter().chain(plain).for_each(|node| of_node(node).hash(&mut hasher));
-            let openings: BTreeSet<_> =
-                state.openings.iter().map(|o| (o.body.view, Sbft::choices(&self.config, o))).collect();
-            openings.hash(&mut hasher);
-            hasher.finish()
-        };
-        u128::from(hash(1)) << 64 | u128::from(hash(2))
-    }
-
-    /// Visits every state, or `most` of them. Returns the number of states, of those with a decision, and whether two conflict.
-    fn run(&self, most: usize) -> (usize, usize, bool) {
-        let mut visited = HashSet::new();
-        let mut stack = vec![self.initial()];
-        let (mut decided, mut next) = (0, Vec::new());
-        while let Some(state) = stack.pop() {
-            if visited.len() >= most {
-                println!("{} states and more: the search ends before all are visited", visited.len());
-                return (visited.len(), decided, false);
-            }
-            if !visited.insert(self.key(&state)) {
-                continue;
-            }
-            let able = self.decidable(&state);
-            decided += usize::from(!able.is_empty());
-            if able.len() > 1 {
-                return (visited.len(), decided, true);
-            }
-            self.successors(&state, &mut next);
-            stack.append(&mut next);
-        }
-        (visited.len(), decided, false)
+    /// Batches that enough shares for a decision are out for.
+    fn decidable(&self, state: &State) -> BTreeSet<B256> {
+        let fast = self.voted(state, self.config.fast(), |sent| match sent {
+            Sent::Share(view, digest, true) => Some((*view, *digest)),
+            _ => None,
+        });
+        let slow = self.voted(state, self.config.slow(), |sent| match sent {
+            Sent::Commit(view, digest) => Some((*view, *digest)),
+            _ => None,
+        });
+        fast.into_iter().chain(slow).map(|vote| vote.digest).collect()
     }
 }
 
@@ -469,9 +443,9 @@ fn trusted(message: Msg) -> Checked<Msg> {
 }
 
 fn agrees(n: usize, byzantine: u16, views: View, states: usize) {
-    let (states, decided, broken) = Search::new(n, byzantine, views, None).run(states);
-    println!("n = {n}, Byzantine {byzantine}, {views} view changes: {states} states, {decided} with a decision");
-    assert!(!broken && decided > 0);
+    let visits = explore(&Search::new(n, byzantine, views, None), states);
+    println!("n = {n}, Byzantine {byzantine}, {views} view changes: {visits}");
+    assert!(visits.agree());
 }
 
 #[test]
@@ -500,7 +474,8 @@ fn the_search_finds_each_rule_that_is_dropped() {
         (6, Mutation::FastAtSlow),
     ] {
         let views = if n == 4 { 2 } else { 1 };
-        let found = (0..n as u16).find(|byzantine| Search::new(n, *byzantine, views, Some(mutation)).run(400_000).2);
+        let search = |byzantine| Search::new(n, byzantine, views, Some(mutation));
+        let found = (0..n as u16).find(|byzantine| explore(&search(*byzantine), 400_000).broken);
         println!("n = {n}, {mutation:?}: found with Byzantine {found:?}");
         assert!(found.is_some(), "{mutation:?} is not noticed");
     }
@@ -510,17 +485,19 @@ fn the_search_finds_each_rule_that_is_dropped() {
 #[test]
 fn no_reachable_state_decides_beside_a_null_filler() {
     let search = |mutation| Search::new(4, 0, 2, mutation).with_lost_batch();
-    let (states, decided, broken) = search(None).run(most(20_000));
-    println!("a lost batch: {states} states, {decided} with a decision");
-    assert!(!broken && decided > 0);
-    assert!(search(Some(Mutation::FreedNull)).run(400_000).2, "a null filler that is freed is not noticed");
+    let visits = explore(&search(None), most(20_000));
+    println!("a lost batch: {visits}");
+    assert!(visits.agree());
+    let freed = explore(&search(Some(Mutation::FreedNull)), 400_000);
+    assert!(freed.broken, "a null filler that is freed is not noticed");
 }
 
 /// The search with crashes notices a COMMIT that leaves before its record is durable.
 #[test]
 fn a_crash_finds_a_share_that_is_not_durable() {
     let mutation = Some(Mutation::ShareBeforeDurable);
-    let found = (0..4).find(|byzantine| Search::new(4, *byzantine, 1, mutation).with_crashes(1).run(100_000).2);
+    let search = |byzantine| Search::new(4, byzantine, 1, mutation).with_crashes(1);
+    let found = (0..4).find(|byzantine| explore(&search(*byzantine), 100_000).broken);
     println!("{mutation:?}: found with Byzantine {found:?}");
     assert!(found.is_some(), "a share that is not durable is not noticed");
 }
@@ -528,8 +505,8 @@ fn a_crash_finds_a_share_that_is_not_durable() {
 #[test]
 fn no_crash_after_any_record_lets_two_batches_be_decided() {
     for byzantine in 0..3 {
-        let (states, decided, broken) = Search::new(4, byzantine, 1, None).with_crashes(1).run(most(8_000));
-        println!("Byzantine {byzantine}, a crash: {states} states, {decided} with a decision");
-        assert!(!broken && decided > 0);
+        let visits = explore(&Search::new(4, byzantine, 1, None).with_crashes(1), most(8_000));
+        println!("Byzantine {byzantine}, a crash: {visits}");
+        assert!(visits.agree());
     }
 }

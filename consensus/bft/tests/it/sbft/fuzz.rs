@@ -1,10 +1,7 @@
 //! Junk in every message: mutated bytes either do not decode or change nothing that matters.
 
 use super::lab::{batch, certificate, config, decision, proposal, signed};
-use crate::{
-    junk::{LIAR, assert_encodings, junk},
-    world::{is_genuine, sign},
-};
+use crate::junk::{LIAR, assert_encodings, junk};
 use alloy_primitives::{B256, Bytes};
 use phalanx_bft::{
     Base, Domain, Group, Index, Message as _, Out, Protocol as _, Statement as _,
@@ -13,6 +10,7 @@ use phalanx_bft::{
         ViewChange, Vote,
     },
 };
+use phalanx_world::{is_genuine, sign};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;

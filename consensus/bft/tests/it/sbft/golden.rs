@@ -1,10 +1,10 @@
 //! Latencies and numbers of messages that follow from the rounds, exact to the microsecond of virtual time.
 
-use crate::world::{Conditions, Net};
 use phalanx_bft::{
     Domain, Index, Micros, Protocol as _, Quorums,
     sbft::{Config, FastWait, Paths, Replies, Sbft},
 };
+use phalanx_world::{Conditions, Links, World};
 use std::collections::BTreeSet;
 
 /// Time of the request.
@@ -22,9 +22,9 @@ fn config(n: usize, f: usize) -> Config {
     }
 }
 
-fn world(config: Config, delay: Micros, execute: Micros, silent: &[Index]) -> Net<Sbft> {
+fn world(config: Config, delay: Micros, execute: Micros, silent: &[Index]) -> World<Sbft> {
     let silent = silent.iter().copied().collect();
-    let mut world = Net::new(Conditions { delay, execute, silent, ..Conditions::new(config) });
+    let mut world = World::new(Conditions { links: Links::after(delay), execute, silent, ..Conditions::new(config) });
     world.request(AT, 1);
     world.run(50_000_000);
     assert_eq!(world.ledger.violation, None);
@@ -159,7 +159,7 @@ fn messages_per_slot_are_linear() {
             (at_once, (2 * k + 1) * others + 2 * k * others),
             (Config { paths: Paths::Linear, ..linear.clone() }, (4 * k + 1) * others),
         ] {
-            let mut world = Net::<Sbft>::new(Conditions { execute: 1, ..Conditions::new(config) });
+            let mut world = World::<Sbft>::new(Conditions { execute: 1, ..Conditions::new(config) });
             // Once the greetings of the start are through.
             world.run(5_000);
             let before = world.delivered;
@@ -176,7 +176,7 @@ fn messages_per_slot_are_linear() {
 #[test]
 fn staggered_collectors_only_watch() {
     let config = config(6, 1);
-    let mut world = Net::<Sbft>::new(Conditions { execute: 1, ..Conditions::new(config) });
+    let mut world = World::<Sbft>::new(Conditions { execute: 1, ..Conditions::new(config) });
     world.run(5_000);
     let before = world.delivered;
     world.request(500, 1);
@@ -188,7 +188,7 @@ fn staggered_collectors_only_watch() {
 #[test]
 fn a_window_of_batches_is_ordered_as_fast_as_one() {
     let config = Config { active: Some(64), ..config(4, 1) };
-    let mut world = Net::<Sbft>::new(Conditions::new(config));
+    let mut world = World::<Sbft>::new(Conditions::new(config));
     for number in 0..64 {
         world.request(500, number);
     }
@@ -202,8 +202,8 @@ fn a_window_of_batches_is_ordered_as_fast_as_one() {
 fn the_wait_for_the_fast_path_adapts() {
     let adaptive = Config { fast_wait: FastWait { least: 10, most: 50_000 }, ..config(4, 1) };
     let silent = bystander(&adaptive);
-    let mut world = Net::<Sbft>::new(Conditions {
-        jitter: 400,
+    let mut world = World::<Sbft>::new(Conditions {
+        links: Links { jitter: 400, ..Links::default() },
         silent: [silent].into_iter().collect(),
         ..Conditions::new(adaptive.clone())
     });
@@ -214,7 +214,10 @@ fn the_wait_for_the_fast_path_adapts() {
     let waits: Vec<Micros> = (0..4).filter_map(|node| world.replica(node)).map(Sbft::fast_wait).collect();
     assert!(waits.iter().filter(|wait| **wait < 100).count() >= 2, "{waits:?}");
     // Nothing fails: the wait is a little more than the usual delay between τ and σ.
-    let mut world = Net::<Sbft>::new(Conditions { jitter: 400, ..Conditions::new(adaptive) });
+    let mut world = World::<Sbft>::new(Conditions {
+        links: Links { jitter: 400, ..Links::default() },
+        ..Conditions::new(adaptive)
+    });
     for number in 0..120 {
         world.request(number * 100_000, number);
     }
@@ -231,7 +234,8 @@ fn the_signature_of_all_is_left_where_a_replica_is_silent() {
     let healthy = world(config.clone(), 1_000, 0, &[]);
     assert_eq!(healthy.ledger.times[&1].1, AT + 3_000);
     let silent = bystander(&config);
-    let mut world = Net::<Sbft>::new(Conditions { silent: [silent].into_iter().collect(), ..Conditions::new(config) });
+    let mut world =
+        World::<Sbft>::new(Conditions { silent: [silent].into_iter().collect(), ..Conditions::new(config) });
     for number in 0..60 {
         world.request(AT + number * 100_000, number);
     }
@@ -245,8 +249,13 @@ fn the_signature_of_all_is_left_where_a_replica_is_silent() {
 #[test]
 fn equal_seeds_give_equal_traces() {
     let trace = |seed| {
-        let setup = Conditions { seed, lost: 50, jitter: 2_000, persist: 50, ..Conditions::new(config(6, 1)) };
-        let mut world = Net::<Sbft>::new(setup);
+        let setup = Conditions {
+            seed,
+            links: Links { lost: 50, jitter: 2_000, ..Links::default() },
+            persist: 50,
+            ..Conditions::new(config(6, 1))
+        };
+        let mut world = World::<Sbft>::new(setup);
         (0..20).for_each(|number| drop(world.request(number * 700, number)));
         world.run(20_000_000);
         (world.trace, world.delivered)

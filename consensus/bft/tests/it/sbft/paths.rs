@@ -1,10 +1,10 @@
 //! From the fast path to the slow one and back: a replica is away for a while, or slow, or too slow.
 
-use crate::world::{Conditions, Net};
 use phalanx_bft::{
     Domain, Group, Impatience, Index, Micros, Quorums,
     sbft::{Config, FastWait, Mutation, Sbft},
 };
+use phalanx_world::{Conditions, Links, World};
 
 /// Time between two requests.
 const STEP: Micros = 200_000;
@@ -24,15 +24,16 @@ fn config(mutation: Option<Mutation>) -> Config {
 }
 
 /// A world whose faulty replica sends everything so much later.
-fn world(config: Config, late: Micros, requests: u64) -> Net<Sbft> {
-    let far = [(FAULTY, late)].into_iter().collect();
-    let mut world = Net::<Sbft>::new(Conditions { far, ..Conditions::new(config) });
+fn world(config: Config, late: Micros, requests: u64) -> World<Sbft> {
+    let far = [(usize::from(FAULTY.0), late)].into_iter().collect();
+    let mut world =
+        World::<Sbft>::new(Conditions { links: Links { far, ..Links::default() }, ..Conditions::new(config) });
     (0..requests).for_each(|number| drop(world.request(number * STEP, number)));
     world
 }
 
 /// True if a replica had the slot decided on the fast path.
-fn is_fast(world: &Net<Sbft>, slot: u64) -> bool {
+fn is_fast(world: &World<Sbft>, slot: u64) -> bool {
     let by = |node: usize| world.replica(node).and_then(|replica| replica.decided_by(slot));
     (0..4).filter_map(by).any(|group| group != Group::Slow)
 }
@@ -47,9 +48,9 @@ fn of_others(slots: std::ops::Range<u64>) -> impl Iterator<Item = u64> {
 fn away_and_back(timeout: Micros, mutation: Option<Mutation>) -> [f64; 3] {
     let mut world = world(Config { timeout, ..config(mutation) }, 30_000, 120);
     world.run(30 * STEP - STEP / 2);
-    world.cut = [usize::from(FAULTY.0)].into_iter().collect();
+    world.links.cut = [usize::from(FAULTY.0)].into_iter().collect();
     world.run(60 * STEP - STEP / 2);
-    world.cut.clear();
+    world.links.cut.clear();
     world.run(200 * STEP);
     assert_eq!((world.ledger.violation.clone(), world.unexecuted(), world.height()), (None, 0, 120));
     [10..31, 31..60, 90..121].map(|slots| {
@@ -92,7 +93,7 @@ fn wait_behind_a_silent_collector(mutation: Option<Mutation>) -> Micros {
     let quorums = Quorums::new(6, 1).expect("a legal size");
     let config = Config { quorums, stagger: 20_000, resend: LONG, ..config(mutation) };
     let silent = [FAULTY].into_iter().collect();
-    let mut world = Net::<Sbft>::new(Conditions { silent, ..Conditions::new(config) });
+    let mut world = World::<Sbft>::new(Conditions { silent, ..Conditions::new(config) });
     (0..60).for_each(|number| drop(world.request(number * STEP, number)));
     world.run(100 * STEP);
     assert_eq!((world.ledger.violation.clone(), world.unexecuted()), (None, 0));

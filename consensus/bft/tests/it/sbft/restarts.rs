@@ -147,7 +147,7 @@ fn evidence_works_in_each_view() {
 #[test]
 fn a_state_that_contradicts_its_proof_stops_the_host() {
     let (own, other) = (B256::with_last_byte(1), B256::with_last_byte(2));
-    let sign = |group: Group, bytes: Vec<u8>| crate::world::sign(group.signer(), &bytes);
+    let sign = |group: Group, bytes: Vec<u8>| phalanx_world::sign(group.signer(), &bytes);
     let executed = |slot, digest| {
         let executed = Executed { slot, digest };
         Msg::Executed(executed, sign(Group::State, executed.signed_bytes(Domain::default())))

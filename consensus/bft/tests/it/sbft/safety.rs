@@ -1,15 +1,15 @@
 //! Random worlds with every fault at once: loss, jitter, cuts, crashes, silence and lies. Never two decisions of a slot; alive
 //! again once the network is.
 
-use crate::world::{Conditions, Net, signatures};
 use phalanx_bft::{
     Domain, Protocol as _, Quorums,
     sbft::{Config, FastWait, Mutation, Paths, Sbft},
 };
+use phalanx_world::{Conditions, World, signatures};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Sbft>, String> {
+fn world(seed: u64, mutation: Option<Mutation>) -> Result<World<Sbft>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5bf7);
     let (n, f) = [(4, 1), (4, 1), (6, 1), (6, 1), (7, 2), (8, 1), (9, 2)][rng.random_range(0..7)];
     let quorums = Quorums::new(n, f).expect("a legal size");
@@ -30,7 +30,7 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<Net<Sbft>, String> {
     setup.draw(&mut rng);
     let faulty = rng.random_range(0..=f);
     setup.corrupt(faulty, n, seed as u16 % 7, &mut rng);
-    let mut world = Net::new(setup);
+    let mut world = World::new(setup);
     let requests = rng.random_range(1..24);
     for number in 0..requests {
         world.request(rng.random_range(0..150_000), number);
@@ -51,7 +51,7 @@ fn random_worlds_agree_and_recover() {
         assert_eq!(world.unexecuted(), 0, "seed {seed}: not everything is executed\n{}", world.describe());
         decided += world.ledger.decided.len();
         answers += world.ledger.answers.len();
-        evidence += world.ledger.evidence;
+        evidence += world.ledger.evidence.len();
         views += (0..4).filter_map(|node| world.replica(node)).map(|replica| replica.view()).max().unwrap_or(0);
     }
     println!("{worlds} worlds, {decided} slots, {answers} certified, {views} view changes, {evidence} proofs of guilt");

@@ -1,9 +1,6 @@
 //! Unrest of a random world: loss, cuts, crashes and lies, and the calm after it.
 
-use super::{
-    Net,
-    subject::{Conditions, Subject},
-};
+use crate::{conditions::Conditions, facts::Facts, world::World};
 use phalanx_bft::{Index, Micros};
 use rand::Rng as _;
 use rand_chacha::ChaCha8Rng;
@@ -11,18 +8,18 @@ use rand_chacha::ChaCha8Rng;
 /// Virtual time in which a healed world executes everything: timeouts doubled to their maximum of the trouble, and some.
 const RECOVERY: Micros = 120_000_000;
 
-impl<P: Subject> Conditions<P> {
+impl<C> Conditions<C> {
     /// Draws how links lose and delay, and how long disks and execution take.
-    pub(crate) fn draw(&mut self, rng: &mut ChaCha8Rng) {
-        self.lost = *[0, 20, 200].get(rng.random_range(0..3)).expect("three choices");
-        self.doubled = self.lost / 2;
-        self.jitter = rng.random_range(0..5_000);
+    pub fn draw(&mut self, rng: &mut ChaCha8Rng) {
+        self.links.lost = [0, 20, 200][rng.random_range(0..3)];
+        self.links.doubled = self.links.lost / 2;
+        self.links.jitter = rng.random_range(0..5_000);
         self.persist = rng.random_range(0..200);
         self.execute = rng.random_range(0..2_000);
     }
 
     /// Makes so many of n replicas faulty, from the first one on in steps of three: they lie, or never speak.
-    pub(crate) fn corrupt(&mut self, faulty: usize, n: usize, first: u16, rng: &mut ChaCha8Rng) {
+    pub fn corrupt(&mut self, faulty: usize, n: usize, first: u16, rng: &mut ChaCha8Rng) {
         for index in 0..faulty as u16 {
             let index = Index((index * 3 + first) % n as u16);
             let set = if rng.random_ratio(3, 4) { &mut self.traitors } else { &mut self.silent };
@@ -31,22 +28,22 @@ impl<P: Subject> Conditions<P> {
     }
 }
 
-impl<P: Subject> Net<P> {
+impl<P: Facts> World<P> {
     /// Cuts, heals or crashes something of a world of n replicas, and goes on for a while.
     ///
     /// # Errors
     /// The rule that is broken by then.
-    pub(crate) fn disturb(&mut self, n: usize, step: u64, rng: &mut ChaCha8Rng) -> Result<(), String> {
+    pub fn disturb(&mut self, n: usize, step: u64, rng: &mut ChaCha8Rng) -> Result<(), String> {
         match rng.random_range(0..4) {
-            0 => self.cut = (0..rng.random_range(0..n)).collect(),
-            1 => self.cut.clear(),
+            0 => self.links.cut = (0..rng.random_range(0..n)).collect(),
+            1 => self.links.cut.clear(),
             2 => (0..n).for_each(|node| self.crash(node, 1_000 + step * 100)),
             _ => {
                 let node = self.random(n as u64) as usize;
                 self.crash(node, rng.random_range(100..40_000));
             }
         }
-        self.run(self.now + rng.random_range(500..40_000));
+        self.run(self.now() + rng.random_range(500..40_000));
         self.ledger.violation.take().map_or(Ok(()), Err)
     }
 
@@ -54,11 +51,11 @@ impl<P: Subject> Net<P> {
     ///
     /// # Errors
     /// The rule that is broken by then.
-    pub(crate) fn recovered(mut self) -> Result<Self, String> {
+    pub fn recovered(mut self) -> Result<Self, String> {
         self.heal();
-        let end = self.now + RECOVERY;
-        while self.now < end && (self.unexecuted() > 0 || self.height() == 0) {
-            self.run(self.now + 100_000);
+        let end = self.now() + RECOVERY;
+        while self.now() < end && (self.unexecuted() > 0 || self.height() == 0) {
+            self.run(self.now() + 100_000);
         }
         match self.ledger.violation.take() {
             Some(violation) => Err(violation),

@@ -28,32 +28,41 @@ impl<T> Ord for Entry<T> {
     }
 }
 
-/// Pending events.
+/// Events to come, by time, and by arrival at equal times.
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
+pub struct Queue<T> {
     heap: BinaryHeap<Entry<T>>,
     number: u64,
     now: u64,
 }
 
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Queue<T> {
-    pub(crate) const fn new() -> Self {
+    /// An empty queue at time zero.
+    #[must_use]
+    pub const fn new() -> Self {
         Self { heap: BinaryHeap::new(), number: 0, now: 0 }
     }
 
-    /// Microseconds since the beginning.
-    pub(crate) const fn now(&self) -> u64 {
+    /// Time since the beginning, in the unit of the delays.
+    #[must_use]
+    pub const fn now(&self) -> u64 {
         self.now
     }
 
     /// Adds an event `delay` from now.
-    pub(crate) fn after(&mut self, delay: u64, event: T) {
+    pub fn after(&mut self, delay: u64, event: T) {
         self.number += 1;
         self.heap.push(Entry { at: Reverse((self.now + delay, self.number)), event });
     }
 
     /// Returns the next event that is due by `end`, and moves the time.
-    pub(crate) fn next(&mut self, end: u64) -> Option<T> {
+    pub fn next(&mut self, end: u64) -> Option<T> {
         if self.heap.peek().is_none_or(|entry| entry.at.0.0 > end) {
             self.now = self.now.max(end);
             return None;

@@ -1,12 +1,13 @@
 //! Signatures and shares of a world: hashes that only their signers can make, as far as it is concerned.
 
 use alloy_primitives::{Bytes, keccak256};
-use phalanx_bft::{Claim, Crypto, Index, Input, ReplicaSet};
+use phalanx_bft::{Claim, Crypto, Domain, Index, Input, ReplicaSet, Signed, Statement};
 
 /// A signature that only the signer can make, as far as this world is concerned.
-pub(crate) fn sign(signer: Index, bytes: &[u8]) -> Bytes {
+#[must_use]
+pub fn sign(signer: Index, bytes: &[u8]) -> Bytes {
     let signature = hash(signer, bytes);
-    super::signatures::note(&signature);
+    crate::signatures::note(&signature);
     signature
 }
 
@@ -14,13 +15,24 @@ fn hash(signer: Index, bytes: &[u8]) -> Bytes {
     Bytes::from(keccak256([&signer.0.to_be_bytes()[..], bytes].concat()).to_vec())
 }
 
-pub(crate) fn is_genuine(claim: &Claim) -> bool {
+/// A statement with the signature of `signer`.
+pub fn signed<T: Statement + alloy_rlp::Decodable>(signer: Index, body: T, domain: Domain) -> Signed<T> {
+    Signed { signer, signature: sign(signer, &body.signed_bytes(domain)), body }
+}
+
+/// Returns true if the signer of a claim has made its signature.
+#[must_use]
+pub fn is_genuine(claim: &Claim) -> bool {
     hash(claim.signer, &claim.bytes) == claim.signature
 }
 
-/// Cryptographic work of a replica. A group's signature is that of its name; shares are those of their replicas. A liar's share
+/// Cryptographic work of a replica, and the input that answers it. A group's signature is that of its name; shares are those of their replicas. A liar's share
 /// is wrong.
-pub(crate) fn work(me: Index, job: u64, crypto: Crypto, lies: bool) -> Input {
+///
+/// # Panics
+/// If a share is counted twice: the protocol is wrong.
+#[must_use]
+pub fn work(me: Index, job: u64, crypto: Crypto, lies: bool) -> Input {
     // Shares are no claims: they are verified when they are combined.
     let share = |signer: Index, bytes: &[u8]| hash(signer, &[b"share".as_slice(), bytes].concat());
     match crypto {

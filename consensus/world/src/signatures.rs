@@ -11,14 +11,17 @@ thread_local! {
 }
 
 /// Runs worlds by their seeds, and checks the messages that carry signatures: more than a thousand.
-pub(crate) fn are_claimed(world: impl Fn(u64)) {
+///
+/// # Panics
+/// If a message carries a signature that it does not claim, or if few messages carry any.
+pub fn are_claimed(world: impl Fn(u64)) {
     MADE.set(Some((BTreeSet::new(), 0)));
     (0..60).for_each(world);
     let messages = MADE.take().map_or(0, |(_, messages)| messages);
     assert!(messages > 1_000, "{messages} messages with signatures");
 }
 
-pub(super) fn note(signature: &Bytes) {
+pub(crate) fn note(signature: &Bytes) {
     MADE.with_borrow_mut(|made| {
         if let Some((made, _)) = made {
             made.insert(signature.clone());
