@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::methods::Methods;
 use crate::tree::Tree;
 
 /// First parts of a path that lead to a module of this crate by their place.
@@ -154,6 +155,19 @@ pub(crate) fn circles(tree: &Tree, arrows: &[Arrow]) -> Vec<Vec<usize>> {
             targets.entry(tree.modules[arrow.from].file).or_default().insert(tree.modules[arrow.to.module()].file);
         }
     }
+    loops(&targets)
+}
+
+/// Module that defines the item of `path`, as written in module `from`.
+fn home(tree: &Tree, from: usize, path: &[String]) -> Option<usize> {
+    match follow(tree, from, path, true, &mut BTreeSet::new(), &mut |_, _, _| {})? {
+        Found::Item(module) => Some(module),
+        Found::Module(_) => None,
+    }
+}
+
+/// Files that lead to each other, in circles of at least two; the largest first.
+fn loops(targets: &BTreeMap<usize, BTreeSet<usize>>) -> Vec<Vec<usize>> {
     let reach = |start: usize| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
         while let Some(file) = open.pop() {
@@ -161,12 +175,34 @@ pub(crate) fn circles(tree: &Tree, arrows: &[Arrow]) -> Vec<Vec<usize>> {
         }
         seen
     };
-    let reached: Vec<BTreeSet<usize>> = (0..tree.files.len()).map(reach).collect();
-    let circle = |file: usize| -> Vec<usize> {
-        reached[file].iter().copied().filter(|&other| reached[other].contains(&file)).collect()
-    };
-    let mut circles: Vec<Vec<usize>> = (0..tree.files.len()).map(circle).filter(|circle| circle.len() > 1).collect();
+    let reached: BTreeMap<usize, BTreeSet<usize>> = targets.keys().map(|&file| (file, reach(file))).collect();
+    let leads = |from: usize, to: usize| reached.get(&from).is_some_and(|reached| reached.contains(&to));
+    let circle =
+        |&file: &usize| -> Vec<usize> { reached[&file].iter().copied().filter(|&other| leads(other, file)).collect() };
+    let mut circles: Vec<Vec<usize>> = reached.keys().map(circle).filter(|circle| circle.len() > 1).collect();
     circles.sort_by_key(|circle| (usize::MAX - circle.len(), circle[0]));
     circles.dedup();
     circles
+}
+
+/// Files of one type whose methods call each other, in circles of at least two, with the type's name.
+pub(crate) fn method_circles(tree: &Tree) -> Vec<(String, Vec<usize>)> {
+    let mut types: BTreeMap<(usize, &String), Vec<(usize, &Methods)>> = BTreeMap::new();
+    for (at, module) in tree.modules.iter().enumerate() {
+        for methods in &module.methods {
+            if let (Some(home), Some(name)) = (home(tree, at, &methods.path), methods.path.last()) {
+                types.entry((home, name)).or_default().push((module.file, methods));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for ((_, name), all) in types {
+        let mut targets: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (from, methods) in &all {
+            let called = all.iter().filter(|(_, other)| !other.defined.is_disjoint(&methods.called));
+            targets.entry(*from).or_default().extend(called.map(|(to, _)| *to));
+        }
+        found.extend(loops(&targets).into_iter().map(|circle| (name.clone(), circle)));
+    }
+    found
 }

@@ -1,5 +1,6 @@
 //! Rules of the house: each returns the places that break it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,6 +19,14 @@ const MAX_CIRCLE: usize = 3;
 const MAX_SHARE: f64 = 2.0;
 /// Maximum length of a commit's subject, in characters.
 const MAX_SUBJECT: usize = 72;
+
+/// Maximum lines of a `mod.rs`, without those of tests: it is a map of its folder.
+const MAX_MAP: usize = 80;
+/// Lines by which a map has to shrink before its allowance shrinks with it.
+const SLACK: usize = 20;
+
+/// Circles and maps that exceed the rules as long as they are named here.
+const ALLOWED: &str = "docs/house/allowed.txt";
 
 /// List of sentences that are no longer true.
 const SUPERSEDED: &str = "docs/house/superseded.txt";
@@ -47,6 +56,7 @@ impl fmt::Display for Finding {
 /// If a document cannot be read.
 pub(crate) fn check(root: &Path, survey: &Survey) -> anyhow::Result<Vec<Finding>> {
     let mut findings: Vec<Finding> = survey.crates.iter().flat_map(check_crate).collect();
+    findings.extend(check_allowed(root, survey)?);
     findings.extend(survey.refused.iter().cloned().map(refused));
     let superseded = superseded(root)?;
     for file in workspace::files(root, "md") {
@@ -103,6 +113,60 @@ fn superseded(root: &Path) -> anyhow::Result<Vec<(Regex, String)>> {
 fn refused((file, line, words): Place) -> Finding {
     let text = format!("\"{words}\": say it in the words of docs/reference/glossary.md");
     Finding { file, line, rule: "phrase", text }
+}
+
+/// Circles of methods and maps that exceed their limit, or an allowance that has become too large.
+fn check_allowed(root: &Path, survey: &Survey) -> anyhow::Result<Vec<Finding>> {
+    let mut allowed = allowances(root)?;
+    let mut findings = Vec::new();
+    let mut weigh =
+        |file: &Path, rule: &'static str, of: String, (is, most, slack): (usize, usize, usize), what: &str| {
+            let may = allowed.remove(&(rule.to_owned(), of.clone()));
+            let text = match may {
+                None if is > most => format!("{what}, at most {most} may"),
+                Some(may) if is > may => format!("{what}, {ALLOWED} allows {may}: it only shrinks"),
+                Some(_) if is <= most => format!("{what}: remove \"{rule} {of}\" from {ALLOWED}"),
+                Some(may) if is + slack < may => format!("{what}: lower \"{rule} {of} {may}\" in {ALLOWED}"),
+                _ => return,
+            };
+            findings.push(Finding { file: file.to_path_buf(), line: 0, rule, text });
+        };
+    for member in &survey.crates {
+        for (name, files) in member.method_circles() {
+            let list: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            let what = format!("{} files of `{name}` call each other: {}", files.len(), list.join(" "));
+            let of = format!("{}::{name}", member.member.name);
+            weigh(files[0], "methods", of, (files.len(), MAX_CIRCLE, 0), &what);
+        }
+        for (file, lines) in &member.maps {
+            let (of, what) = (file.display().to_string(), format!("{lines} lines in a map"));
+            weigh(file, "map", of, (*lines, MAX_MAP, SLACK), &what);
+        }
+    }
+    let gone = allowed.into_keys().map(|(rule, of)| {
+        let text = format!("\"{rule} {of}\" is allowed and is not there: remove it");
+        Finding { file: ALLOWED.into(), line: 0, rule: "allowed", text }
+    });
+    findings.extend(gone);
+    Ok(findings)
+}
+
+/// Allowances by rule and place: lines of rule, place and number. None without a list.
+fn allowances(root: &Path) -> anyhow::Result<BTreeMap<(String, String), usize>> {
+    let list = root.join(ALLOWED);
+    if !list.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let text = std::fs::read_to_string(&list).with_context(|| format!("cannot read {ALLOWED}"))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let allowance = |line: &str| {
+        let [rule, of, number] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            anyhow::bail!("{ALLOWED}: {line:?} is not a rule, a place and a number");
+        };
+        let number = number.parse().with_context(|| format!("{ALLOWED}: no number in {line:?}"))?;
+        Ok(((rule.to_owned(), of.to_owned()), number))
+    };
+    lines.map(allowance).collect()
 }
 
 fn check_crate(member: &Crate) -> Vec<Finding> {

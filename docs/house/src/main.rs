@@ -1,7 +1,7 @@
 //! Measures the workspace and holds it to its rules; reads files and changes none.
 //!
 //! `report` prints figures per crate, `check` lists what breaks a rule. `tree.rs` parses a crate, `arrows.rs` resolves its
-//! imports, `prose.rs` reads its words, and `check.rs` holds the rules.
+//! imports and calls between files, `prose.rs` reads its words, and `check.rs` holds the rules.
 
 mod check;
 mod components;
@@ -9,6 +9,8 @@ mod report;
 mod survey;
 mod arrows;
 mod tree;
+mod methods;
+mod attributes;
 mod prose;
 mod workspace;
 #[cfg(test)]

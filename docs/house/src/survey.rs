@@ -43,6 +43,8 @@ pub(crate) struct Crate {
     pub code: usize,
     /// Lines of `tests/`, `benches/`, and of test items and files under `src`.
     pub tests: usize,
+    /// Lines of each `mod.rs` under `src`, without tests.
+    pub maps: Vec<(PathBuf, usize)>,
     /// Number of doc comments.
     pub docs: usize,
     /// Doc comments that open with a pronoun or question word.
@@ -64,6 +66,17 @@ impl Crate {
             Some(largest.iter().map(|&file| &tree.files[file]).collect::<Vec<_>>())
         });
         circles.max_by_key(Vec::len).unwrap_or_default()
+    }
+
+    /// Types whose methods call each other across files, with the files of the circle; the largest first.
+    pub(crate) fn method_circles(&self) -> Vec<(String, Vec<&PathBuf>)> {
+        let mut circles = Vec::new();
+        for (tree, _) in &self.trees {
+            let files = |circle: Vec<usize>| circle.into_iter().map(|file| &tree.files[file]).collect();
+            circles.extend(arrows::method_circles(tree).into_iter().map(|(name, circle)| (name, files(circle))));
+        }
+        circles.sort_by_key(|(name, files): &(String, Vec<&PathBuf>)| (usize::MAX - files.len(), name.clone()));
+        circles
     }
 
     /// Imports of a top-level module from one that its root declares above it.
@@ -120,6 +133,9 @@ fn read_crate(root: &Path, member: Member, phrases: &[Regex]) -> anyhow::Result<
         for (tree, _) in &found.trees {
             let of_file = tree.test_lines.iter().filter(|(index, ..)| &tree.files[*index] == file);
             of_file.for_each(|&(_, first, last)| tests[first - 1..last].fill(true));
+        }
+        if !is_test && file.starts_with(&src) && file.ends_with("mod.rs") {
+            found.maps.push((file.clone(), tests.iter().filter(|test| !**test).count()));
         }
         found.modules += usize::from(!is_test && file.starts_with(&src));
         found.tests += tests.iter().filter(|test| **test).count();

@@ -9,8 +9,10 @@ use anyhow::Context;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Expr, ImplItem, Item, Lit, Meta, UseTree, Visibility};
+use syn::{Attribute, ImplItem, Item, UseTree, Visibility};
 
+use crate::attributes::{is_test, path_attribute};
+use crate::methods::Methods;
 use crate::workspace;
 
 /// Module tree of one root; module 0 and file 0 are the root's.
@@ -43,6 +45,8 @@ pub(crate) struct Module {
     pub imports: Vec<Import>,
     /// Paths named in code, with their lines.
     pub paths: Vec<(Vec<String>, usize)>,
+    /// Methods of each `impl` here.
+    pub methods: Vec<Methods>,
 }
 
 /// A name that a `use` declaration brings in.
@@ -84,6 +88,7 @@ impl Tree {
         items.iter().for_each(|item| collect.visit_item(item));
         let module = &mut self.modules[own];
         (module.items, module.imports, module.paths) = (collect.items, collect.imports, collect.paths);
+        module.methods = collect.methods;
         self.test_lines.extend(collect.test_lines.iter().map(|&(first, last)| (file, first, last)));
         for item in items {
             let Item::Mod(item) = item else { continue };
@@ -126,36 +131,6 @@ impl Tree {
     }
 }
 
-fn path_attribute(attributes: &[Attribute]) -> Option<String> {
-    let meta = attributes.iter().find(|attribute| attribute.path().is_ident("path"))?.meta.require_name_value().ok()?;
-    match &meta.value {
-        Expr::Lit(literal) => match &literal.lit {
-            Lit::Str(path) => Some(path.value()),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// True if the item exists in tests only.
-fn is_test(attributes: &[Attribute]) -> bool {
-    fn needs_test(meta: &Meta) -> bool {
-        let inner = |list: &syn::MetaList| {
-            list.parse_args_with(syn::punctuated::Punctuated::<Meta, syn::Token![,]>::parse_terminated)
-                .unwrap_or_default()
-        };
-        match meta {
-            Meta::Path(path) => path.is_ident("test"),
-            Meta::List(list) if list.path.is_ident("all") => inner(list).iter().any(needs_test),
-            Meta::List(list) if list.path.is_ident("any") => inner(list).iter().all(needs_test),
-            _ => false,
-        }
-    }
-    let is_cfg = |attribute: &&Attribute| attribute.path().is_ident("cfg");
-    let needs = |attribute: &Attribute| attribute.parse_args::<Meta>().is_ok_and(|meta| needs_test(&meta));
-    attributes.iter().filter(is_cfg).any(needs) || attributes.iter().any(|attribute| attribute.path().is_ident("test"))
-}
-
 /// Gathers what one module names; modules below it are left out.
 #[derive(Default)]
 struct Collect {
@@ -163,6 +138,7 @@ struct Collect {
     imports: Vec<Import>,
     paths: Vec<(Vec<String>, usize)>,
     test_lines: Vec<(usize, usize)>,
+    methods: Vec<Methods>,
 }
 
 impl Collect {
@@ -253,7 +229,10 @@ impl<'ast> Visit<'ast> for Collect {
             Item::Use(item) => {
                 self.import(&item.tree, Vec::new(), !matches!(item.vis, Visibility::Inherited));
             }
-            _ => visit::visit_item(self, item),
+            _ => {
+                self.methods.extend(if let Item::Impl(item) = item { Methods::of(item) } else { None });
+                visit::visit_item(self, item);
+            }
         }
     }
 
