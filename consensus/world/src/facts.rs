@@ -3,7 +3,6 @@
 mod autobahn;
 mod hotstuff;
 mod pbft;
-mod rounds;
 mod sbft;
 
 use crate::liar::{Liar, Lie};

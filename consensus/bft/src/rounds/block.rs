@@ -1,7 +1,7 @@
 //! Blocks and certificates, and what replicas say and keep.
 
 use crate::core::{Batch, Index, ReplicaSet, View};
-use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_primitives::{B256, keccak256};
 use core::fmt::Debug;
 use std::sync::Arc;
 
@@ -35,21 +35,6 @@ impl Content for Batch {
         bytes.extend_from_slice(place.parent.as_slice());
         bytes.extend_from_slice(self.digest().as_slice());
         keccak256(bytes)
-    }
-}
-
-/// A batch with the signature of the block's author over the [`Offer`](super::Offer).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Offered {
-    /// The batch.
-    pub batch: Batch,
-    /// The signature. The block's name does not cover it.
-    pub signature: Bytes,
-}
-
-impl Content for Offered {
-    fn name(&self, place: &Place) -> B256 {
-        self.batch.name(place)
     }
 }
 

@@ -16,31 +16,11 @@
 //! block. It reuses the content of the failed block, so that no block is executed twice.
 //!
 //! [`Replica`] has the votes alone. It knows no signatures: it takes votes and certificates that its caller has verified, and blocks
-//! of any [`Content`]. It has two callers. [`Rounds`] is the [`Protocol`](crate::Protocol): it adds signatures, certificates that
-//! others can verify, checkpoints, catching up, and the log's encoding. The simulator of the Zaptos pipeline calls the votes
-//! itself, because it shows the pipeline every fork, and a host has one block per slot.
-//!
-//! An order vote of a block is one for its ancestors, and a view has one notarised block. So early state votes that lean on one view
-//! may be added up as [`StateVotes`](crate::StateVotes) says, although each slot has a view of its own.
+//! of any [`Content`]. Its caller is the simulator of the Zaptos pipeline, which shows the pipeline every fork.
 
-mod protocol;
-mod act;
-mod votes;
-mod catch_up;
-mod checkpoint;
-mod restart;
-mod record;
-mod message;
-mod config;
 mod replica;
 mod rules;
 mod block;
 
-pub use block::{Block, Cert, CertKind, Content, Kept, Note, Offered, Place};
-pub use config::Config;
-#[cfg(feature = "mutations")]
-pub use config::Mutation;
-pub use message::{Certificate, Chain, Checkpoint, Msg, Offer, Signature, Status, Vote};
-pub use protocol::{Rounds, Timer};
-pub use record::Record;
+pub use block::{Block, Cert, CertKind, Content, Kept, Note, Place};
 pub use replica::{Act, Due, Replica, Settings};

@@ -1,7 +1,7 @@
 //! Crashes, loss, cuts and wrong results: one outcome per height, and alive again once the network is.
 
 use crate::cluster::{Cluster, Net, Setup};
-use phalanx_bft::{Protocol, autobahn::Autobahn, pbft::Pbft, rounds::Rounds, sbft::Sbft};
+use phalanx_bft::{Protocol, autobahn::Autobahn, pbft::Pbft, sbft::Sbft};
 use phalanx_sim::model::Costs;
 use phalanx_world::Facts;
 use std::collections::BTreeSet;
@@ -79,11 +79,6 @@ fn random_crashes_cuts_and_losses_leave_one_outcome_per_height() {
 }
 
 #[test]
-fn random_crashes_cuts_and_losses_with_three_rounds() {
-    worlds::<Rounds>();
-}
-
-#[test]
 fn random_crashes_cuts_and_losses_with_collectors() {
     worlds::<Sbft>();
 }
@@ -102,7 +97,6 @@ fn histories<P: Facts>() {
 #[test]
 fn equal_seeds_have_equal_histories() {
     histories::<Pbft>();
-    histories::<Rounds>();
 }
 
 /// Frames that a cut holds arrive when it ends: nothing has to be repeated, and no view is left.
@@ -135,7 +129,6 @@ fn away_past_checkpoints<P: Facts>() {
 #[test]
 fn a_node_that_was_away_past_checkpoints_catches_up_from_a_peer() {
     away_past_checkpoints::<Pbft>();
-    away_past_checkpoints::<Rounds>();
     away_past_checkpoints::<Sbft>();
     away_past_checkpoints::<Autobahn>();
 }

@@ -2,7 +2,7 @@
 
 use crate::cluster::{DOMAIN, Net, Setup};
 use alloy_primitives::{Address, B256, Bytes};
-use phalanx_bft::{Batch, Domain, Index, Lean, Signed, autobahn::Autobahn, pbft::Pbft, rounds::Rounds, sbft::Sbft};
+use phalanx_bft::{Batch, Domain, Index, Lean, Signed, autobahn::Autobahn, pbft::Pbft, sbft::Sbft};
 use phalanx_host::{Blocks, Filled, Frame, StateVote};
 use phalanx_sim::model::{Costs, model_tx};
 use phalanx_world::Facts;
@@ -38,7 +38,6 @@ fn votes_in_the_names_of_others_certify_nothing() {
     forged_votes::<Pbft>();
     forged_votes::<Sbft>();
     forged_votes::<Autobahn>();
-    forged_votes::<Rounds>();
 }
 
 /// The first replica that receives a request for decided blocks answers with others.
@@ -68,7 +67,6 @@ fn blocks_that_were_never_decided_are_not_believed() {
     invented_blocks::<Pbft>();
     invented_blocks::<Sbft>();
     invented_blocks::<Autobahn>();
-    invented_blocks::<Rounds>();
 }
 
 /// Statements of one network mean nothing in another with the same keys: a replica repeats all of them there.
@@ -106,5 +104,4 @@ fn statements_of_another_network_are_forgeries() {
     other_networks::<Pbft>();
     other_networks::<Sbft>();
     other_networks::<Autobahn>();
-    other_networks::<Rounds>();
 }

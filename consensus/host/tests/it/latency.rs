@@ -1,7 +1,7 @@
 //! Latencies of a whole node, exact to the microsecond of virtual time.
 
 use crate::cluster::{Cluster, Net, Setup};
-use phalanx_bft::{pbft::Pbft, rounds::Rounds};
+use phalanx_bft::pbft::Pbft;
 use phalanx_sim::model::Costs;
 use phalanx_world::Facts;
 
@@ -27,7 +27,6 @@ fn certified_after_three_delays_or_two_and_execution<P: Facts>() {
 #[test]
 fn a_block_is_certified_and_committed_everywhere_after_three_delays_or_two_and_its_execution() {
     certified_after_three_delays_or_two_and_execution::<Pbft>();
-    certified_after_three_delays_or_two_and_execution::<Rounds>();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Nodes without their log, or with an older copy of it: they learn, and vote once they cannot contradict themselves.
 
 use crate::cluster::{Net, Setup};
-use phalanx_bft::{Reach, autobahn::Autobahn, pbft::Pbft, rounds::Rounds, sbft::Sbft};
+use phalanx_bft::{Reach, autobahn::Autobahn, pbft::Pbft, sbft::Sbft};
 use phalanx_host::{Frame, Reached};
 use phalanx_world::Facts;
 
@@ -106,16 +106,6 @@ fn a_node_without_its_log_comes_back_with_collectors() {
 #[test]
 fn a_node_without_its_log_comes_back_with_lanes() {
     comes_back::<Autobahn>();
-}
-
-/// A protocol whose promises have no known bound.
-#[test]
-fn a_node_without_its_log_stays_silent_with_three_rounds() {
-    let mut cluster = world::<Rounds>(1);
-    cluster.wipe(3, 1_000);
-    (0..200).for_each(|number| cluster.submit(number * 2_000, number));
-    cluster.run(5_000_000);
-    assert!(!cluster.speaks(3) && cluster.height(0) > 100, "{}", cluster.describe());
 }
 
 /// The folder is that of an earlier time: the node's clients are served again, behind what it has said since.

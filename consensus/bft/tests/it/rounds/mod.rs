@@ -1,9 +1,3 @@
-//! The three-round protocol.
+//! The votes of the three-round protocol.
 
-mod attacks;
 mod exhaustive;
-mod fuzz;
-mod golden;
-mod lone;
-mod restarts;
-mod safety;
