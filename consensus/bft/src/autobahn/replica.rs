@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     core::{
-        Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Micros, Out, Outs, Protocol, Reach,
+        Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Jobs, Micros, Out, Outs, Protocol, Reach,
         ReplicaSet, Signed, Slot, Statement, To, View,
     },
     lanes::{Ballot, Certificate, Cut, Header, LaneVote, Lanes, cut_digest},
@@ -100,8 +100,7 @@ pub struct Autobahn {
     pub(super) asks: BTreeMap<(Index, B256), Ask>,
     /// Replicas that certified the newest known tip of each lane.
     pub(super) sources: BTreeMap<Index, Vec<Index>>,
-    pub(super) jobs: BTreeMap<u64, Job>,
-    pub(super) next_job: u64,
+    pub(super) jobs: Jobs<Job>,
     pub(super) tips_run: bool,
     pub(super) cover_runs: bool,
     pub(super) cover_ended: bool,
@@ -200,7 +199,7 @@ impl Protocol for Autobahn {
             Input::Pending(_) | Input::Combined { .. } => {}
             Input::Committed { slot, digest } => self.on_committed(slot, digest, out),
             Input::Signed { job, signature } => {
-                if let Some(job) = self.jobs.remove(&job) {
+                if let Some(job) = self.jobs.end(job) {
                     self.signed(now, job, signature, out);
                 }
             }
@@ -426,10 +425,7 @@ impl Autobahn {
             Job::Timeout(timeout) => timeout.signed_bytes(domain),
             Job::Checkpoint(checkpoint) => checkpoint.signed_bytes(domain),
         };
-        let number = self.next_job;
-        self.next_job += 1;
-        self.jobs.insert(number, job);
-        out.push(Out::Work { job: number, crypto: Crypto::Sign(bytes) });
+        self.jobs.begin(job, Crypto::Sign(bytes), out);
     }
 
     /// Sends a message of a slot, and keeps it to repeat it.

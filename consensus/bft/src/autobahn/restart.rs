@@ -10,7 +10,7 @@ use super::{
     statement::{Ack, Checkpoint, Mark, PrepVote, Timeout},
 };
 use crate::{
-    core::{Base, Budgets, Index, Out, Outs, ReplicaSet, Slot, To, Want},
+    core::{Base, Budgets, Index, Jobs, Out, Outs, ReplicaSet, Slot, To, Want},
     lanes::{Lanes, cut_digest},
 };
 use alloy_primitives::B256;
@@ -32,8 +32,7 @@ impl Autobahn {
             plan: Vec::new(),
             asks: BTreeMap::new(),
             sources: BTreeMap::new(),
-            jobs: BTreeMap::new(),
-            next_job: 0,
+            jobs: Jobs::default(),
             tips_run: false,
             cover_runs: false,
             cover_ended: false,

@@ -2,9 +2,11 @@
 
 mod batch;
 mod budget;
+mod clock;
 mod codec;
 mod complaints;
 mod group;
+mod jobs;
 mod message;
 mod patience;
 mod protocol;
@@ -15,9 +17,10 @@ mod tally;
 pub use batch::{Batch, NULL};
 pub use budget::Budgets;
 pub(crate) use budget::SMALL;
+pub(crate) use clock::{Clock, Timers, switch};
 pub(crate) use codec::{at_most, tagged};
-pub(crate) use complaints::Complaints;
 pub use group::Group;
+pub(crate) use jobs::Jobs;
 pub(crate) use message::short;
 pub use message::{Checked, Claim, Domain, Message, Signed, Statement};
 #[cfg(feature = "mutations")]

@@ -3,10 +3,14 @@
 //! A protocol says when it waits and what leaving means; [`Complaints`] keeps which replicas complain.
 
 use super::{
+    clock::{Clock, Timers, switch},
     complaints::Complaints,
-    protocol::{Out, Outs, Protocol, To, View},
+    protocol::{Micros, Out, Outs, Protocol, To, View},
     replica::{Index, Quorums, ReplicaSet},
 };
+
+/// Repetition is slower by this factor while a replica waits for nothing: it may have missed that there is something.
+const IDLE_RATE: u64 = 16;
 
 /// A rule of patience that is broken on purpose, to show that the tests notice.
 #[cfg(feature = "mutations")]
@@ -22,13 +26,16 @@ pub enum Impatience {
 
 /// A protocol whose view change keeps a replica out of the view that it leaves.
 pub(crate) trait Patient: Protocol {
-    /// Timer of the own complaint.
-    const COMPLAIN: Self::Timer;
+    /// Timers of patience, view changes and repetition.
+    const TIMERS: Timers<Self::Timer>;
 
     /// The message that complains about the primary of a view.
     fn complaint(view: View) -> Self::Msg;
 
-    fn complaints(&mut self) -> &mut Complaints;
+    fn clock(&mut self) -> &mut Clock;
+
+    /// Patience with a primary at first, and time between two repetitions.
+    fn pace(&self) -> (Micros, Micros);
 
     fn me(&self) -> Index;
 
@@ -36,6 +43,12 @@ pub(crate) trait Patient: Protocol {
 
     /// True if the view is open and something waits for its place in the order.
     fn waits(&self) -> bool;
+
+    /// True if a quorum has left for a view that the primary has not opened.
+    fn waits_for_view(&self) -> bool;
+
+    /// True if something may have to be repeated soon.
+    fn waits_for_others(&self) -> bool;
 
     /// True while the own pipeline is behind.
     fn holds(&self) -> bool;
@@ -49,6 +62,39 @@ pub(crate) trait Patient: Protocol {
     /// The rule that is broken on purpose.
     #[cfg(feature = "mutations")]
     fn impatience(&self) -> Option<Impatience>;
+
+    /// Complaints about the primary.
+    fn complaints(&mut self) -> &mut Complaints {
+        &mut self.clock().complaints
+    }
+
+    /// Sets and cancels timers by the state.
+    fn set_timers(&mut self, out: &mut Outs<Self>) {
+        let (waits, quiet) = (self.waits(), self.is_quiet());
+        let (new_view, others, (timeout, resend)) = (self.waits_for_view(), self.waits_for_others(), self.pace());
+        let (names, clock) = (Self::TIMERS, self.clock());
+        let [patience, last] = clock.patience(timeout);
+        switch(&mut clock.progress_runs, waits, names.progress, patience, out);
+        let due = Complaints::due_after(patience);
+        switch(&mut clock.complaints.runs, waits && quiet, names.complain, due, out);
+        switch(&mut clock.new_view_runs, new_view, names.new_view, last, out);
+        if clock.resend_runs.is_none() || others && clock.resend_runs == Some(false) {
+            out.push(Out::Timer(names.resend, resend * if others { 1 } else { IDLE_RATE }));
+            clock.resend_runs = Some(others);
+        }
+    }
+
+    /// Notes that the primary does its work: patience is as short as at first, and starts anew.
+    fn progress(&mut self, out: &mut Outs<Self>) {
+        self.clock().attempts = 0;
+        self.restart_progress(out);
+    }
+
+    /// Starts patience anew.
+    fn restart_progress(&mut self, out: &mut Outs<Self>) {
+        self.calm_down(out);
+        switch(&mut self.clock().progress_runs, false, Self::TIMERS.progress, 0, out);
+    }
 
     /// True if the own complaint is due: nothing was said yet.
     fn is_quiet(&mut self) -> bool {
@@ -66,6 +112,7 @@ pub(crate) trait Patient: Protocol {
 
     /// Patience is over.
     fn patience_is_over(&mut self, out: &mut Outs<Self>) {
+        self.clock().progress_runs = false;
         if !self.has_reason() {
             return self.calm_down(out);
         }
@@ -112,7 +159,7 @@ pub(crate) trait Patient: Protocol {
     /// Forgets all complaints: the primary does its work, or is another one.
     fn calm_down(&mut self, out: &mut Outs<Self>) {
         if core::mem::take(self.complaints()).runs {
-            out.push(Out::Cancel(Self::COMPLAIN));
+            out.push(Out::Cancel(Self::TIMERS.complain));
         }
     }
 

@@ -6,7 +6,7 @@ use super::{
     replica::{Job, Pbft, Phase, Timer},
     slots::SlotState,
 };
-use crate::core::{Base, Batch, Index, Out, Outs, Patient as _, Signed, Slot, Statement as _, To, View};
+use crate::core::{Base, Batch, Index, Out, Outs, Patient as _, Signed, Slot, Statement as _, To, View, switch};
 use alloy_primitives::B256;
 use std::collections::BTreeMap;
 
@@ -15,14 +15,11 @@ impl Pbft {
     pub(super) fn leave(&mut self, view: View, out: &mut Outs<Self>) {
         self.view = view;
         self.phase = Phase::Changing;
-        self.attempts += 1;
+        self.clock.attempts += 1;
         self.deciding = None;
         self.calm_down(out);
         self.forget_leftovers();
-        if self.new_view_runs {
-            self.new_view_runs = false;
-            out.push(Out::Cancel(Timer::NewView));
-        }
+        switch(&mut self.clock.new_view_runs, false, Timer::NewView, 0, out);
         out.push(Out::Persist(Record::Left(view)));
         self.ask_for_change(out);
     }
@@ -40,7 +37,7 @@ impl Pbft {
 
     /// Has this replica's VIEW-CHANGE signed.
     pub(super) fn ask_for_change(&mut self, out: &mut Outs<Self>) {
-        self.jobs.retain(|_, job| matches!(job, Job::Checkpoint(_)));
+        self.jobs.retain(|job| matches!(job, Job::Checkpoint(_)));
         let body = self.report();
         let bytes = body.signed_bytes(self.config.domain);
         self.sign(Job::ViewChange(body), bytes, out);
@@ -146,7 +143,7 @@ impl Pbft {
             out.extend(missing.into_iter().map(|digest| Out::Send(To::All, Msg::Fetch(Fetch { digest }))));
             return;
         }
-        if self.jobs.values().any(|job| matches!(job, Job::NewView(_))) {
+        if self.jobs.any(|job| matches!(job, Job::NewView(_))) {
             return;
         }
         // View changes that came since may undo the decision.
@@ -207,12 +204,12 @@ impl Pbft {
 
     fn enter(&mut self, signed: Signed<NewView>, out: &mut Outs<Self>) {
         let NewView { view, stable, ref choices, ref proof, .. } = signed.body;
-        self.attempts += u32::from(view > self.view);
+        self.clock.attempts += u32::from(view > self.view);
         // Batches that the choices name are at hand until the slots name them.
         let at_hand: BTreeMap<B256, Batch> =
             choices.iter().filter_map(|digest| Some((*digest, self.batches.get(digest)?.clone()))).collect();
         (self.view, self.phase, self.deciding) = (view, Phase::Active, None);
-        self.jobs.retain(|_, job| matches!(job, Job::Checkpoint(_)));
+        self.jobs.retain(|job| matches!(job, Job::Checkpoint(_)));
         let base = Base { slot: stable.slot, digest: stable.digest };
         self.make_stable(base, proof.clone(), out);
         self.forget_leftovers();

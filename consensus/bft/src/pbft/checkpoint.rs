@@ -4,7 +4,7 @@ use super::{
     message::{Checkpoint, Msg, Record, is_member},
     replica::{Job, Pbft},
 };
-use crate::core::{Base, Out, Outs, Signed, Slot, Statement as _, To};
+use crate::core::{Base, Out, Outs, Patient as _, Signed, Slot, Statement as _, To};
 use alloy_primitives::{B256, Bytes};
 
 /// Checkpoints of one replica that are kept above the stable one. A correct replica has at most two in the window.

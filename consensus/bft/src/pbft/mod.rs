@@ -22,6 +22,7 @@ mod config;
 mod message;
 mod normal;
 mod record;
+mod protocol;
 mod repeat;
 mod replica;
 mod restart;

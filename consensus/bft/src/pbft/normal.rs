@@ -4,13 +4,13 @@ use super::{
     message::{Decision, Fetch, Msg, PrePrepare, Record, Vote},
     replica::{Pbft, Phase},
 };
-use crate::core::{Batch, Index, Micros, NULL, Out, Outs, Protocol as _, Slot, To, View};
+use crate::core::{Batch, Index, Micros, NULL, Out, Outs, Slot, To, View};
 use alloy_primitives::B256;
 
 impl Pbft {
     /// Proposes a batch for the next slot.
     pub(super) fn propose(&mut self, batch: Batch, out: &mut Outs<Self>) {
-        if self.room() == 0 || batch.bytes() > self.config.batch_bytes {
+        if self.free_places() == 0 || batch.bytes() > self.config.batch_bytes {
             out.push(Out::Returned(batch));
             return;
         }

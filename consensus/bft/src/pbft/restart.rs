@@ -5,7 +5,7 @@ use super::{
     message::{NewView, Record, Vote},
     replica::{Pbft, Phase},
 };
-use crate::core::{Base, Budgets, Complaints, Index, Out, Outs, ReplicaSet, Slot, Want};
+use crate::core::{Base, Budgets, Clock, Index, Jobs, Out, Outs, Patient as _, ReplicaSet, Slot, Want};
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Pbft {
@@ -30,16 +30,11 @@ impl Pbft {
             changes: BTreeMap::new(),
             opening: None,
             deciding: None,
-            jobs: BTreeMap::new(),
-            next_job: 0,
+            jobs: Jobs::default(),
             pending: None,
             hold: false,
-            attempts: 0,
-            complaints: Complaints::default(),
-            progress_runs: false,
-            new_view_runs: false,
+            clock: Clock::default(),
             budgets: Budgets::default(),
-            resend_runs: None,
         };
         for record in log {
             replica.replay(record);

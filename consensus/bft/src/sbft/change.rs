@@ -6,7 +6,7 @@ use super::{
     replica::{Job, Phase, Sbft, Timer},
     slots::{Progress, SlotState, Step},
 };
-use crate::core::{Crypto, Out, Outs, Patient as _, Signed, Slot, Statement as _, To, View};
+use crate::core::{Crypto, Out, Outs, Patient as _, Signed, Slot, Statement as _, To, View, switch};
 use alloy_primitives::B256;
 
 /// Maximum number of view changes of a replica that are verified between two repetitions. Each may have two certificates per slot,
@@ -18,12 +18,9 @@ impl Sbft {
     pub(super) fn leave(&mut self, view: View, out: &mut Outs<Self>) {
         self.view = view;
         self.phase = Phase::Changing;
-        self.attempts += 1;
+        self.clock.attempts += 1;
         self.calm_down(out);
-        if self.new_view_runs {
-            self.new_view_runs = false;
-            out.push(Out::Cancel(Timer::NewView));
-        }
+        switch(&mut self.clock.new_view_runs, false, Timer::NewView, 0, out);
         self.end_view(out);
         out.push(Out::Persist(Record::Left(view)));
         self.ask_for_change(out);
@@ -46,7 +43,7 @@ impl Sbft {
 
     /// Has this replica's VIEW-CHANGE signed.
     pub(super) fn ask_for_change(&mut self, out: &mut Outs<Self>) {
-        self.jobs.retain(|_, job| !matches!(job, Job::ViewChange(_) | Job::NewView(_)));
+        self.jobs.retain(|job| !matches!(job, Job::ViewChange(_) | Job::NewView(_)));
         let body = self.report();
         let bytes = body.signed_bytes(self.config.domain);
         self.work(Job::ViewChange(body), Crypto::Sign(bytes), out);
@@ -112,7 +109,7 @@ impl Sbft {
     fn try_open(&mut self, out: &mut Outs<Self>) {
         if self.phase != Phase::Changing
             || self.config.primary(self.view) != self.me
-            || self.jobs.values().any(|job| matches!(job, Job::NewView(_)))
+            || self.jobs.any(|job| matches!(job, Job::NewView(_)))
         {
             return;
         }
@@ -145,9 +142,9 @@ impl Sbft {
             return;
         }
         let view = signed.body.view;
-        self.attempts += u32::from(view > self.view);
+        self.clock.attempts += u32::from(view > self.view);
         (self.view, self.phase) = (view, Phase::Active);
-        self.jobs.retain(|_, job| !matches!(job, Job::ViewChange(_) | Job::NewView(_)));
+        self.jobs.retain(|job| !matches!(job, Job::ViewChange(_) | Job::NewView(_)));
         self.choice = self.chosen(&signed.body);
         self.end_view(out);
         self.restart_progress(out);

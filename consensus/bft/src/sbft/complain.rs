@@ -9,17 +9,26 @@ use super::{
 };
 #[cfg(feature = "mutations")]
 use crate::core::Impatience;
-use crate::core::{Complaints, Index, Outs, Patient, Quorums, ReplicaSet, View};
+use crate::core::{Clock, Index, Micros, Outs, Patient, Quorums, ReplicaSet, Timers, View};
 
 impl Patient for Sbft {
-    const COMPLAIN: Timer = Timer::Complain;
+    const TIMERS: Timers<Timer> = Timers {
+        complain: Timer::Complain,
+        progress: Timer::Progress,
+        new_view: Timer::NewView,
+        resend: Timer::Resend,
+    };
 
     fn complaint(view: View) -> Msg {
         Msg::Complaint(view)
     }
 
-    fn complaints(&mut self) -> &mut Complaints {
-        &mut self.complaints
+    fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+
+    fn pace(&self) -> (Micros, Micros) {
+        (self.config.timeout, self.config.resend)
     }
 
     fn me(&self) -> Index {
@@ -32,6 +41,18 @@ impl Patient for Sbft {
 
     fn waits(&self) -> bool {
         self.phase == Phase::Active && self.is_waiting()
+    }
+
+    fn waits_for_view(&self) -> bool {
+        let left = self.changes.values().filter(|known| known.body.view >= self.view).count();
+        self.phase == Phase::Changing && left >= self.config.quorums.available()
+    }
+
+    /// A checkpoint above the decided prefix is reached soon, or its state has to be fetched.
+    fn waits_for_others(&self) -> bool {
+        let behind = self.certified.is_some() || self.committed < self.stable.checkpoint.slot;
+        let announced = self.checkpoints.contains_key(&self.me);
+        behind || self.is_waiting() || self.phase == Phase::Changing || announced
     }
 
     fn holds(&self) -> bool {

@@ -12,7 +12,7 @@ use super::{
     replica::{Job, Sbft, Timer},
     slots::Progress,
 };
-use crate::core::{Base, Crypto, Group, Index, Out, Outs, Slot, Statement as _, To, Want};
+use crate::core::{Base, Crypto, Group, Index, Out, Outs, Patient as _, Slot, Statement as _, To, Want};
 use alloy_primitives::{B256, Bytes};
 use std::collections::BTreeMap;
 
@@ -201,7 +201,7 @@ impl Sbft {
         let equal = equal.filter(|(_, share)| share.digest == digest);
         let shares: Vec<_> =
             equal.map(|(signer, share)| (signer, share.share.clone())).take(self.config.slow()).collect();
-        let works = self.jobs.values().any(|job| matches!(job, Job::Stabilise(of, _) if *of == slot));
+        let works = self.jobs.any(|job| matches!(job, Job::Stabilise(of, _) if *of == slot));
         let certified = self.certified.as_ref().is_some_and(|stable| stable.checkpoint.slot >= slot);
         if shares.len() >= self.config.slow() && !works && !certified && slot > self.stable.checkpoint.slot {
             let bytes = Checkpoint { slot, digest }.signed_bytes(self.config.domain);

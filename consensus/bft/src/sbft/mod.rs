@@ -24,6 +24,7 @@
 //!
 //! Paper: Gueta et al., *SBFT: a Scalable and Decentralized Trust Infrastructure*.
 
+mod protocol;
 mod replica;
 mod normal;
 mod collect;

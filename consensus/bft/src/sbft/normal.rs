@@ -5,15 +5,13 @@ use super::{
     replica::{Job, Phase, Sbft, Timer},
     slots::Step,
 };
-use crate::core::{
-    Batch, Crypto, Group, Index, Micros, NULL, Out, Outs, Protocol as _, Signed, Slot, Statement as _, To, View,
-};
+use crate::core::{Batch, Crypto, Group, Index, Micros, NULL, Out, Outs, Signed, Slot, Statement as _, To, View};
 use alloy_primitives::{B256, Bytes};
 
 impl Sbft {
     /// Proposes a batch for the next slot: once it is signed.
     pub(super) fn propose(&mut self, batch: Batch, out: &mut Outs<Self>) {
-        if self.room() == 0 || batch.bytes() > self.config.batch_bytes {
+        if self.free_places() == 0 || batch.bytes() > self.config.batch_bytes {
             out.push(Out::Returned(batch));
             return;
         }

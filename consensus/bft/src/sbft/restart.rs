@@ -9,7 +9,8 @@ use super::{
     wait::FastPath,
 };
 use crate::core::{
-    Base, Budgets, Complaints, Crypto, Group, Index, NULL, Out, Outs, ReplicaSet, Signed, Slot, Statement as _, To,
+    Base, Budgets, Clock, Crypto, Group, Index, Jobs, NULL, Out, Outs, Patient as _, ReplicaSet, Signed, Slot,
+    Statement as _, To,
 };
 use alloy_primitives::B256;
 use std::{collections::BTreeMap, sync::Arc};
@@ -38,18 +39,13 @@ impl Sbft {
             verified: BTreeMap::new(),
             opening: None,
             choice: Choice::default(),
-            jobs: BTreeMap::new(),
-            next_job: 0,
+            jobs: Jobs::default(),
             pending: None,
             hold: false,
-            attempts: 0,
-            complaints: Complaints::default(),
+            clock: Clock::default(),
             fast_path: FastPath::default(),
             without_all: 0,
-            progress_runs: false,
-            new_view_runs: false,
             budgets: Budgets::default(),
-            resend_runs: None,
         };
         for record in log {
             replica.replay(record);
