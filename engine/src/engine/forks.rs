@@ -28,7 +28,7 @@ impl Forks {
             let mut accounts = AccountIndexDelta::default();
             let below = state.store.snapshot(parent)?;
             let below = below.read()?;
-            state.store.fork_changes(block, |key, value| {
+            state.store.changes_of(block, |key, value| {
                 let Ok(address) = <[u8; 20]>::try_from(key) else { return Ok::<_, Error>(()) };
                 let address = Address::new(address);
                 let kept = |value: Option<&[u8]>| {

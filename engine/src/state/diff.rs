@@ -40,7 +40,7 @@ impl State {
         let mut diff = StateDiff::default();
         let below = self.store.snapshot(parent)?;
         let below = below.read()?;
-        self.store.fork_changes(block, |key, value| {
+        self.store.changes_of(block, |key, value| {
             if let Ok(address) = <[u8; 20]>::try_from(key) {
                 let address = Address::new(address);
                 let stored = value.map(|bytes| account(&address, bytes)).transpose()?;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::link::Linked;
+use super::{link::Linked, prepare::CHUNK};
 use crate::{
-    log::Records,
+    log::{ExtentItem, Kind, Marks, Records, frame_body, read_extent},
     state::{Arena, PositionChange},
     tree::TreePatch,
     types::{Delta, Operation, Target},
@@ -45,6 +45,27 @@ impl Effect {
             + self.records.iter().map(|records| records.bytes.capacity()).sum::<usize>()
             + self.steps.capacity() * size_of::<PositionChange>()
             + self.arena.as_ref().map_or(0, |arena| arena.memory())
+    }
+}
+
+impl Effect {
+    /// Hands the keys whose values the block changes to `visit`, with the new values; `None` for deleted keys. Part `part` are the
+    /// records of that place, until they are written.
+    pub(crate) fn changes_of(&self, part: usize, mut visit: impl FnMut(&[u8], Option<&[u8]>)) {
+        let mut ranks = part * CHUNK..;
+        for frame in self.records.get(part).into_iter().flat_map(Records::iter) {
+            let Some((Kind::Extent, body)) = frame_body(frame, &Marks::PLAIN) else { continue };
+            read_extent(Kind::Extent, body, |item| match item {
+                ExtentItem::Entry(entry, _) => {
+                    // Of the key before a new or a deleted one only the next key changes.
+                    if ranks.next().is_some_and(|rank| self.linked.get(rank).0.is_some()) {
+                        visit(entry.key, Some(entry.value));
+                    }
+                }
+                ExtentItem::Delete(_, key) => visit(key, None),
+                ExtentItem::Moved(..) | ExtentItem::Kept(..) => {}
+            });
+        }
     }
 }
 

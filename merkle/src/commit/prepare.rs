@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Entries that one task encodes. A constant: extents are cut alike for any number of threads.
-const CHUNK: usize = 1024;
+pub(super) const CHUNK: usize = 1024;
 
 /// Capacity reserved per entry, in bytes: enough for an account, or for a slot with a usual number. A buffer that grows
 /// is copied.

@@ -61,6 +61,17 @@ impl Prepared {
         self.effect.moves.len()
     }
 
+    /// Number of parts in which [`Self::changes_of`] hands out the changes.
+    pub const fn parts(&self) -> usize {
+        self.effect.records.len()
+    }
+
+    /// Hands the keys of a part whose values the block changes to `visit`, with the new values; `None` for deleted keys. Each key is
+    /// in one part. Parts can be read on several threads.
+    pub fn changes_of(&self, part: usize, visit: impl FnMut(&[u8], Option<&[u8]>)) {
+        self.effect.changes_of(part, visit);
+    }
+
     /// Bytes of log that the block's entries take.
     pub fn log_bytes(&self) -> usize {
         self.effect.records.iter().map(|records| records.bytes.len()).sum()

@@ -30,6 +30,7 @@ mod lengths;
 mod kill;
 mod ahead;
 mod beside;
+mod changes;
 mod reading;
 mod rings;
 mod unlocked;

@@ -116,18 +116,44 @@ impl Store {
         self.forks.get(&block.0).is_some_and(|fork| fork.staged)
     }
 
-    /// Hands the keys that a fork writes to `visit`, with their values; `None` for deleted keys. Some values may be
-    /// unchanged.
+    /// Hands the keys that a fork writes, or a committed block that a rewind can reach, to `visit`, with their values; `None` for
+    /// deleted keys. Some values may be unchanged.
+    ///
+    /// Those of a committed block are read from its log, which must have it. A store in memory has none.
     ///
     /// # Errors
-    /// [`Error::Gone`], and errors of `visit`.
-    pub fn fork_changes<E: From<Error>>(
+    /// [`Error::Gone`], errors of `visit`, or what reading the log reports.
+    pub fn changes_of<E: From<Error>>(
         &self,
         block: BlockId,
         mut visit: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let layer = self.forks.get(&block.0).and_then(|fork| fork.overlay.own());
-        layer.ok_or(Error::Gone { block })?.items().try_for_each(|(key, value)| visit(key, value))
+        let gone = Error::Gone { block };
+        if let Some(fork) = self.forks.get(&block.0) {
+            let layer = fork.overlay.own().ok_or(gone)?;
+            return layer.items().try_for_each(|(key, value)| visit(key, value));
+        }
+        self.core().depth_of(block.0).ok_or(gone)?;
+        let mut visited = Ok(());
+        self.logged_changes(block.0, |key, value| {
+            if visited.is_ok() {
+                visited = visit(key, value);
+            }
+        })?;
+        visited
+    }
+
+    /// Hands the keys that a block writes, by its records in the log, to `visit`.
+    fn logged_changes(&self, id: u64, mut visit: impl FnMut(&[u8], Option<&[u8]>)) -> Result<(), Error> {
+        self.shared.log.extents(id, None, &mut |kind, body| {
+            read_extent(kind, body, |item| match item {
+                // Marks with only a new next key have their old values here, which changes nothing.
+                ExtentItem::Entry(entry, _) if !entry.sentinel => visit(entry.key, Some(entry.value)),
+                ExtentItem::Delete(_, key) => visit(key, None),
+                ExtentItem::Entry(..) | ExtentItem::Moved(..) | ExtentItem::Kept(..) => {}
+            });
+            Ok(true)
+        })
     }
 
     fn parent_root(&self, parent_id: u64) -> Hash {
@@ -274,14 +300,9 @@ impl Store {
                 continue;
             }
             let mut delta = Delta::new();
-            self.shared.log.extents(record.id, None, &mut |kind, body| {
-                read_extent(kind, body, |item| match item {
-                    // Marks with only a new next key have their old values here, which changes nothing.
-                    ExtentItem::Entry(entry, _) if !entry.sentinel => delta.put(entry.key, entry.value),
-                    ExtentItem::Delete(_, key) => delta.delete(key),
-                    ExtentItem::Entry(..) | ExtentItem::Moved(..) | ExtentItem::Kept(..) => {}
-                });
-                Ok(true)
+            self.logged_changes(record.id, |key, value| match value {
+                Some(value) => delta.put(key, value),
+                None => delta.delete(key),
             })?;
             let prepared = self.prepare_on(BlockId(record.parent_id), delta)?;
             let fits = prepared.root() == record.root && prepared.height() == record.height;
