@@ -72,14 +72,14 @@ mod model;
 pub use alloy_eips::eip7928;
 pub use bal::access_list_hints;
 pub use builder::{Budget, BuildJob, Builder, Built, Dropped, Progress, Reason, Target, Template};
-pub use engine::{Engine, EngineBuilder, EthereumRoots, ForeignBlock, GenesisInParts, SnapshotAt, chain_digest};
+pub use engine::{Engine, EngineBuilder, ForeignBlock, GenesisInParts, SnapshotAt, chain_digest};
 pub use exec::run::RunStats;
 #[cfg(feature = "seeded-faults")]
 pub use model::Fault;
 pub use model::{
     AccessListFault, BlockAccessList, BlockError, CandidateTx, ChangedValue, Edit, Edited, Error, Executor,
-    ForeignError, ForeignItem, Hints, Invalid, Observer, Order, Outcome, RecoveredBlock, Stage, ThreadRole, TooWide,
-    Traces, Transaction, Tuning, Unobserved,
+    ForeignError, ForeignItem, Hints, Invalid, Observer, Order, Outcome, RecoveredBlock, RootKind, Stage, ThreadRole,
+    TooWide, Traces, Transaction, Tuning, Unobserved,
 };
 pub use plan::{Block, LeftTransactions, Planner, SourceCounts};
 pub use recovery::{

@@ -1,11 +1,12 @@
 //! Chains described by geth's `genesis.json`.
 //!
-//! Two fields of `config` are this engine's: `phalanxDevelopment`, true for a chain for development
-//! ([`Parameters::development`](super::Parameters::development)), and `phalanxCodeLimit`, the maximum length of a contract's code in
-//! bytes instead of EIP-170's, with twice as much for initcode.
+//! Three fields of `config` are this engine's: `phalanxDevelopment`, true for a chain for development
+//! ([`Parameters::development`](super::Parameters::development)), `phalanxCodeLimit`, the maximum length of a contract's code in
+//! bytes instead of EIP-170's, with twice as much for initcode, and `phalanxRoot`, the root that blocks report: `twigs` or `ethereum`.
 
 use super::schedule::{ByBlock, ByTime, ChainSpecError, Merge, Schedule, Upgrade};
 use super::spec::{ChainSpec, DaoFork};
+use crate::model::RootKind;
 use alloy_eips::eip7840::BlobParams;
 use alloy_genesis::ChainConfig;
 
@@ -79,6 +80,10 @@ pub(super) fn chain_spec(config: &ChainConfig) -> Result<ChainSpec, ChainSpecErr
             limit.ok_or(ChainSpecError::Unsupported { what: "phalanxCodeLimit that is no number up to 2^24" })?;
         chain.base.limit_contract_code_size = Some(limit);
         chain.base.limit_contract_initcode_size = Some(2 * limit);
+    }
+    if let Some(value) = config.extra_fields.get(RootKind::FIELD) {
+        let root = value.as_str().and_then(RootKind::named);
+        chain.root = root.ok_or(ChainSpecError::Unsupported { what: "a phalanxRoot other than twigs and ethereum" })?;
     }
     chain.deposit_contract = config.deposit_contract_address.unwrap_or(chain.deposit_contract);
     Ok(chain)

@@ -1,7 +1,10 @@
 //! Rules of one chain in one value, and the EVM's configuration that follows from them.
 
 use super::schedule::{ChainSpecError, Merge, Schedule, Upgrade};
-use crate::chain::{blobs, fees, genesis, mainnet, named};
+use crate::{
+    chain::{blobs, fees, genesis, mainnet, named},
+    model::RootKind,
+};
 use alloy_consensus::Header;
 use alloy_eips::{eip1559::BaseFeeParams, eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams};
 use alloy_genesis::Genesis;
@@ -83,6 +86,7 @@ pub struct ChainSpec {
     pub(super) dao: Option<DaoFork>,
     pub(super) deposit_contract: Address,
     pub(super) parameters: Parameters,
+    pub(super) root: RootKind,
     /// Configuration of revm, of which the chain sets spec, chain id and blob parameters.
     pub(super) base: CfgEnv,
 }
@@ -95,6 +99,7 @@ impl ChainSpec {
             dao: None,
             deposit_contract: MAINNET_DEPOSIT_CONTRACT_ADDRESS,
             parameters: Parameters::default(),
+            root: RootKind::default(),
             base: CfgEnv::new_with_spec(SpecId::OSAKA).with_chain_id(chain_id),
         }
     }
@@ -167,6 +172,13 @@ impl ChainSpec {
         self
     }
 
+    /// Sets the kind of the root that the chain's blocks report. Default: that of the twigs.
+    #[must_use]
+    pub const fn with_root(mut self, root: RootKind) -> Self {
+        self.root = root;
+        self
+    }
+
     /// Sets the blob parameters of a fork, named as in [`Self::named`] without regard to case. Only target, maximum,
     /// update fraction and minimum fee count; the fork determines the rest. A fork that is not scheduled stays so.
     ///
@@ -217,6 +229,11 @@ impl ChainSpec {
         &self.parameters
     }
 
+    /// Kind of the root that blocks report.
+    pub const fn root(&self) -> RootKind {
+        self.root
+    }
+
     /// Returns true if a block is on proof of stake. Where the number of the first such block is not known, a
     /// difficulty of zero decides: [`Self::validate_header`] lets no other block have it.
     pub fn is_merged(&self, header: &Header) -> bool {
@@ -244,7 +261,7 @@ impl ChainSpec {
         self.schedule.blobs(timestamp)
     }
 
-    /// Digest of the chain id, every fork and its parameters.
+    /// Digest of the chain id, every fork and its parameters, and the kind of the root.
     pub(crate) fn digest(&self) -> B256 {
         let Self { chain_id, schedule, dao, deposit_contract, .. } = self;
         let mut bytes = chain_id.to_be_bytes().to_vec();
@@ -260,6 +277,9 @@ impl ChainSpec {
         if self.parameters.development {
             bytes.extend_from_slice(b"development");
         }
+        if self.root == RootKind::Ethereum {
+            bytes.extend_from_slice(b"ethereum root");
+        }
         if let Some(limit) = self.base.limit_contract_code_size {
             bytes.extend_from_slice(b"code limit");
             bytes.extend_from_slice(&(limit as u64).to_be_bytes());
@@ -270,10 +290,11 @@ impl ChainSpec {
     /// Compares the rules of a block and of all before it. Returns true if both chains have the same forks up to that number and
     /// time, with the same parameters, and differ at most in later ones. O(forks).
     pub fn agrees_until(&self, other: &Self, number: u64, timestamp: u64) -> bool {
-        let Self { chain_id, schedule, dao, deposit_contract, parameters, base } = self;
+        let Self { chain_id, schedule, dao, deposit_contract, parameters, root, base } = self;
         let dao_until = |dao: Option<DaoFork>| dao.filter(|dao| dao.block <= number);
-        let rules = (chain_id, deposit_contract, parameters, base, dao_until(*dao));
-        let others = (&other.chain_id, &other.deposit_contract, &other.parameters, &other.base, dao_until(other.dao));
+        let rules = (chain_id, deposit_contract, parameters, root, base, dao_until(*dao));
+        let Self { chain_id, deposit_contract, parameters, root, base, .. } = other;
+        let others = (chain_id, deposit_contract, parameters, root, base, dao_until(other.dao));
         rules == others && schedule.agrees_until(&other.schedule, number, timestamp)
     }
 

@@ -5,7 +5,9 @@ use super::{Engine, forks::Forks};
 use crate::{
     chain::ChainSpec,
     exec::{context::ExecOptions, dispatch::Executors},
-    model::{Error, Executor, Observer, StoreStage, ThreadRole, ThreadStart, Tuning, Unobserved, is_supported},
+    model::{
+        Error, Executor, Observer, RootKind, StoreStage, ThreadRole, ThreadStart, Tuning, Unobserved, is_supported,
+    },
     state::{CodeRule, Persister, State, contents},
 };
 use alloy_primitives::B256;
@@ -30,6 +32,7 @@ pub struct EngineBuilder {
     executor: Executor,
     chain: Option<ChainSpec>,
     genesis: Option<B256>,
+    root: Option<RootKind>,
     access_lists: bool,
     /// Commits between two prunings; zero for none.
     pruning: u64,
@@ -112,6 +115,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets the root that blocks report, which a store keeps from its genesis on. Default: that of the chain, see
+    /// [`ChainSpec::with_root`]; without one, that of the twigs.
+    #[must_use]
+    pub const fn with_root(mut self, root: RootKind) -> Self {
+        self.root = Some(root);
+        self
+    }
+
     /// Sets a seed for rare schedules, for tests. The DAG runs its transactions one at a time, in a reproducible order
     /// drawn from the seed among all that it permits; Block-STM's threads are disturbed where order matters. No result
     /// changes. Default: undisturbed.
@@ -180,13 +191,13 @@ impl EngineBuilder {
         self
     }
 
-    /// Opens the store and starts the threads.
+    /// Opens the store and starts the threads. O(state) for a chain with Ethereum's root, whose trie is made anew.
     ///
     /// # Errors
-    /// The store cannot be opened or holds another chain, the configuration contradicts the chain, the spec is not
+    /// The store cannot be opened or holds another chain, or one with the other kind of root, the configuration contradicts the chain, the spec is not
     /// supported, or the system cannot start the threads.
     pub fn build(self) -> Result<Engine, Error> {
-        let rules = Rules::new(self.chain, self.cfg)?;
+        let rules = Rules::new(self.chain, self.cfg, self.root)?;
         self.rules.validate().map_err(|error| Error::Configuration { what: error.to_string() })?;
         let cfg = self.vm.with_rules(self.rules).with_cfg(rules.first());
         if !is_supported(&cfg) {
@@ -215,6 +226,8 @@ impl EngineBuilder {
         let mut state = State::new(store, CodeRule::of(cfg.spec), code_cache)?;
         state.read_ahead(memory, read_ahead);
         check_identity(&state, rules.chain.chain_id(), self.genesis)?;
+        check_root(&state, rules.chain.root())?;
+        workers.install(|| state.take_up_roots(rules.chain.root()))?;
         Ok(Engine {
             forks: Forks::restore(&state)?,
             state,
@@ -262,6 +275,15 @@ fn check_identity(state: &State, chain: u64, genesis: Option<B256>) -> Result<()
     Err(Error::OtherChain { found: name(found, genesis.map(|_| begun)), expected: name(chain, genesis) })
 }
 
+/// Checks that a store holds a chain with this kind of root, if it holds one.
+fn check_root(state: &State, wanted: RootKind) -> Result<(), Error> {
+    let found = state.stored_root_kind()?;
+    if state.height().is_none() || found == wanted {
+        return Ok(());
+    }
+    Err(Error::OtherChain { found: format!("a chain with {found}"), expected: format!("one with {wanted}") })
+}
+
 impl Engine {
     /// Begins to set up an engine.
     pub fn builder() -> EngineBuilder {
@@ -275,6 +297,7 @@ impl Engine {
             executor: Executor::default(),
             chain: None,
             genesis: None,
+            root: None,
             access_lists: false,
             pruning: 0,
             tuning: Tuning::default(),

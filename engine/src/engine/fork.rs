@@ -14,7 +14,6 @@ use crate::{
     state::{Above, Done, StateDiff, StateSnapshot},
 };
 use phalanx_merkle::{BlockId, Fork, Pending};
-use std::sync::Arc;
 
 /// State to take a snapshot of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +70,8 @@ impl Engine {
     /// The parent is gone, there are too many forks, the tag is longer than 16 MiB, or the store is poisoned.
     pub fn add_fork(&mut self, block: Merkleized, tag: Vec<u8>) -> Result<(BlockId, BlockInfo), Error> {
         let Merkleized { prepared, accounts, block } = block;
-        let parent = prepared.parent();
-        let prepared = prepared.with_payload(tag)?;
-        let id = observe(&*self.observer, Stage::Merkle, || self.state.store.add_fork(prepared))?;
+        let parent = prepared.block.parent();
+        let id = observe(&*self.observer, Stage::Merkle, || self.state.add_fork(prepared, tag))?;
         self.forks.add(id, parent, accounts);
         Ok((id, block))
     }
@@ -104,7 +102,7 @@ impl Engine {
                 }
             }
         };
-        StateSnapshot::new(store.snapshot(block)?, Arc::clone(&self.state.codes))
+        self.state.snapshot(block)
     }
 
     /// Parent of a fork.
@@ -123,7 +121,7 @@ impl Engine {
 
     /// All forks, in the order of their creation.
     pub fn forks(&self) -> Vec<Fork> {
-        self.state.store.forks()
+        self.state.forks()
     }
 
     /// Stages a fork: writes it to the log, invisible until it is promoted, and calls `done` on the writer's thread.
@@ -156,7 +154,7 @@ impl Engine {
         }
         self.prune_in_turn()?;
         let Self { state, workers, observer, .. } = self;
-        let promote = || workers.install(|| state.store.apply_fork_noted(block, note));
+        let promote = || workers.install(|| state.move_blocks(|store| store.apply_fork_noted(block, note)));
         let pending = observe(&**observer, Stage::Merkle, promote)?;
         match self.forks.take(block) {
             Some(accounts) => self.state.adopt(&accounts),
@@ -173,7 +171,7 @@ impl Engine {
     /// # Errors
     /// There is no such block.
     pub fn discard(&mut self, block: BlockId) -> Result<usize, Error> {
-        let count = self.state.store.discard_fork(block)?;
+        let count = self.state.move_blocks(|store| store.discard_fork(block))?;
         self.forks.prune(&self.state);
         if !self.forks.has(self.position()) {
             self.state.move_to(None);
@@ -186,7 +184,7 @@ impl Engine {
     /// # Errors
     /// The block is further back than the store's history, or writing failed.
     pub fn rewind(&mut self, height: u64, note: Vec<u8>) -> Result<(), Error> {
-        let pending = self.state.store.rewind_noted(Some(height), note)?;
+        let pending = self.state.move_blocks(|store| store.rewind_noted(Some(height), note))?;
         self.settle(pending)
     }
 

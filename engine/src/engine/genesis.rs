@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::{
     model::Error,
-    state::{AccountDigests, Changes, GenesisAccount, State},
+    state::{AccountDigests, Changes, GenesisAccount},
 };
 use alloy_primitives::{B256, keccak256};
 
@@ -73,7 +73,7 @@ impl GenesisInParts<'_> {
             let name = |genesis: B256| format!("chain {chain} with genesis {genesis}");
             return Err(Error::OtherChain { found: name(digest), expected: name(expected) });
         }
-        State::put_identity(&mut changes, (chain, digest));
+        self.engine.state.put_identity(&mut changes, (chain, digest));
         changes.accounts.bare_storage |= self.bare_storage;
         self.engine.state.put_bare_storage(&mut changes);
         self.write(changes)?;
@@ -94,10 +94,9 @@ impl GenesisInParts<'_> {
 
     fn write(&mut self, changes: Changes) -> Result<(), Error> {
         let Engine { state, workers, .. } = &mut *self.engine;
-        let height = state.height().map_or(0, |height| height + 1);
         workers.install(|| {
-            let prepared = state.store.prepare(changes.delta, height)?;
-            state.store.commit(prepared)
+            let prepared = state.prepare_delta(changes.delta)?;
+            Ok::<_, Error>(state.apply(prepared)?.write()?)
         })?;
         state.adopt(&changes.accounts);
         Ok(())

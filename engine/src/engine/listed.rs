@@ -73,7 +73,7 @@ impl Engine {
         let ctx = ExecContext { gas: Some(gas_limit), ..ExecContext::new(resources, env, txs) };
         let delta = mem::take(&mut changes.delta);
         let (prepared, ended) = observe(observer, Stage::Execute, || {
-            let prepare = || state.store.prepare_on(state.position(), delta);
+            let prepare = || state.prepare_delta(delta);
             rayon::join(prepare, || executors.list.execute(&ctx, &values))
         });
         let Ended { outcomes, stop } = ended?;
@@ -94,7 +94,7 @@ impl Engine {
         drop(overlay);
         check_step(&values, last, &footprint)?;
         all_accessed(&values)?;
-        let prepared = prepared.map_err(Error::from)?;
+        let prepared = prepared?;
         let list = Arc::into_inner(values).expect("the workers have left the block").list;
         let run = Run {
             order: (0..payload.txs.len() as u32).collect(),

@@ -15,7 +15,6 @@ mod run_on;
 mod begin;
 mod edits;
 mod fork;
-mod ethereum_roots;
 pub(crate) mod steps;
 pub(crate) mod protocol;
 pub(crate) mod judge;
@@ -28,7 +27,6 @@ mod tests;
 
 pub use begin::chain_digest;
 pub use builder::EngineBuilder;
-pub use ethereum_roots::EthereumRoots;
 pub use execute_on::ForeignBlock;
 pub use fork::SnapshotAt;
 pub use genesis::GenesisInParts;
@@ -42,14 +40,14 @@ use crate::{
     model::{Edit, Error, Executor, Observer, Order, StoreStage},
     plan::{Block, Planner, join_if},
     seal::{Committed, Executed, Merkleized},
-    state::{Ancestors, Persister, State, StateRef},
+    state::{Ancestors, Persister, Prepared, State, StateRef},
 };
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 use environment::checked_env;
 use forks::Forks;
 use phalanx_access::{Interner, Salt};
-use phalanx_merkle::{Pending, Prepared};
+use phalanx_merkle::Pending;
 use phalanx_paraframer::BlockLimits;
 use phalanx_paralyze::{ParaLyze, StateKey, VmConfig};
 use phalanx_parascheduler::Workers;
@@ -197,7 +195,8 @@ impl Engine {
     /// Computes the root of the state after `executed`. Nothing is committed.
     ///
     /// # Errors
-    /// The block ran on another state than the committed one, or the store is poisoned.
+    /// The block ran on another state than the committed one, the store is poisoned, or another thread merkleizes a block of a chain
+    /// with Ethereum's root.
     pub fn merkleize(&self, executed: Executed) -> Result<Merkleized, Error> {
         steps::merkleize(self.resources(), &self.state, executed)
     }
@@ -241,7 +240,7 @@ impl Engine {
 
     fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {
         let Self { state, workers, store_stage, .. } = self;
-        Ok(store_stage.observe(|| workers.install(|| state.store.apply(prepared)))?)
+        store_stage.observe(|| workers.install(|| state.apply(prepared)))
     }
 
     /// Checks a block, and completes its environment.

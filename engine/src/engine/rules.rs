@@ -4,7 +4,7 @@ use super::Engine;
 use crate::{
     chain::ChainSpec,
     exec::dispatch::Executors,
-    model::{Error, is_supported},
+    model::{Error, RootKind, is_supported},
     state::CodeRule,
 };
 use alloy_consensus::Header;
@@ -24,14 +24,16 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn new(chain: Option<ChainSpec>, cfg: Option<CfgEnv>) -> Result<Self, Error> {
+    pub(super) fn new(chain: Option<ChainSpec>, cfg: Option<CfgEnv>, root: Option<RootKind>) -> Result<Self, Error> {
         let contradiction = |error: crate::chain::ChainSpecError| Error::Configuration { what: error.to_string() };
-        Ok(match (chain, cfg) {
+        let rules = match (chain, cfg) {
             (Some(chain), None) => Self { chain, fixed: None },
             (Some(chain), Some(cfg)) => Self { chain: chain.with_cfg(cfg).map_err(contradiction)?, fixed: None },
             (None, Some(cfg)) => Self { chain: ChainSpec::mainnet().with_chain_id(cfg.chain_id), fixed: Some(cfg) },
             (None, None) => Self { chain: ChainSpec::mainnet(), fixed: Some(CfgEnv::new_with_spec(SpecId::OSAKA)) },
-        })
+        };
+        let root = root.unwrap_or(rules.chain.root());
+        Ok(Self { chain: rules.chain.with_root(root), ..rules })
     }
 
     /// True if every block has the chain's rules at its height and time.

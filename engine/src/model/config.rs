@@ -12,6 +12,46 @@ pub enum Order {
     Given,
 }
 
+/// Root that the blocks of a chain report, chosen with its genesis. Values, receipts and gas do not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RootKind {
+    /// Root of the store's twigs: the cheaper one. Snapshots and proofs of the store are checked under it.
+    #[default]
+    Twigs,
+    /// Ethereum's state root, of a trie in memory beside the store: some 220 bytes per account and slot, made anew when the store is
+    /// opened. Clients verify `eth_getProof` under it.
+    Ethereum,
+}
+
+impl RootKind {
+    /// Field of a genesis file's `config` with the name of the kind.
+    pub const FIELD: &str = "phalanxRoot";
+
+    /// All kinds with their names in a genesis file.
+    const NAMES: [(Self, &str); 2] = [(Self::Twigs, "twigs"), (Self::Ethereum, "ethereum")];
+
+    /// Name in a genesis file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize].1
+    }
+
+    /// Kind with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
+    }
+}
+
+impl core::fmt::Display for RootKind {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Twigs => "the root of its twigs",
+            Self::Ethereum => "Ethereum's root",
+        })
+    }
+}
+
 /// Executor of blocks. The outcome of a block in a given order does not depend on it.
 ///
 /// Where the engine chooses the order, by [`Order::Free`] or a [`Builder`](crate::Builder), it does: the sequential executor frames

@@ -21,7 +21,7 @@ pub use candidate::{CandidateTx, Transaction};
 #[cfg(test)]
 pub(crate) use config::DEFAULT_CODE_CACHE;
 pub(crate) use config::is_supported;
-pub use config::{Executor, Invalid, Order, Traces, Tuning};
+pub use config::{Executor, Invalid, Order, RootKind, Traces, Tuning};
 pub use edit::{Edit, Edited};
 pub use error::Error;
 #[cfg(feature = "seeded-faults")]

@@ -8,11 +8,10 @@ use crate::{
         run::{Run, RunStats},
     },
     model::{Error, Observer, Txs},
-    state::{AccountIndexDelta, Changes, Tip, WriteHandle},
+    state::{AccountIndexDelta, Changes, Prepared, Tip, WriteHandle},
     trie,
 };
 use alloy_primitives::B256;
-use phalanx_merkle::Prepared;
 use std::sync::Arc;
 
 /// A run with the sum of its changes.
@@ -85,9 +84,9 @@ pub struct Merkleized {
 }
 
 impl Merkleized {
-    /// Root of the state after the block.
+    /// Root of the state after the block, of the kind that the chain reports.
     pub const fn state_root(&self) -> B256 {
-        B256::new(self.prepared.root())
+        self.prepared.root()
     }
 
     /// Results that the header of the block states: for

@@ -290,7 +290,7 @@ impl Driver {
         let blob = job.env().blob_excess_gas_and_price.map_or(1, |blobs| blobs.blob_gasprice);
         let fees = Fees { base: request.env.base_fee.into(), blob };
         let tip = Tip { now: request.env.height, fees, changed: Vec::new() };
-        if let Ok(senders) = StateSnapshot::new(parent.view.clone(), Arc::clone(&shared.codes)) {
+        if let Ok(senders) = shared.views.of(parent.view.clone()) {
             let pool = &mut *shared.pool.lock();
             pool.set_env(job.env().clone());
             // No account is read for this.
@@ -412,7 +412,7 @@ impl Driver {
         let tip = Tip { now, fees, changed };
         // If the state cannot be read, the pool stays as it was: it offers transactions that are invalid by now, and
         // they are dropped.
-        if let Ok(view) = StateSnapshot::new(kept.view, Arc::clone(&self.shared.codes)) {
+        if let Ok(view) = self.shared.views.of(kept.view) {
             let _ = pool.advance(&tip, &Senders(view));
         }
     }

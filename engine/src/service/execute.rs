@@ -239,7 +239,7 @@ pub(super) fn keep(engine: &mut Engine, executing: Executing<'_>, mut executed: 
     let fees = Fees { gas_used: sealed.gas_used, blob_gas_used: sealed.blob_gas_used, ..frame.fees };
     let covered = rows.last().map_or(parent.covered, |row| row.height);
     let tag = Tag { hash, outcome: outcome.clone(), fees, covered, rows, hashes: Arc::clone(&hashes) };
-    let log_bytes = merkleized.prepared.log_bytes() as u64;
+    let log_bytes = merkleized.prepared.block.log_bytes() as u64;
     let (block, info) = engine.add_fork(merkleized, tag.write())?;
     let view = engine.state.store.snapshot(block)?;
     let memory = engine.fork_memory(block).unwrap_or_default() as u64;

@@ -245,7 +245,7 @@ impl Service {
             rules: engine.rules.clone(),
             has_blobs: engine.rules.follow_chain(),
             halted: Mutex::new(None),
-            codes: Arc::clone(&engine.state.codes),
+            views: engine.state.views(),
             chain,
             policy: config.policy,
             urgent: AtomicBool::new(false),
@@ -353,7 +353,7 @@ fn check_contracts(engine: &Engine, fees: &Fees, height: u64) -> Result<(), Erro
 
 /// Committed blocks that a rewind can reach.
 fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
-    let store = &engine.state.store;
+    let (store, views) = (&engine.state.store, engine.state.views());
     let hashes = engine.state.names()?;
     let window = height.saturating_sub(store.history() as u64)..=height;
     let (mut tags, mut known) = (BTreeMap::new(), BTreeMap::new());
@@ -368,7 +368,7 @@ fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
         let Some(block) = store.block_at(at) else { continue };
         // A block that no rewind reaches has no view either.
         let Ok(view) = store.snapshot(block) else { continue };
-        let root = B256::new(view.read()?.root());
+        let root = views.of(view.clone())?.root();
         let mut tag = tags.remove(&at);
         let committed = match known.remove(&at).filter(|row| row.state_root == root) {
             Some(row) => row,

@@ -26,7 +26,8 @@ struct ReceiptProof {
 impl Prove for Service {
     /// Proves for [`verify_account`], [`verify_code`], [`verify_slot`], [`verify_transaction`] and [`verify_inclusion`].
     ///
-    /// Takes a millisecond or two for state; for a transaction, time linear in its block.
+    /// Takes a millisecond or two for state; for a transaction, time linear in its block. Proofs of state lead to the root of the store,
+    /// which no header of a chain with Ethereum's root has: [`StateSnapshot::prove_ethereum`] proves there.
     fn prove(&self, query: ProofQuery) -> Result<Proof, Failure> {
         self.prove_at(ViewAt::Committed, query)
     }
@@ -41,7 +42,7 @@ impl Service {
         let of = |prove: &dyn Fn(&StateSnapshot) -> Result<Bytes, SnapshotError>| {
             let state = self.snapshot(at)?;
             let bytes = prove(&state).map_err(unread)?;
-            Ok(Proof { root: state.root(), bytes })
+            Ok(Proof { root: state.store_root(), bytes })
         };
         match query {
             ProofQuery::Account(address) => of(&|state| state.prove_account(&address)),

@@ -5,7 +5,7 @@ use crate::{
     engine::rules::Rules,
     pool::Pool,
     recovery::{Form, RecoveredTx, Recovery},
-    state::Codes,
+    state::Views,
 };
 use alloy_primitives::Bytes;
 use parking_lot::Mutex;
@@ -53,7 +53,7 @@ pub(super) struct Shared {
     pub(super) has_blobs: bool,
     /// Cause for which the driver ended before its service.
     pub(super) halted: Mutex<Option<String>>,
-    pub(super) codes: Arc<Codes>,
+    pub(super) views: Views,
     pub(super) chain: u64,
     /// Policy of blocks that this service builds.
     pub(super) policy: TxPolicy,

@@ -14,7 +14,7 @@ impl Service {
     /// `Retry` if the block is not executed, `Pruned` below the history.
     pub fn snapshot(&self, at: ViewAt) -> Result<StateSnapshot, Failure> {
         let Kept { view, hash, .. } = self.kept(at)?;
-        let snapshot = StateSnapshot::new(view, Arc::clone(&self.shared.codes));
+        let snapshot = self.shared.views.of(view);
         snapshot.map(|snapshot| snapshot.with_hash(hash)).map_err(|error| super::failure::failure(&error))
     }
 

@@ -1,15 +1,15 @@
 //! Encodes the changes of a block as the store's delta.
 
 use super::{
-    AccountChange, AccountIndexDelta, BARE_STORAGE, Changes, CodeId, GenesisAccount, IDENTITY, Identity, LAST, Origin,
-    State, Value,
+    AccountChange, AccountIndexDelta, BARE_STORAGE, Changes, CodeId, ETHEREUM_ROOT, GenesisAccount, IDENTITY, Identity,
+    LAST, Origin, Prepared, State, Value,
     encoding::{StoredAccount, encode_account, encode_last, encode_name, encode_slot, name_key, slot_key},
     genesis::genesis_code,
 };
-use crate::model::Error;
+use crate::model::{Error, RootKind};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
-use phalanx_merkle::{Delta, Prepared};
+use phalanx_merkle::{BlockId, Delta, Fork, Pending, Store};
 use phalanx_paralyze::StateKey;
 
 impl State {
@@ -101,9 +101,12 @@ impl State {
         }
     }
 
-    /// Stores the chain's identity, with its genesis.
-    pub(crate) fn put_identity(changes: &mut Changes, (chain, genesis): Identity) {
+    /// Stores the chain's identity, with its genesis and the kind of its root.
+    pub(crate) fn put_identity(&self, changes: &mut Changes, (chain, genesis): Identity) {
         changes.delta.put(IDENTITY, &encode_name(chain, &genesis));
+        if self.commitment.kind() == RootKind::Ethereum {
+            changes.delta.put(ETHEREUM_ROOT, &[1]);
+        }
     }
 
     /// Records that accounts without code and nonce may hold storage, if that is new.
@@ -117,7 +120,42 @@ impl State {
     pub(crate) fn prepare(&self, mut changes: Changes) -> Result<(Prepared, AccountIndexDelta), Error> {
         self.put_bare_storage(&mut changes);
         let Changes { delta, accounts, .. } = changes;
-        Ok((self.store.prepare_on(self.position(), delta)?, accounts))
+        Ok((self.prepare_delta(delta)?, accounts))
+    }
+
+    /// Computes the root after the changes of a delta, in the current rayon pool. Nothing is committed.
+    pub(crate) fn prepare_delta(&self, delta: Delta) -> Result<Prepared, Error> {
+        let position = self.position();
+        self.commitment.prepare(self.store.prepare_on(position, delta)?, || self.snapshot(position))
+    }
+
+    /// Makes a block the committed state in memory, and returns its write.
+    pub(crate) fn apply(&mut self, prepared: Prepared) -> Result<Pending, Error> {
+        self.commitment.apply(&mut self.store, prepared)
+    }
+
+    /// Adds a block with its tag as a fork.
+    pub(crate) fn add_fork(&mut self, prepared: Prepared, tag: Vec<u8>) -> Result<BlockId, Error> {
+        self.commitment.add_fork(&mut self.store, prepared, tag)
+    }
+
+    /// Changes the store's blocks otherwise: commits a fork, drops forks or rewinds.
+    pub(crate) fn move_blocks<T>(
+        &mut self,
+        change: impl FnOnce(&mut Store) -> Result<T, phalanx_merkle::Error>,
+    ) -> Result<T, Error> {
+        let changed = change(&mut self.store)?;
+        self.commitment.follow(&self.store);
+        Ok(changed)
+    }
+
+    /// All forks, in the order of their creation, with the roots that the chain reports.
+    pub(crate) fn forks(&self) -> Vec<Fork> {
+        let reported = |fork: Fork| match self.commitment.root(fork.block, fork.root) {
+            Some(root) => Fork { root: root.0, ..fork },
+            None => fork,
+        };
+        self.store.forks().into_iter().map(reported).collect()
     }
 
     /// Adds code to the delta of the block that creates it.

@@ -15,13 +15,14 @@ mod delta;
 mod diff;
 pub(crate) mod encoding;
 mod entry;
-mod ethereum;
 mod foreign;
 mod genesis;
 mod hashes;
 mod load;
 mod origin;
+mod root;
 mod state_ref;
+mod stored;
 mod value;
 mod view;
 mod writer;
@@ -40,20 +41,24 @@ pub(crate) use genesis::AccountDigests;
 pub use genesis::{GenesisAccount, genesis_digest};
 pub(crate) use hashes::Hashes;
 pub(crate) use origin::Origin;
+pub(crate) use root::{Commitment, Prepared};
 pub(crate) use state_ref::StateRef;
+pub use stored::StateError;
+pub(crate) use stored::account;
+use stored::{no_account, word};
 pub(crate) use value::Value;
+pub(crate) use view::Views;
 pub use view::{SnapshotError, StateSnapshot};
 pub(crate) use writer::Persister;
 pub use writer::{Done, WriteHandle};
 
-use crate::model::Error;
+use crate::model::{Error, RootKind};
 use ahead::Ahead;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::AddressMap};
-use encoding::{StoredAccount, decode_account, decode_name, decode_slot, decode_slot_key, name_key, slot_key};
+use encoding::{StoredAccount, decode_name, decode_slot_key, name_key, slot_key};
 use phalanx_merkle::{BlockId, Reader, Snapshot, Store};
 use revm::{
     DatabaseRef as _,
-    database_interface::DBErrorMarker,
     state::{AccountInfo, Bytecode},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -63,6 +68,9 @@ const BARE_STORAGE: &[u8] = b"bare storage";
 
 /// Key of the chain's identity.
 const IDENTITY: &[u8] = b"chain";
+
+/// Key that is present in a store whose chain reports Ethereum's root.
+const ETHEREUM_ROOT: &[u8] = b"ethereum root";
 
 /// Key of the last block of a service.
 const LAST: &[u8] = b"last";
@@ -83,6 +91,8 @@ pub struct State {
     is_paged: bool,
     pub(crate) store: Store,
     pub(crate) codes: Arc<Codes>,
+    /// Source of the roots of all blocks.
+    commitment: Commitment,
     /// Results of BLOCKHASH in the next block.
     pub(crate) ancestors: Arc<Ancestors>,
     /// Hashes that the caller gave.
@@ -125,19 +135,6 @@ impl Tip {
     }
 }
 
-/// A stored value that the engine did not write.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the state store holds a value that the engine did not write: {0}")]
-pub struct StateError(pub(crate) String);
-
-impl DBErrorMarker for StateError {}
-
-impl From<StateError> for Error {
-    fn from(error: StateError) -> Self {
-        Self::Corrupt { what: error.0 }
-    }
-}
-
 impl State {
     /// Opens the state of a store, and reads all contracts in it. Code gets its kind by `rule`; at most about
     /// `code_cache` bytes of it stay in memory.
@@ -148,6 +145,7 @@ impl State {
             is_paged: store.cache().is_some(),
             store,
             codes: Arc::new(Codes::new(rule, code_cache)),
+            commitment: Commitment::default(),
             ancestors: Arc::default(),
             told: Arc::default(),
             named: None,
@@ -257,9 +255,31 @@ impl State {
         self.reader().ok()?.height()
     }
 
-    /// Root of the state.
+    /// Root of the state, of the kind that its chain reports.
     pub fn root(&self) -> B256 {
-        self.reader().map_or(B256::ZERO, |reader| B256::new(reader.root()))
+        let root = self.reader().ok().and_then(|reader| self.commitment.root(self.position(), reader.root()));
+        root.unwrap_or_default()
+    }
+
+    /// Snapshots of this state's blocks.
+    pub(crate) fn views(&self) -> Views {
+        Views::new(Arc::clone(&self.codes), self.commitment.clone())
+    }
+
+    /// Takes a snapshot of the state after a block.
+    ///
+    /// # Errors
+    /// The block is gone.
+    pub(crate) fn snapshot(&self, block: BlockId) -> Result<StateSnapshot, Error> {
+        self.views().of(self.store.snapshot(block)?)
+    }
+
+    /// Kind of root that the store was begun with.
+    pub(crate) fn stored_root_kind(&self) -> Result<RootKind, StateError> {
+        let reader = self.reader()?;
+        let found = reader.get(ETHEREUM_ROOT).is_some();
+        readable(&reader, found)?;
+        Ok(if found { RootKind::Ethereum } else { RootKind::Twigs })
     }
 
     /// Nonce, balance and code hash of an account; `None` if it does not exist. The code is not loaded.
@@ -431,23 +451,4 @@ fn identity_of(reader: &Reader<'_>) -> Result<Option<Identity>, StateError> {
 /// Distinguishes an absent value from an unreadable one.
 fn readable(store: &Reader<'_>, found: bool) -> Result<(), StateError> {
     if found { Ok(()) } else { store.check().map_err(|_| StateError("its log cannot be read".into())) }
-}
-
-pub(crate) fn account(address: &Address, bytes: &[u8]) -> Result<StoredAccount, StateError> {
-    decode_account(bytes).ok_or_else(|| no_account(address))
-}
-
-#[cold]
-fn no_account(address: &Address) -> StateError {
-    StateError(format!("account {address}"))
-}
-
-#[inline]
-fn word(address: &Address, slot: &U256, bytes: &[u8]) -> Result<U256, StateError> {
-    decode_slot(bytes).ok_or_else(|| no_slot(address, slot))
-}
-
-#[cold]
-fn no_slot(address: &Address, slot: &U256) -> StateError {
-    StateError(format!("slot {slot} of {address}"))
 }

@@ -1,10 +1,10 @@
 //! The state after a block as a value: readable and provable from any thread while later blocks run.
 
 use super::{
-    Codes, StateError, account,
+    Codes, Commitment, StateError, account,
     encoding::{StoredAccount, decode_name, decode_slot, name_key, slot_key},
 };
-use crate::model::Error;
+use crate::model::{Error, RootKind};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use phalanx_merkle::{Exporter, ProvenTwigs, Reader, Snapshot};
 use revm::{
@@ -48,6 +48,32 @@ impl From<StateError> for SnapshotError {
     }
 }
 
+/// Snapshots of blocks, with the codes and roots that the store lacks.
+#[derive(Clone, Debug)]
+pub(crate) struct Views {
+    codes: Arc<Codes>,
+    commitment: Commitment,
+}
+
+impl Views {
+    pub(crate) const fn new(codes: Arc<Codes>, commitment: Commitment) -> Self {
+        Self { codes, commitment }
+    }
+
+    /// Source of the blocks' roots.
+    pub(super) const fn commitment(&self) -> &Commitment {
+        &self.commitment
+    }
+
+    /// The state after a block.
+    ///
+    /// # Errors
+    /// The block is gone.
+    pub(crate) fn of(&self, view: Snapshot) -> Result<StateSnapshot, Error> {
+        StateSnapshot::new(view, self.clone())
+    }
+}
+
 /// The state after a block, committed or not. It does not change, and is read from any thread while other blocks run:
 /// a committed state for as long as a rewind can reach it, any other until its block is dropped.
 ///
@@ -56,18 +82,22 @@ impl From<StateError> for SnapshotError {
 pub struct StateSnapshot {
     height: u64,
     root: B256,
-    view: Snapshot,
-    codes: Arc<Codes>,
+    store_root: B256,
+    pub(super) view: Snapshot,
+    pub(super) views: Views,
     /// Hash of the block, which its own state cannot hold; `None` if it is not known.
     hash: Option<B256>,
 }
 
 impl StateSnapshot {
-    pub(crate) fn new(view: Snapshot, codes: Arc<Codes>) -> Result<Self, Error> {
+    fn new(view: Snapshot, views: Views) -> Result<Self, Error> {
+        let block = view.block();
         let reader = view.read()?;
-        let (height, root) = (reader.height().unwrap_or_default(), B256::new(reader.root()));
+        let height = reader.height().unwrap_or_default();
+        let store_root = reader.root();
+        let root = views.commitment.root(block, store_root).ok_or(phalanx_merkle::Error::Gone { block })?;
         drop(reader);
-        Ok(Self { height, root, view, codes, hash: None })
+        Ok(Self { height, root, store_root: store_root.into(), view, views, hash: None })
     }
 
     /// Adds the hash of the block, for BLOCKHASH in its child.
@@ -81,10 +111,22 @@ impl StateSnapshot {
         self.height
     }
 
-    /// Root of the state.
+    /// Root of the state, of the kind that the chain reports.
     #[must_use]
     pub const fn root(&self) -> B256 {
         self.root
+    }
+
+    /// Root of the store, to which [`Self::prove_account`] and its like lead.
+    #[must_use]
+    pub const fn store_root(&self) -> B256 {
+        self.store_root
+    }
+
+    /// Kind of the root that the chain reports.
+    #[must_use]
+    pub const fn root_kind(&self) -> RootKind {
+        self.views.commitment().kind()
     }
 
     pub(super) fn read(&self) -> Result<Reader<'_>, SnapshotError> {
@@ -92,7 +134,7 @@ impl StateSnapshot {
     }
 
     /// Reason for an error of the store.
-    fn failure(&self, error: phalanx_merkle::Error) -> SnapshotError {
+    pub(super) fn failure(&self, error: phalanx_merkle::Error) -> SnapshotError {
         let height = self.height;
         match (error, self.view.oldest_height()) {
             (phalanx_merkle::Error::Gone { .. }, Some(oldest)) if height < oldest => {
@@ -137,6 +179,19 @@ impl StateSnapshot {
         decode_slot(bytes).ok_or_else(|| StateError(format!("slot {slot} of {address}")).into())
     }
 
+    /// Number of times that the storage of an account was emptied.
+    pub(super) fn stored_incarnation(&self, address: &Address) -> Result<u32, SnapshotError> {
+        Ok(self.stored(&self.read()?, address)?.map_or(0, |account| account.incarnation))
+    }
+
+    /// Stored value of a key.
+    pub(super) fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let reader = self.read()?;
+        let bytes = reader.get(key);
+        self.readable(&reader, bytes.is_some())?;
+        Ok(bytes.map(<[u8]>::to_vec))
+    }
+
     /// Code with this hash; `None` if no contract has it.
     ///
     /// # Errors
@@ -145,13 +200,13 @@ impl StateSnapshot {
         if *hash == KECCAK256_EMPTY {
             return Ok(Some(Bytecode::default()));
         }
-        if let Some(code) = self.codes.code(hash) {
+        if let Some(code) = self.views.codes.code(hash) {
             return Ok(Some(code));
         }
         // Code that was not met lately, or of a contract that is gone by now: the log has it.
         let code = self.view.code(&hash.0).map_err(|error| SnapshotError::Corrupt(error.to_string()))?;
         let Some(code) = code.filter(|code| keccak256(code) == *hash) else { return Ok(None) };
-        Ok(Some(self.codes.rule().code(Bytes::copy_from_slice(&code))))
+        Ok(Some(self.views.codes.rule().code(Bytes::copy_from_slice(&code))))
     }
 
     /// Chain id of the state, and digest of its genesis: [`crate::chain_digest`].
@@ -189,7 +244,7 @@ impl StateSnapshot {
     /// [`SnapshotError`].
     pub fn prove_slots(&self, address: &Address, slots: &[U256]) -> Result<Vec<(U256, Bytes)>, SnapshotError> {
         let mut twigs = ProvenTwigs::default();
-        let incarnation = self.stored(&self.read()?, address)?.map_or(0, |account| account.incarnation);
+        let incarnation = self.stored_incarnation(address)?;
         let prove = |slot: &U256| {
             // No lock of the store is held from one slot to the next.
             let (reader, key) = (self.read()?, slot_key(address, slot, incarnation));

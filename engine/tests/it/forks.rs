@@ -1,12 +1,12 @@
-//! Forks: every block equals that of a fresh engine on its path, wherever the engine stood in between.
+//! Forks: every block equals that of a fresh engine on its path, wherever the engine stood in between, with either root.
 
 use crate::{
-    ethereum_roots::state_root,
+    ethereum_roots::{state_root, verify},
     kit::{builder, call, contract, env, eoa},
 };
 use phalanx::{
-    Block, Done, Engine, EthereumRoots, Executor, GenesisAccount,
-    merkle::{Backend, BlockId, StoreConfig},
+    Block, Done, Engine, Executor, GenesisAccount, RootKind, SnapshotAt,
+    merkle::{Backend, BlockId, Memory, StoreConfig},
     revm::{
         context::TxEnv,
         primitives::{Address, B256, Bytes, TxKind, U256},
@@ -27,9 +27,11 @@ fn genesis() -> Vec<GenesisAccount> {
     accounts
 }
 
-fn open(dir: &Path, threads: usize) -> Engine {
-    let store = StoreConfig::new(Backend::File(dir.into()));
-    builder().with_threads(threads).with_store(store).build().expect("a store")
+fn open(dir: &Path, threads: usize, root: RootKind) -> Engine {
+    // One of three rounds keeps values on disk.
+    let memory = if threads == 2 { Memory::Cached { bytes: 1 << 20 } } else { Memory::Resident };
+    let store = StoreConfig::new(Backend::File(dir.into())).with_memory(memory);
+    builder().with_threads(threads).with_store(store).with_root(root).build().expect("a store")
 }
 
 /// Transactions for a block on the engine's present state.
@@ -72,8 +74,8 @@ fn run(engine: &mut Engine, txs: &[TxEnv]) -> phalanx::Merkleized {
     engine.merkleize(executed).expect("a root")
 }
 
-/// Root of a path on a fresh engine, and Ethereum's by another implementation.
-fn truth(path: &[Vec<TxEnv>]) -> (B256, B256) {
+/// Root of a path on a fresh engine; Ethereum's by another implementation.
+fn truth(path: &[Vec<TxEnv>], kind: RootKind) -> B256 {
     let mut engine = builder().with_executor(Executor::Sequential).build().expect("an engine in memory");
     let mut root = engine.genesis(genesis()).expect("a sound genesis");
     for txs in path {
@@ -81,7 +83,29 @@ fn truth(path: &[Vec<TxEnv>]) -> (B256, B256) {
         root = merkleized.state_root();
         engine.commit(merkleized).expect("a commit").write.wait().expect("durable");
     }
-    (root, state_root(&engine))
+    match kind {
+        RootKind::Twigs => root,
+        RootKind::Ethereum => state_root(&engine),
+    }
+}
+
+/// Compares all heights that can be read with the chain, and proves accounts under Ethereum's root at each.
+fn check_heights(rng: &mut ChaCha8Rng, engine: &Engine, chain: &[(Vec<Vec<TxEnv>>, B256)], kind: RootKind) {
+    for (height, (_, root)) in chain.iter().enumerate() {
+        let Ok(state) = engine.snapshot(SnapshotAt::Height(height as u64)) else { continue };
+        assert_eq!(state.root(), *root, "height {height}");
+        let accounts = [rng.random_range(1..=7), 0xee, 0xef, 0x21].map(Address::repeat_byte);
+        for address in accounts {
+            let slots = [Address::repeat_byte(rng.random_range(1..=6)).into_word().into(), U256::from(9)];
+            let proof = state.prove_ethereum(&address, &slots).expect("held");
+            assert_eq!(proof.is_some(), kind == RootKind::Ethereum);
+            if let Some(proof) = proof {
+                assert_eq!(proof.account.is_some(), state.account(&address).expect("readable").is_some());
+                assert_eq!(proof.slots[0].value, state.storage(&address, &slots[0]).expect("readable"));
+                verify(*root, &address, &proof);
+            }
+        }
+    }
 }
 
 /// A callback, and a function that waits for it.
@@ -104,18 +128,21 @@ fn every_fork_equals_a_fresh_engine_on_its_path() {
     let seed = std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0xb4a7);
     let rounds = std::env::var("PHALANX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(12);
     for round in 0..rounds {
-        println!("PHALANX_SEED={seed} round {round}");
-        explore(&mut ChaCha8Rng::seed_from_u64(seed + round), 1 + round as usize % 4);
+        let threads = [1, 2, 8][round as usize % 3];
+        for kind in [RootKind::Twigs, RootKind::Ethereum] {
+            println!("PHALANX_SEED={seed} round {round}, {threads} threads, {kind}");
+            explore(&mut ChaCha8Rng::seed_from_u64(seed + round), threads, kind);
+        }
     }
 }
 
-fn explore(rng: &mut ChaCha8Rng, threads: usize) {
+fn explore(rng: &mut ChaCha8Rng, threads: usize, kind: RootKind) {
     let dir = tempfile::tempdir().expect("a folder");
-    let mut engine = open(dir.path(), threads);
+    let mut engine = open(dir.path(), threads, kind);
     engine.genesis(genesis()).expect("a sound genesis");
     let mut chain: Vec<(Vec<Vec<TxEnv>>, B256)> = vec![(Vec::new(), engine.state().root())];
     let mut held: BTreeMap<BlockId, Known> = BTreeMap::new();
-    let mut roots = EthereumRoots::new(&engine).expect("a trie");
+    assert_eq!(chain[0].1, truth(&[], kind));
     for step in 0..60 {
         let committed = engine.committed();
         match rng.random_range(0..12) {
@@ -128,11 +155,13 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                 let root = merkleized.state_root();
                 let below = held.get(&parent).map_or_else(|| &chain[chain.len() - 1].0, |known| &known.path);
                 let path = [below.as_slice(), &[txs]].concat();
-                let (own, ethereum) = truth(&path);
-                assert_eq!(root, own, "step {step}");
+                assert_eq!(root, truth(&path, kind), "step {step}");
+                if rng.random_bool(0.1) {
+                    // The block is dropped before it is a fork.
+                    continue;
+                }
                 let tag = step.to_string().into_bytes();
                 let (block, _) = engine.add_fork(merkleized, tag).expect("room");
-                assert_eq!(roots.add(&engine, block).expect("its changes"), ethereum, "step {step}");
                 held.insert(block, Known { parent, path, root, staged: false });
             }
             6 | 7 => {
@@ -160,8 +189,6 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                     wait();
                     let known = held.remove(&block).expect("picked");
                     assert_eq!((engine.state().root(), engine.note()), (known.root, &[step as u8][..]));
-                    assert_eq!(roots.root(block), Some(state_root(&engine)), "step {step}");
-                    roots.advance(block).expect("a child of the committed block");
                     chain.push((known.path, known.root));
                 }
             }
@@ -169,21 +196,18 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                 if rng.random_bool(0.5) {
                     let Some((block, _)) = pick(rng, &held) else { continue };
                     engine.discard(block).expect("it is there");
-                    roots.discard(block).expect("it is there");
                 } else if chain.len() > 1 {
                     let back = rng.random_range(1..=chain.len().min(5) - 1);
                     chain.truncate(chain.len() - back);
                     engine.rewind(chain.len() as u64 - 1, b"back".to_vec()).expect("within the history");
                     assert_eq!((engine.state().root(), engine.note()), (chain[chain.len() - 1].1, &b"back"[..]));
                     assert!(engine.forks().is_empty());
-                    roots = EthereumRoots::new(&engine).expect("a trie");
-                    assert_eq!(roots.root(engine.committed()), Some(state_root(&engine)));
                 }
             }
             _ => {
                 let note = engine.note().to_vec();
                 drop(engine);
-                engine = open(dir.path(), threads);
+                engine = open(dir.path(), threads, kind);
                 assert_eq!((engine.state().root(), engine.note()), (chain[chain.len() - 1].1, &note[..]));
                 // Staged blocks are restored; blocks dropped in the meantime may be.
                 let restored: BTreeMap<_, _> = engine.forks().into_iter().map(|held| (held.block, held)).collect();
@@ -194,15 +218,14 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
                 for block in restored.keys().filter(|block| !held.contains_key(block)) {
                     engine.discard(*block).unwrap_or_default();
                 }
-                // Parents have lower ids.
-                roots = EthereumRoots::new(&engine).expect("a trie");
-                for (block, known) in &held {
-                    assert_eq!(roots.add(&engine, *block).expect("its changes"), truth(&known.path).1, "step {step}");
-                }
+                check_heights(rng, &engine, &chain, kind);
             }
         }
-        let there: Vec<_> = engine.forks().into_iter().map(|held| held.block).collect();
-        held.retain(|block, _| there.contains(block));
+        let there: BTreeMap<_, _> = engine.forks().into_iter().map(|fork| (fork.block, fork.root)).collect();
+        held.retain(|block, known| {
+            assert!(there.get(block).is_none_or(|root| *root == known.root.0), "step {step}");
+            there.contains_key(block)
+        });
         assert_eq!(there.len(), held.len(), "step {step}");
         // From any block the engine can go to any other.
         if let Some((block, known)) = pick(rng, &held) {
@@ -214,6 +237,7 @@ fn explore(rng: &mut ChaCha8Rng, threads: usize) {
             assert_eq!(engine.state().root(), chain[chain.len() - 1].1, "step {step}");
         }
     }
+    check_heights(rng, &engine, &chain, kind);
 }
 
 fn pick<'h>(rng: &mut ChaCha8Rng, held: &'h BTreeMap<BlockId, Known>) -> Option<(BlockId, &'h Known)> {

@@ -30,6 +30,7 @@ mod block_access_list;
 
 mod forks;
 mod ethereum_roots;
+mod roots;
 mod lifecycle;
 mod node;
 mod simulate;

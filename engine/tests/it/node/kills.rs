@@ -7,10 +7,12 @@ use super::{
 use alloy_primitives::{B256, Bytes};
 use parking_lot::Mutex;
 use phalanx::{
-    BlockSink, ServiceConfig, SinkBlock, SinkRefused,
+    BlockSink, RootKind, ServiceConfig, SinkBlock, SinkRefused,
+    alloy::genesis::Genesis,
     api::{CommittedTip, ExecId, ExecutionEngine as _, Ticket},
 };
 use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 use std::{
     collections::BTreeMap,
     fs::{File, OpenOptions},
@@ -59,10 +61,19 @@ impl BlockSink for Log {
     }
 }
 
+/// The chain of a folder, with Ethereum's root if the folder's name says so.
+fn chain(folder: &Path) -> Genesis {
+    let mut chain = forking();
+    if folder.ends_with("ethereum") {
+        chain.config.extra_fields.insert(RootKind::FIELD.into(), RootKind::Ethereum.name().into());
+    }
+    chain
+}
+
 /// Commits blocks without end, one or two at a time.
 fn run(folder: &Path) {
     let config = ServiceConfig::default().with_sink(Arc::new(Log::open(folder)));
-    let service = open(&forking(), &folder.join("store"), config);
+    let service = open(&chain(folder), &folder.join("store"), config);
     let tip = service.status().committed;
     let (mut parent, mut height) = (tip.exec, tip.height);
     loop {
@@ -88,14 +99,22 @@ fn kills_at_commits_lose_no_block_of_the_sink() {
     let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
     let (kills, seed) = (number("PHALANX_KILLS", 8), number("PHALANX_SEED", 7));
     println!("{kills} kills, PHALANX_SEED={seed}");
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-    let folder = tempfile::tempdir().expect("a folder");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let all = tempfile::tempdir().expect("a folder");
+    for name in ["twigs", "ethereum"] {
+        let folder = all.path().join(name);
+        std::fs::create_dir(&folder).expect("a folder");
+        kill_often(&folder, kills, &mut rng);
+    }
+}
+
+fn kill_often(folder: &Path, kills: u64, rng: &mut ChaCha8Rng) {
     let mut last = 0;
     for kill in 0..kills {
         let program = std::env::current_exe().expect("a path");
         let mut child = Command::new(program)
             .args(["--exact", "node::kills::kills_at_commits_lose_no_block_of_the_sink"])
-            .env(FOLDER, folder.path())
+            .env(FOLDER, folder)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -103,11 +122,11 @@ fn kills_at_commits_lose_no_block_of_the_sink() {
         std::thread::sleep(Duration::from_millis(rng.random_range(100..700)));
         child.kill().expect("it runs");
         child.wait().expect("it has ended");
-        let blocks = Log::read(folder.path());
-        if !folder.path().join("store").exists() {
+        let blocks = Log::read(folder);
+        if !folder.join("store").exists() {
             continue;
         }
-        let service = open(&forking(), &folder.path().join("store"), ServiceConfig::default());
+        let service = open(&chain(folder), &folder.join("store"), ServiceConfig::default());
         let tip = service.status().committed;
         assert!(tip.height >= last, "kill {kill}: {} after {last}", tip.height);
         for height in 1..=tip.height {
@@ -120,7 +139,7 @@ fn kills_at_commits_lose_no_block_of_the_sink() {
     }
     println!("{last} blocks after {kills} kills");
     assert!(last > 0, "some blocks were committed");
-    let service = open(&forking(), &folder.path().join("store"), ServiceConfig::default());
+    let service = open(&chain(folder), &folder.join("store"), ServiceConfig::default());
     let tip = service.status().committed;
     let tx = signed(2, &Call::to(0, tip.height, address(1), 1), vec![]);
     let block = candidate(tip.exec, tip.height + 1, vec![tx], Bytes::new());

@@ -163,7 +163,7 @@ impl Trie {
         // Parents have smaller numbers, so that one pass finds all descendants.
         let mut gone = vec![version];
         for (other, state) in self.versions.range((core::ops::Bound::Excluded(version), core::ops::Bound::Unbounded)) {
-            if gone.contains(&state.parent) {
+            if gone.binary_search(&state.parent).is_ok() {
                 gone.push(*other);
             }
         }
