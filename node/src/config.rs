@@ -2,6 +2,7 @@
 
 use crate::{error::NodeError, keys::DevAccount, upgrades::Upgrades};
 use phalanx::{
+    RootKind,
     alloy::{genesis::Genesis, primitives::Address},
     chain::ChainSpec,
 };
@@ -302,13 +303,17 @@ impl NodeConfig {
             let why = "a node that follows another makes no blocks, and CometBFT orders none for it";
             return Err(NodeError::Setting(why.into()));
         }
-        if self.development.is_some() {
-            let chain = ChainSpec::from_genesis(&self.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
-            if self.comet.is_some() || self.follow.is_some() || !chain.parameters().development {
-                let why =
-                    "a node for development makes the blocks of a chain for development itself, and no other node does";
-                return Err(NodeError::Setting(why.into()));
-            }
+        let chain = ChainSpec::from_genesis(&self.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
+        if self.comet.is_some_and(|comet| comet.state_sync) && chain.root() == RootKind::Ethereum {
+            let why = "no node joins a chain with Ethereum's root by a snapshot, which that root does not bind: copy the folder of another \
+                       node, or let the node execute the chain from its first block";
+            return Err(NodeError::Setting(why.into()));
+        }
+        let is_makers = self.comet.is_none() && self.follow.is_none() && chain.parameters().development;
+        if self.development.is_some() && !is_makers {
+            let why =
+                "a node for development makes the blocks of a chain for development itself, and no other node does";
+            return Err(NodeError::Setting(why.into()));
         }
         let is_of_development = |name: &&String| DEV_NAMESPACES.contains(&&name[..]) && self.development.is_none();
         if let Some(name) = self.rpc.namespaces.iter().find(is_of_development) {

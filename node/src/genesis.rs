@@ -1,10 +1,13 @@
 //! A chain for development: every hard fork from its first block, the protocol's contracts, and accounts with known keys.
 
 use crate::keys::DevAccount;
-use phalanx::alloy::{
-    eips::{eip2935, eip4788, eip7002, eip7251},
-    genesis::{ChainConfig, Genesis, GenesisAccount},
-    primitives::{Address, Bytes, U256, address, bytes},
+use phalanx::{
+    RootKind,
+    alloy::{
+        eips::{eip2935, eip4788, eip7002, eip7251},
+        genesis::{ChainConfig, Genesis, GenesisAccount},
+        primitives::{Address, Bytes, U256, address, bytes},
+    },
 };
 
 /// Balance of each account, in wei: 10,000 ether.
@@ -30,6 +33,11 @@ const GAS_LIMIT: u64 = 60_000_000;
 pub fn into_development(genesis: &mut Genesis, timestamp: u64) {
     genesis.timestamp = timestamp;
     genesis.config.extra_fields.insert(DEVELOPMENT.into(), true.into());
+}
+
+/// Sets the root that the blocks of a genesis' chain report.
+pub fn set_root(genesis: &mut Genesis, root: RootKind) {
+    genesis.config.extra_fields.insert(RootKind::FIELD.into(), root.name().into());
 }
 
 /// Genesis with every hard fork from the first block, and accounts with a balance each, in wei.
@@ -87,6 +95,12 @@ mod tests {
         let text = serde_json::to_string(&genesis).expect("JSON");
         let read: Genesis = serde_json::from_str(&text).expect("a genesis");
         assert!(is(&read) && read.timestamp == 5 && read == genesis);
+        assert_eq!(ChainSpec::from_genesis(&genesis).expect("a chain").root(), RootKind::Twigs);
+        set_root(&mut genesis, RootKind::Ethereum);
+        assert_eq!(ChainSpec::from_genesis(&genesis).expect("a chain").root(), RootKind::Ethereum);
+        assert_ne!(phalanx::chain_digest(&genesis), phalanx::chain_digest(&read), "another chain");
+        genesis.config.extra_fields.insert(RootKind::FIELD.into(), "verkle".into());
+        assert!(ChainSpec::from_genesis(&genesis).is_err());
         assert_eq!(DEV_BALANCE, U256::from(10_000) * U256::from(10).pow(U256::from(18)));
         assert_eq!(genesis.alloc[&DEPLOYER.0].code.as_ref().map(|code| code.len()), Some(69));
     }

@@ -81,7 +81,7 @@ pub use config::{
     Production, RpcConfig, StorePlace,
 };
 pub use error::NodeError;
-pub use genesis::{DEV_BALANCE, dev_genesis, into_development};
+pub use genesis::{DEV_BALANCE, dev_genesis, into_development, set_root};
 pub use keys::{DEV_MNEMONIC, DevAccount, MOST_ACCOUNTS, dev_accounts};
 pub use node::Node;
 pub use phalanx_abci as abci;

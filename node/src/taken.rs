@@ -3,7 +3,7 @@
 use crate::chain::{Chain, Metadata};
 use parking_lot::Mutex;
 use phalanx::{
-    Anchor,
+    Anchor, RootKind,
     alloy::primitives::Bytes,
     api::{ExecId, TxPolicy},
     merkle::Exporter,
@@ -26,9 +26,11 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Takes snapshots every so many heights, and keeps the newest. Those that the history still holds are taken at once; a
+    /// Takes snapshots every so many heights, and keeps the newest; none of a chain with Ethereum's root. Those that the history still holds are taken at once; a
     /// restart loses older ones.
     pub(crate) fn new(chain: &Chain, every: u64, keep: usize, history: usize) -> Self {
+        // Nothing that validators agree on binds such a state's store.
+        let every = if chain.spec.root() == RootKind::Ethereum { 0 } else { every };
         let taken = Self { every, keep, all: Mutex::default() };
         if every > u64::try_from(history).unwrap_or(u64::MAX) {
             tracing::warn!(

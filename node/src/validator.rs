@@ -3,7 +3,7 @@
 use crate::{chain::Chain, error::NodeError, metrics::Metrics, raw, relay::Relay, report, taken::Taken};
 use crossbeam_channel::Sender;
 use phalanx::{
-    RecoverError, SendError,
+    RecoverError, RootKind, SendError,
     alloy::primitives::{Address, B256, Bytes},
     api::{BlockEnv, Build as _, BuildRequest, BuiltCandidate, Candidate, ExecutionEngine, Failure},
     chain::{Attributes, TxRuleError},
@@ -178,6 +178,9 @@ impl Host for Validator {
         // 0 stands for the newest block.
         let height = if height == 0 { self.chain.height() } else { height };
         let state = self.chain.state(height).map_err(|error| error.to_string())?;
+        if prove && state.root_kind() == RootKind::Ethereum {
+            return Err("the chain reports Ethereum's root: eth_getProof proves under it".into());
+        }
         let short = || "the data is an address of 20 bytes, and 32 bytes of a slot after it for /storage".to_owned();
         let unread = |error: phalanx::SnapshotError| error.to_string();
         let (address, rest) = data.split_first_chunk::<20>().ok_or_else(short)?;

@@ -31,6 +31,7 @@ mod debug;
 mod parity;
 mod otterscan;
 mod phalanx;
+mod proof;
 mod traced;
 mod replay;
 mod geth_tracer;

@@ -7,6 +7,7 @@ use super::{
     registry::Registry,
 };
 use crate::raw::{MOST_BLOCKS, RawBlock};
+use ::phalanx::RootKind;
 use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use serde::Serialize;
 use serde_json::json;
@@ -81,6 +82,9 @@ fn proof(api: &Api, args: &Args) -> Result<Proofs, RpcError> {
     }
     let height = api.state_height(args.block(2)?)?;
     let state = api.chain.state(height)?;
+    if state.root_kind() != RootKind::Twigs {
+        return Err(RpcError::server("this chain's blocks report Ethereum's root: call eth_getProof"));
+    }
     let head = api.chain.head_at(height)?.ok_or_else(RpcError::pruned)?;
     let unread = |error: ::phalanx::SnapshotError| RpcError::from(crate::chain::StateUnread::from(error));
     let proven = state.prove_slots(&address, &slots).map_err(unread)?;

@@ -187,6 +187,7 @@ fn no_arguments_make_a_method_panic() {
         "debug_traceCall",
         "debug_traceBlockByNumber",
         "debug_getRawBlock",
+        "eth_getProof",
         "phalanx_getProof",
         "phalanx_blockAccessList",
         "web3_sha3",

@@ -17,6 +17,7 @@ mod details;
 mod development;
 mod kills;
 mod ordered;
+mod proofs;
 mod joining;
 mod follow;
 mod long;

@@ -61,7 +61,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("debug_getRaw", "headers have another state root here"),
     ("testing_", "for tests of other programs"),
     ("eth_simulateV1", "absent"),
-    ("eth_getProof", "proofs are those of another tree: phalanx_getProof"),
+    ("eth_getProof", "the chain reports another root than the vectors'"),
     ("eth_getStorageValues", "absent"),
     ("eth_capabilities", "absent"),
     ("eth_config", "absent"),
