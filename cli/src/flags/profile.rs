@@ -24,7 +24,7 @@ const TABLE_1: [(&str, &str); 5] =
     [("accounts", "2^30"), ("txs", "256M"), ("block-txs", "500k"), ("alpha", "0"), ("oracle", "sampled")];
 
 /// Flags that say how a run is measured: a block that is explained is not, so they are left out for `explain`.
-pub(crate) const MEASUREMENT: [&str; 14] = [
+pub(crate) const MEASUREMENT: [&str; 15] = [
     "executor",
     "pin",
     "touch",
@@ -35,6 +35,7 @@ pub(crate) const MEASUREMENT: [&str; 14] = [
     "state",
     "durability",
     "hasher",
+    "root",
     "runs",
     "oracle",
     "duration",

@@ -9,7 +9,7 @@ mod subjects;
 
 use alloy_primitives::{Address, Bytes, TxKind, U256, keccak256};
 use phalanx::{
-    Engine, GenesisAccount, Service, ServiceConfig,
+    Engine, GenesisAccount, RootKind, Service, ServiceConfig,
     api::{BlockEnv, BlockId, ExecutionEngine as _, Payload, ReadState as _, StateView, ViewAt},
     merkle::{Backend, Durability, StoreConfig},
     revm::context::TxEnv,
@@ -46,10 +46,15 @@ impl People {
         Self(Arc::new(Native::new(load).expect("a load")))
     }
 
-    /// A service on a store that holds every account.
+    /// A service on a store that holds every account, with the root of the twigs.
     pub(crate) fn open(&self, store: StoreConfig) -> Result<Service, phalanx::Error> {
+        self.open_with(store, RootKind::Twigs)
+    }
+
+    /// A service on a store that holds every account.
+    pub(crate) fn open_with(&self, store: StoreConfig, root: RootKind) -> Result<Service, phalanx::Error> {
         let store = store.with_durability(Durability::Block);
-        let mut engine = Engine::builder().with_threads(2).with_store(store).build()?;
+        let mut engine = Engine::builder().with_threads(2).with_store(store).with_root(root).build()?;
         if engine.state().height().is_none() {
             let balance = U256::from(10).pow(U256::from(20));
             let funded = |address| GenesisAccount { address, balance, ..Default::default() };

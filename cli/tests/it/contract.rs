@@ -229,6 +229,7 @@ fn the_configuration_holds_every_flag() {
         ("store", "mem"),
         ("durability", "block"),
         ("hasher", "blake3"),
+        ("root", "ethereum"),
         ("fast-path", "off"),
         ("traces", "check"),
         ("evm-spec", "prague"),

@@ -3,7 +3,7 @@
 use crate::{command::run, consensus::People};
 use alloy_primitives::{B256, keccak256};
 use phalanx::{
-    Service,
+    RootKind, Service,
     api::{
         BlockEnv, BlockId, Candidate, CommitMeta, EngineEvent, ExecId, ExecutionEngine as _, Failure, Payload,
         Priority, ReadState as _, Ticket, TxPolicy, ViewAt,
@@ -157,24 +157,25 @@ fn live(people: &People, service: &Service, roots: &[B256], what: &str) -> Told 
 }
 
 /// Any step of the disk may fail, in staging, committing or opening: no committed block is lost, no staged block is visible,
-/// and the chain continues.
+/// and the chain continues, with either root.
 #[test]
 fn the_disk_may_fail_at_any_step() {
     let people = People::new();
-    for (kind, place) in PLACES {
+    let all = PLACES.iter().flat_map(|place| [RootKind::Twigs, RootKind::Ethereum].map(|root| (place, root)));
+    for ((kind, place), root) in all {
         let folder = tempfile::tempdir().expect("a folder");
         let store = |name: &str| StoreConfig::new(place(folder.path().join(name)));
         // A life without faults gives the steps and the roots.
         let plan = Plan::new(How::Full, u64::MAX);
-        let service = people.open(store("sound").with_faults(Arc::<Plan>::clone(&plan))).expect("a service");
+        let service = people.open_with(store("sound").with_faults(Arc::<Plan>::clone(&plan)), root).expect("a service");
         assert_eq!(live(&people, &service, &[], kind).committed, HEIGHT);
         let roots: Vec<B256> = (0..=HEIGHT).map(|at| service.committed_at(at).expect("kept").state_root).collect();
         drop(service);
         let steps = plan.steps.load(Relaxed);
         let (mut fatal, mut refused, mut unheard) = (0, 0, 0);
         for (at, how) in (1..=steps).flat_map(|at| [(at, How::Full), (at, How::Die)]) {
-            let (path, what) = (format!("{how:?}-{at}"), format!("{kind}, {how:?} at step {at} of {steps}"));
-            let told = match people.open(store(&path).with_faults(Plan::new(how, at))) {
+            let (path, what) = (format!("{how:?}-{at}"), format!("{kind}, {root}, {how:?} at step {at} of {steps}"));
+            let told = match people.open_with(store(&path).with_faults(Plan::new(how, at)), root) {
                 Ok(service) => {
                     let told = live(&people, &service, &roots, &what);
                     service.abandon();
@@ -188,7 +189,7 @@ fn the_disk_may_fail_at_any_step() {
             // A failed write ends the engine: consensus cannot retry.
             assert!(told.failed.as_ref().is_none_or(|why| matches!(why, Failure::Fatal(_))), "{what}: {told:?}");
             fatal += u32::from(told.failed.is_some());
-            let service = people.open(store(&path)).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let service = people.open_with(store(&path), root).unwrap_or_else(|error| panic!("{what}: {error}"));
             let committed = service.status().committed;
             // The last commit may be written without a notification.
             assert!((told.committed..=told.asked).contains(&committed.height), "{what}: {told:?}, then {committed:?}");
@@ -202,9 +203,13 @@ fn the_disk_may_fail_at_any_step() {
         }
         let lives = 2 * steps;
         println!(
-            "{kind}: {steps} steps, {fatal} of {lives} lives and {refused} openings ended by them, {unheard} commits unheard of"
+            "{kind}, {root}: {steps} steps, {fatal} of {lives} lives and {refused} openings ended by them, {unheard} commits unheard of"
         );
-        assert!(u64::from(fatal + refused) > steps, "{kind}: only {} of {lives} met their fault", fatal + refused);
+        assert!(
+            u64::from(fatal + refused) > steps,
+            "{kind}, {root}: only {} of {lives} met their fault",
+            fatal + refused
+        );
     }
 }
 

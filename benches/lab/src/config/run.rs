@@ -14,7 +14,7 @@ use crate::{
 };
 use clap::{ArgAction, Args};
 use phalanx::{
-    BlockLimits, Executor, Order, Traces,
+    BlockLimits, Executor, Order, RootKind, Traces,
     merkle::{Durability, HashFn, Memory, Params, Reading, StoreConfig},
     paralyze::Layers,
     parascheduler::max_threads,
@@ -125,6 +125,9 @@ pub struct RunConfig {
     /// Hash of the state commitment
     #[arg(long, value_parser = choice::<HashFn>(), default_value = "sha256", help_heading = heading::STORE)]
     pub hasher: HashFn,
+    /// Root that blocks report
+    #[arg(long, value_parser = choice::<RootKind>(), default_value = "twigs", help_heading = heading::STORE)]
+    pub root: RootKind,
     /// Rules of the EVM
     #[arg(long, value_parser = choice::<SpecId>(), default_value = "osaka", help_heading = heading::ENGINE)]
     pub evm_spec: SpecId,
@@ -267,6 +270,7 @@ impl RunConfig {
             "pin": word(self.pin), "touch": self.touch, "signatures": word(self.signatures),
             "overlap": word(self.overlap), "fast_path": word(self.fast_path), "traces": word(self.traces),
             "store": self.store.to_string(), "memory": super::memory_word(self.memory), "state": self.state, "durability": word(self.durability), "hasher": word(self.hasher),
+            "root": word(self.root),
             "evm_spec": word(self.evm_spec), "block_gas": self.block_gas, "runs": self.runs, "profile": self.profile,
             "oracle": word(self.oracle),
         });

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use phalanx::{
-    Executor, Order, Traces,
+    Executor, Order, RootKind, Traces,
     merkle::{Durability, HashFn, Reading},
     paralyze::Layers,
     revm::primitives::hardfork::SpecId,
@@ -81,6 +81,13 @@ impl Word for Reading {
         (Self::Direct, "direct", "Many reads in flight per thread (io_uring), past the page cache"),
         (Self::Buffered, "buffered", "Many reads in flight per thread, through the page cache"),
         (Self::Threads, "threads", "One read in flight on each of sixteen threads, through the page cache"),
+    ];
+}
+
+impl Word for RootKind {
+    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Twigs, Self::Twigs.name(), "Root of the store's twigs"),
+        (Self::Ethereum, Self::Ethereum.name(), "Ethereum's state root, of a trie in memory beside them"),
     ];
 }
 

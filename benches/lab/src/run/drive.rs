@@ -337,7 +337,7 @@ pub fn open(
     cfg.chain_id = setup.workload.load().chain_id;
     let builder = Engine::builder().with_store(store).with_cfg(cfg).with_threads(threads).with_executor(executor);
     let tuning = Tuning::new().with_fast_path(setup.config.fast_path).with_traces(setup.config.traces);
-    let builder = builder.with_tuning(tuning);
+    let builder = builder.with_tuning(tuning).with_root(setup.config.root);
     let builder = builder.with_force_parallel(take == Take::All);
     pinned.place(builder.with_observer(observer)).build().context("opening the store")
 }

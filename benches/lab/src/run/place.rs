@@ -8,7 +8,7 @@ use crate::{
     ui::Ui,
 };
 use anyhow::Context as _;
-use phalanx::{Engine, GenesisAccount, merkle::Memory};
+use phalanx::{Engine, GenesisAccount, RootKind, merkle::Memory};
 use phalanx_workloads::Workload;
 use serde_json::{Map, Value, json};
 use std::{
@@ -97,7 +97,7 @@ pub(crate) fn make(
     let mut engine = Engine::builder().with_store(store).with_threads(threads);
     let mut cfg = phalanx::revm::context::CfgEnv::new_with_spec(config.evm_spec);
     cfg.chain_id = workload.load().chain_id;
-    engine = engine.with_cfg(cfg);
+    engine = engine.with_cfg(cfg).with_root(config.root);
     let mut engine = engine.build().context("opening the store")?;
     genesis::load_with(&mut engine, workload, more, config, ui)?;
     drop(engine);
@@ -115,6 +115,10 @@ fn parameters(config: &RunConfig, workload: &dyn Workload) -> Map<String, Value>
     let mut parameters: Map<String, Value> =
         names.iter().filter_map(|name| Some(((*name).to_owned(), all.get(*name)?.clone()))).collect();
     parameters.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
+    // A state of the default root stays one.
+    if config.root != RootKind::default() {
+        parameters.insert("root".into(), all["root"].clone());
+    }
     // Another version may make other accounts.
     let last = workload.accounts().len().checked_sub(1).map(|last| workload.accounts().address(last));
     parameters.insert("last_account".into(), json!(last.map(|last| last.to_string())));

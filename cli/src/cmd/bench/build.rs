@@ -3,6 +3,7 @@
 use crate::{exit, output, ui};
 use clap::{ArgAction, Args};
 use phalanx::{
+    RootKind,
     merkle::{Durability, HashFn, Memory},
     revm::primitives::hardfork::SpecId,
 };
@@ -46,6 +47,9 @@ pub(crate) struct BuildArgs {
     /// Hash of the state commitment
     #[arg(long, value_parser = choice::<HashFn>(), default_value = "sha256", help_heading = heading::STORE)]
     hasher: HashFn,
+    /// Root that blocks report
+    #[arg(long, value_parser = choice::<RootKind>(), default_value = "twigs", help_heading = heading::STORE)]
+    root: RootKind,
     /// Rules of the EVM
     #[arg(long, value_parser = choice::<SpecId>(), default_value = "osaka", help_heading = heading::ENGINE)]
     evm_spec: SpecId,
@@ -82,6 +86,7 @@ impl BuildArgs {
             state: self.state.clone(),
             durability: self.durability,
             hasher: self.hasher,
+            root: self.root,
             evm_spec: self.evm_spec,
             block_gas: self.block_gas,
             runs: self.runs,

@@ -2,19 +2,22 @@
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
-use phalanx::alloy::{
-    genesis::Genesis,
-    primitives::{Address, U256},
+use phalanx::{
+    RootKind,
+    alloy::{
+        genesis::Genesis,
+        primitives::{Address, U256},
+    },
 };
 use phalanx_lab::{
-    config::{heading, threads},
+    config::{choice, heading, threads},
     error::Usage,
     machine::temporary::Temporary,
 };
 use phalanx_node::{
     CometConfig, DEV_BALANCE, DEV_CHAIN, DEV_MNEMONIC, DEV_NAMESPACES, DevAccount, Development, Durability,
     IngressAddress, NodeConfig, Production, RpcConfig, StorePlace, Upgrades, dev_accounts, dev_genesis,
-    into_development,
+    into_development, set_root,
 };
 use std::{
     fs,
@@ -102,6 +105,9 @@ pub(crate) struct NodeArgs {
     /// Maximum length of a contract's code on the chain for development, in bytes, with twice as much for initcode [default: 24576]
     #[arg(long, value_name = "BYTES", value_parser = one_or_more::<u64>, help_heading = heading::DEVELOPMENT)]
     code_size_limit: Option<u64>,
+    /// Root that the blocks of the chain for development report; a genesis file has it as phalanxRoot
+    #[arg(long, value_parser = choice::<RootKind>(), default_value = "twigs", help_heading = heading::DEVELOPMENT)]
+    root: RootKind,
     /// Chain and its first accounts, as geth's genesis.json
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
@@ -356,6 +362,9 @@ impl NodeArgs {
         }
         if let Some(limit) = self.code_size_limit {
             genesis.config.extra_fields.insert("phalanxCodeLimit".into(), limit.into());
+        }
+        if self.root != RootKind::default() {
+            set_root(&mut genesis, self.root);
         }
         if !self.is_development() {
             return Ok(genesis);

@@ -6,7 +6,7 @@ use alloy_consensus::{
 };
 use alloy_rlp::Decodable as _;
 use phalanx::{
-    BlockAccessList, BlockError, Engine, Error, Executed, Executor, Hints, RecoveredBlock, TooWide,
+    BlockAccessList, BlockError, Engine, Error, Executed, Executor, Hints, RecoveredBlock, RootKind, TooWide,
     chain::{ChainSpec, HeaderError, PreStep},
     revm::{
         context::TxEnv,
@@ -166,8 +166,7 @@ impl Chain {
         };
         compare(header, &executed, receipts_root)?;
         engines::commit(&mut engine, executed)?;
-        let state = engines::dump(&engine)?;
-        let root = state_root(&state);
+        let (state, root) = (engines::dump(&engine)?, engine.state().root());
         if root != header.state_root {
             return Err(Refusal::Invalid(format!("the state root is {root}, the header says {}", header.state_root)));
         }
@@ -198,7 +197,7 @@ impl Chain {
     fn engine_on(&mut self, hash: B256, state: &Alloc) -> Result<Engine, Error> {
         let mut engine = match self.engine.take() {
             Some((tip, engine)) if tip == hash => engine,
-            _ => self.setup.chain(self.spec.clone(), state)?,
+            _ => self.setup.chain(self.spec.clone().with_root(RootKind::Ethereum), state)?,
         };
         engine.set_ancestors(self.ancestors(hash));
         Ok(engine)

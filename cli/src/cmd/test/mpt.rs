@@ -1,4 +1,4 @@
-//! Ethereum's state root, which the engine does not keep.
+//! Ethereum's state root by another implementation than the engine's.
 
 use alloy_trie::{
     KECCAK_EMPTY, TrieAccount,

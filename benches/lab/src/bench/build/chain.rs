@@ -37,6 +37,7 @@ pub(super) struct Chain<'a> {
 impl<'a> Chain<'a> {
     pub(super) fn new(config: &'a BuildConfig, workload: &'a dyn Workload) -> anyhow::Result<Self> {
         let rules = ChainSpec::named(config.run.evm_spec.into())?.with_chain_id(workload.load().chain_id);
+        let rules = rules.with_root(config.run.root);
         Ok(Self { config, workload, rules, spec: config.run.evm_spec })
     }
 

@@ -2,11 +2,12 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use phalanx::{
+    RootKind,
     alloy::genesis::{Genesis, GenesisAccount},
     recover,
     revm::{context::TxEnv, primitives::TxKind},
 };
-use phalanx_node::{DEV_CHAIN, dev_genesis};
+use phalanx_node::{DEV_CHAIN, dev_genesis, set_root};
 use phalanx_workloads::{Native, TransferLoad, Workload as _};
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,7 @@ pub(super) const fn most_txs(gas_limit: u64) -> u64 {
 
 impl Load {
     /// Signs transfers on all cores.
-    pub(super) fn new(txs: u64, payers: u64, gas_limit: u64) -> anyhow::Result<Self> {
+    pub(super) fn new(txs: u64, payers: u64, gas_limit: u64, root: RootKind) -> anyhow::Result<Self> {
         // A load has two accounts at least.
         let settings = TransferLoad {
             accounts: payers.max(2),
@@ -75,6 +76,7 @@ impl Load {
         let hashes = txs.iter().map(keccak256).collect();
         let mut genesis = dev_genesis(DEV_CHAIN, &[], U256::ZERO);
         genesis.gas_limit = gas_limit;
+        set_root(&mut genesis, root);
         // For all transfers of one payer at the maximum price.
         let balance = U256::from(10).pow(U256::from(40));
         genesis.alloc.extend(payers.iter().map(|payer| (*payer, GenesisAccount::default().with_balance(balance))));
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn full_blocks_leave_the_base_fee_below_the_price() {
-        let load = Load::new(1, 1, 30_000_000).expect("a load");
+        let load = Load::new(1, 1, 30_000_000, RootKind::Twigs).expect("a load");
         let first = load.genesis.base_fee_per_gas.expect("a fee");
         let last = (0..FULL_BLOCKS).fold(first, |fee, _| fee + (fee / 8).max(1));
         assert!(last < MAX_FEE && last + last / 8 > MAX_FEE, "{last}");
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn writers_share_the_transactions_and_keep_the_order_of_nonces() {
-        let load = Load::new(50, 7, 30_000_000).expect("a load");
+        let load = Load::new(50, 7, 30_000_000, RootKind::Twigs).expect("a load");
         let shares: Vec<_> = (0..3).map(|writer| load.of_writer(writer, 3)).collect();
         let mut all: Vec<usize> = shares.iter().flatten().copied().collect();
         all.sort_unstable();

@@ -16,7 +16,11 @@ use crate::{
 };
 use clap::Args;
 use load::Load;
-use phalanx_lab::{config::threads as checked, error::Usage};
+use phalanx::RootKind;
+use phalanx_lab::{
+    config::{choice, threads as checked},
+    error::Usage,
+};
 use phalanx_node::Production;
 use run::{Form, Plan};
 use std::path::PathBuf;
@@ -56,6 +60,9 @@ pub(crate) struct NodeBench {
     /// Worker threads of the engine [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Root that blocks report
+    #[arg(long, value_parser = choice::<RootKind>(), default_value = "twigs")]
+    root: RootKind,
     /// Write the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -63,7 +70,7 @@ pub(crate) struct NodeBench {
 
 impl NodeBench {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
-        let &Self { txs, payers, writers, batch, window, readers, blocks, gas_limit, threads, .. } = self;
+        let &Self { txs, payers, writers, batch, window, readers, blocks, gas_limit, threads, root, .. } = self;
         let positive = [("txs", txs), ("payers", payers), ("writers", writers), ("batch", batch), ("window", window)];
         if let Some((flag, _)) = positive.iter().find(|(_, number)| *number == 0) {
             return Err(Usage(format!("--{flag} is at least 1")).into());
@@ -81,7 +88,7 @@ impl NodeBench {
             let why = "full blocks raise the base fee above every price; raise --gas-limit";
             return Err(Usage(format!("--txs is at most {most} at --gas-limit {gas_limit}: {why}")).into());
         }
-        let load = Load::new(txs, payers, gas_limit)?;
+        let load = Load::new(txs, payers, gas_limit, root)?;
         let recovery = load.recover()?;
         let form = Form::Json;
         let plan = Plan { form, load: &load, writers, batch, window, readers: 0, production: blocks, threads };
