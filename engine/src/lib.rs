@@ -88,8 +88,8 @@ pub use recovery::{
 pub use seal::{BlockInfo, BlockStats, Committed, Executed, Merkleized};
 pub use service::{
     Anchor, BlockAttributes, BlockSink, CheckForced, Performed, ProofMismatch, ProvenTransaction, Recovered, SendError,
-    Service, ServiceConfig, SinkBlock, SinkRefused, SteppedService, verify_account, verify_code, verify_fate,
-    verify_inclusion, verify_slot, verify_transaction,
+    Service, ServiceConfig, SinkBlock, SinkRefused, SteppedService, WholeBlock, verify_account, verify_code,
+    verify_fate, verify_inclusion, verify_slot, verify_transaction,
 };
 pub use state::{
     Ancestors, Anchored, CODE_RULE, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError,

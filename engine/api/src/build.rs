@@ -41,8 +41,8 @@ pub trait BuildHandle: Send {
     /// # Errors
     /// Only with forced transactions: `Retry` until they have run, and the cause if no block can hold them.
     fn best(&self) -> Result<BuiltCandidate, Failure>;
-    /// Waits until the block improves no more, or the time is over.
-    fn wait(&self, time: core::time::Duration);
+    /// Waits until the block improves no more, or the time is over. Returns true in the first case.
+    fn wait(&self, time: core::time::Duration) -> bool;
     /// Ends the job and returns the best block. Waits until the forced transactions have run.
     ///
     /// # Errors

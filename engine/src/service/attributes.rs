@@ -1,6 +1,7 @@
 //! Attributes of a whole block beside its environment: what a payload of the API carries for a chain of Ethereum's kind.
 
 use crate::model::{Edit, Edited};
+use alloy_consensus::constants::MAXIMUM_EXTRA_DATA_SIZE;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
@@ -20,6 +21,8 @@ pub struct BlockAttributes {
     pub slot_number: Option<u64>,
     /// Edits before the transactions, in order, on a chain for development; `None` for none.
     pub edits: Option<Vec<Edit>>,
+    /// Extra data of the header, at most 32 bytes; `None` for none.
+    pub extra_data: Option<Bytes>,
 }
 
 impl BlockAttributes {
@@ -38,6 +41,11 @@ impl BlockAttributes {
         let attributes = <Self as alloy_rlp::Decodable>::decode(&mut &bytes[..]).ok()?;
         let is_short = attributes.edits.as_ref().is_none_or(|edits| !edits.is_empty());
         (is_short && attributes.encode() == *bytes).then_some(attributes)
+    }
+
+    /// True if a header has room for the extra data.
+    pub(super) fn has_short_extra_data(&self) -> bool {
+        self.extra_data.as_ref().is_none_or(|data| data.len() <= MAXIMUM_EXTRA_DATA_SIZE)
     }
 
     /// True if the code of every edit is one that an account may have.
@@ -89,5 +97,18 @@ mod tests {
         (1..bytes.len()).for_each(|cut| assert_eq!(BlockAttributes::decode(&bytes.slice(..cut)), None));
         let none = BlockAttributes { edits: Some(Vec::new()), ..plain };
         assert_eq!(BlockAttributes::decode(&none.encode()), None);
+    }
+
+    #[test]
+    fn extra_data_has_one_encoding() {
+        let of = |extra_data| BlockAttributes { extra_data, ..BlockAttributes::default() };
+        let some = of(Some(Bytes::from_static(b"a builder")));
+        let bytes = some.encode();
+        assert_eq!(BlockAttributes::decode(&bytes), Some(some));
+        (1..bytes.len()).for_each(|cut| assert_eq!(BlockAttributes::decode(&bytes.slice(..cut)), None));
+        assert_eq!(BlockAttributes::decode(&of(Some(Bytes::new())).encode()), None, "none is left out");
+        for (len, fits) in [(0, true), (32, true), (33, false)] {
+            assert_eq!(of(Some(vec![1; len].into())).has_short_extra_data(), fits, "{len}");
+        }
     }
 }

@@ -175,8 +175,8 @@ impl BuildHandle for Job {
         self.0.best()
     }
 
-    fn wait(&self, time: core::time::Duration) {
-        self.0.wait(time);
+    fn wait(&self, time: core::time::Duration) -> bool {
+        self.0.wait(time)
     }
 
     fn finish(self: Box<Self>) -> Result<BuiltCandidate, Failure> {

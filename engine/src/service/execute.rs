@@ -115,6 +115,9 @@ impl Frame {
             None => None,
         };
         fees.excess_blob_gas = excess.unwrap_or_default();
+        if !attributes.has_short_extra_data() {
+            return Err(InvalidCause::Environment);
+        }
         let is_edited = attributes.edits.is_some();
         if is_edited && !(rules.chain.parameters().development && attributes.have_sound_codes()) {
             return Err(InvalidCause::Environment);
@@ -141,6 +144,7 @@ impl Frame {
             excess_blob_gas: excess,
             parent_beacon_block_root: excess.map(|_| attributes.parent_beacon_block_root),
             slot_number: from(SpecId::AMSTERDAM).then_some(attributes.slot_number.unwrap_or(env.height)),
+            extra_data: attributes.extra_data.clone().unwrap_or_default(),
             ..Header::default()
         };
         let max_blobs = params.map_or(0, |params| params.max_blob_count);

@@ -21,6 +21,7 @@ mod build;
 mod child;
 mod prove;
 mod view;
+mod whole;
 mod hand_over;
 mod driver;
 mod execute;
@@ -45,6 +46,7 @@ pub use prove::{
 };
 pub use sink::{BlockSink, SinkBlock, SinkRefused};
 pub use stepped::{Performed, SteppedService};
+pub use whole::WholeBlock;
 
 use crate::{
     engine::Engine,

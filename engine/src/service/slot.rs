@@ -107,10 +107,11 @@ impl Slot {
         self.done.notify_all();
     }
 
-    /// Waits until the job has ended, or the time is over.
-    pub(super) fn wait(&self, time: core::time::Duration) {
+    /// Waits until the job has ended, or the time is over. Returns true if it has ended.
+    pub(super) fn wait(&self, time: core::time::Duration) -> bool {
         let mut inner = self.inner.lock();
         self.done.wait_while_for(&mut inner, |(phase, _)| *phase != Phase::Done, time);
+        inner.0 == Phase::Done
     }
 
     /// Ends the job and returns the best block: at once if the driver has not begun and nothing is forced, otherwise when it
