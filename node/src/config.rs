@@ -81,6 +81,29 @@ impl Default for CometConfig {
     }
 }
 
+/// Settings of a chain whose head a consensus client chooses over the Engine API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineApiConfig {
+    /// Address of the Engine API, HTTP and WebSocket. Port 0 takes a free one.
+    pub address: SocketAddr,
+    /// File of the secret that client and node share, 64 hexadecimal digits. It is made if it is not there.
+    pub jwt: PathBuf,
+}
+
+impl EngineApiConfig {
+    /// Settings of the server for the client: the methods that the specification demands, for bodies as long as a payload.
+    pub(crate) fn limits(&self, rpc: &RpcConfig) -> RpcConfig {
+        RpcConfig {
+            address: self.address,
+            namespaces: ["engine", "eth", "net", "web3"].map(Into::into).to_vec(),
+            cors: Vec::new(),
+            max_request: MOST_PAYLOAD,
+            max_connections: CLIENTS,
+            ..rpc.clone()
+        }
+    }
+}
+
 /// Namespaces of JSON-RPC. Those of [`DEV_NAMESPACES`] need a chain for development.
 pub const NAMESPACES: [&str; 13] = [
     "eth", "net", "web3", "txpool", "debug", "phalanx", "trace", "ots", "erigon", "personal", "evm", "anvil", "hardhat",
@@ -95,6 +118,12 @@ pub struct Development {
     /// Accounts that the node signs for.
     pub accounts: Vec<DevAccount>,
 }
+
+/// Maximum size of a request of a consensus client, in bytes: a payload of 60 MB as hexadecimal digits.
+const MOST_PAYLOAD: u32 = 128 << 20;
+
+/// Maximum number of connections of consensus clients.
+const CLIENTS: u32 = 64;
 
 /// Maximum of [`RpcConfig::max_calls`]: each call holds a thread.
 const MOST_CALLS: usize = 1_024;
@@ -244,6 +273,8 @@ pub struct NodeConfig {
     /// CometBFT, if it orders the blocks. Then gas limit and beneficiary are not the node's to choose: the genesis has the
     /// one, and the proposer of a block is the other.
     pub comet: Option<CometConfig>,
+    /// The Engine API, if a consensus client chooses the head. Then the fees of a block go to the account that the client names.
+    pub engine_api: Option<EngineApiConfig>,
     /// Host and port of the JSON-RPC of a node that this one follows; `None` to follow none. It needs the namespace `phalanx`.
     pub follow: Option<String>,
     /// Gas limit of made blocks; `None` for the genesis's. A chain with another one gets there by less than 1/1024 per block.
@@ -279,6 +310,7 @@ impl NodeConfig {
             threads: None,
             production: Production::Off,
             comet: None,
+            engine_api: None,
             follow: None,
             gas_limit: None,
             beneficiary: Address::ZERO,
@@ -314,6 +346,18 @@ impl NodeConfig {
             let why =
                 "a node for development makes the blocks of a chain for development itself, and no other node does";
             return Err(NodeError::Setting(why.into()));
+        let others = self.comet.is_some() || self.follow.is_some() || self.development.is_some();
+        if self.engine_api.is_some() && (others || self.production != Production::Off || !self.beneficiary.is_zero()) {
+            let why = "a consensus client orders the blocks, and names the account that gets their fees";
+            return Err(NodeError::Setting(why.into()));
+        }
+        if self.development.is_some() {
+            let chain = ChainSpec::from_genesis(&self.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
+            if self.comet.is_some() || self.follow.is_some() || !chain.parameters().development {
+                let why =
+                    "a node for development makes the blocks of a chain for development itself, and no other node does";
+                return Err(NodeError::Setting(why.into()));
+            }
         }
         let is_of_development = |name: &&String| DEV_NAMESPACES.contains(&&name[..]) && self.development.is_none();
         if let Some(name) = self.rpc.namespaces.iter().find(is_of_development) {

@@ -1,6 +1,6 @@
 //! Way of an admitted transaction out of this node's pool: to the producer, or to the pools of other validators.
 
-use crate::{producer::Bell, relay::Relay, rounds::Rounds, upstream::Upstream};
+use crate::{engine_api::Handle, producer::Bell, relay::Relay, rounds::Rounds, upstream::Upstream};
 use phalanx::alloy::primitives::Bytes;
 
 /// Receiver of the transactions that JSON-RPC has put into the pool.
@@ -10,6 +10,8 @@ pub(crate) enum Exit {
     Producer(Bell),
     /// CometBFT sends them to the other validators.
     Mempool(Relay),
+    /// Blocks that a consensus client wants take them from the pool.
+    Client(Handle),
     /// The node that this one follows gets them instead of the pool.
     Upstream(Upstream),
 }
@@ -22,6 +24,8 @@ impl Exit {
             Self::Producer(bell) => bell.ring(),
             // A copy: the bytes may be a part of a long frame, which would stay as long as they wait.
             Self::Mempool(relay) => txs.iter().for_each(|tx| relay.pass(Bytes::copy_from_slice(tx))),
+            Self::Client(_) if txs.is_empty() => {}
+            Self::Client(handle) => handle.ring(),
             // They never come into the pool.
             Self::Upstream(_) => {}
         }
@@ -36,7 +40,15 @@ impl Exit {
     pub(crate) const fn bell(&self) -> Option<&Bell> {
         match self {
             Self::Producer(bell) => Some(bell),
-            Self::Mempool(_) | Self::Upstream(_) => None,
+            Self::Mempool(_) | Self::Client(_) | Self::Upstream(_) => None,
+        }
+    }
+
+    /// Way to the thread of the consensus client that drives this node.
+    pub(crate) const fn handle(&self) -> Option<&Handle> {
+        match self {
+            Self::Client(handle) => Some(handle),
+            Self::Producer(_) | Self::Mempool(_) | Self::Upstream(_) => None,
         }
     }
 
@@ -44,7 +56,7 @@ impl Exit {
     pub(crate) const fn upstream(&self) -> Option<&Upstream> {
         match self {
             Self::Upstream(upstream) => Some(upstream),
-            Self::Producer(_) | Self::Mempool(_) => None,
+            Self::Producer(_) | Self::Mempool(_) | Self::Client(_) => None,
         }
     }
 }

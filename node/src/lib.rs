@@ -14,14 +14,15 @@
 //!
 //! - `node`: start, stop, and what fails meanwhile.
 //! - `opening`: a chain, and the servers on it.
-//! - `source`: the source of blocks of a running node, a producer or CometBFT.
+//! - `source`: the source of blocks of a running node, a producer, a consensus client or CometBFT.
 //! - `join`: a node without a chain, which takes a snapshot from others.
 //! - `rpc`: the methods, their arguments and errors, and the server.
 //! - `ingress`: transactions in frames, for clients that send many.
 //! - `edge`: sockets of clients, and what a connection can cost.
 //! - `intake`: the queue of the transactions that clients send.
-//! - `exit`: way of an admitted transaction out of the pool: to the producer, or to CometBFT.
+//! - `exit`: way of an admitted transaction out of the pool: to the producer, to a consensus client, or to CometBFT.
 //! - `validator`: blocks of a chain that CometBFT orders.
+//! - `engine_api`: blocks of a chain whose head a consensus client chooses.
 //! - `relay`: transactions for the pools of other validators.
 //! - `taken`: snapshots for other nodes.
 //! - `report`: reports of halts, which may forbid a start.
@@ -49,6 +50,7 @@ pub mod ingress;
 mod intake;
 mod exit;
 mod validator;
+mod engine_api;
 mod relay;
 mod taken;
 mod report;
@@ -77,8 +79,8 @@ mod error;
 pub mod store;
 
 pub use config::{
-    CometConfig, DEV_CHAIN, DEV_NAMESPACES, Development, Durability, IngressAddress, NAMESPACES, NodeConfig,
-    Production, RpcConfig, StorePlace,
+    CometConfig, DEV_CHAIN, DEV_NAMESPACES, Development, Durability, EngineApiConfig, IngressAddress, NAMESPACES,
+    NodeConfig, Production, RpcConfig, StorePlace,
 };
 pub use error::NodeError;
 pub use genesis::{DEV_BALANCE, dev_genesis, into_development, set_root};

@@ -271,7 +271,7 @@ impl Metrics {
 
     /// Takes the pools whose bytes the page shows: of requests, and of answers.
     pub(crate) fn of_pools(&self, requests: &Arc<Pool>, answers: &Arc<Pool>) {
-        // A second server of the same node does not exist.
+        // Those of the public server, which starts before that of a consensus client.
         let _ = self.pools.set([Arc::clone(requests), Arc::clone(answers)]);
     }
 

@@ -94,6 +94,11 @@ impl Node {
         self.serving.lock().as_ref().map_or(self.addresses.0, |serving| serving.address())
     }
 
+    /// Address of the Engine API, if a consensus client drives the node.
+    pub fn engine_api_address(&self) -> Option<SocketAddr> {
+        self.serving.lock().as_ref().and_then(|serving| serving.engine_api())
+    }
+
     /// Addresses of the binary ingress: none until the chain is open.
     pub fn ingress(&self) -> Vec<IngressAddress> {
         self.serving.lock().as_ref().map(|serving| serving.ingress().to_vec()).unwrap_or_default()

@@ -2,8 +2,9 @@
 
 use crate::{
     chain::{Chain, Opened},
-    config::{IngressAddress, NodeConfig},
+    config::{IngressAddress, NodeConfig, RpcConfig},
     edge::Places,
+    engine_api::Secret,
     error::NodeError,
     ingress::Ingress,
     intake::Intake,
@@ -26,6 +27,8 @@ pub(crate) struct Serving {
     pub(crate) chain: Arc<Chain>,
     server: Server,
     ingress: Option<Ingress>,
+    /// The Engine API, if a consensus client drives the node.
+    engine_api: Option<Server>,
     pub(crate) metrics: Option<SocketAddr>,
     /// Ends of files that belonged to no committed block.
     pub(crate) cuts: Vec<Cut>,
@@ -35,6 +38,11 @@ impl Serving {
     /// Address of JSON-RPC.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.server.address
+    }
+
+    /// Address of the Engine API.
+    pub(crate) fn engine_api(&self) -> Option<SocketAddr> {
+        self.engine_api.as_ref().map(|server| server.address)
     }
 
     /// Addresses of the binary ingress.
@@ -49,7 +57,12 @@ impl Serving {
                 ingress.stop(patience).await;
             }
         };
-        tokio::join!(self.server.stop(patience), ingress);
+        let engine_api = async {
+            if let Some(server) = self.engine_api {
+                server.stop(patience).await;
+            }
+        };
+        tokio::join!(self.server.stop(patience), engine_api, ingress);
         self.chain
     }
 }
@@ -81,18 +94,25 @@ impl Opening {
             runtime.block_on(start_pages(address, Arc::new(pages), stops.clone()))
         });
         let pages = pages.transpose()?;
-        let (ready, exit) = Ready::new(config, &chain, &metrics, (runtime, stops));
+        let (ready, exit) = Ready::new(config, &chain, &metrics, (runtime, stops))?;
         let intake = Arc::new(Intake::start(Arc::clone(&chain), exit.clone())?);
         // Each way in has an equal part of the files that connections may take.
-        let parts = if config.ingress.is_empty() { 1 } else { 2 };
+        let parts = 1 + u64::from(!config.ingress.is_empty()) + u64::from(config.engine_api.is_some());
         let places = || Places::new(config.rpc.max_connections as usize, parts);
         let start = || async { Ingress::start(&config.ingress, &config.rpc, &intake, &metrics, places()) };
         let ingress = (!config.ingress.is_empty()).then(|| runtime.block_on(start())).transpose()?;
         let development = (config.development.as_ref(), &config.genesis);
-        let api = Api::new(Arc::clone(&chain), config.rpc.clone(), metrics, (intake, exit), development);
-        let api = Arc::new(api);
-        let server = runtime.block_on(Server::start(api, places()))?;
-        *slot.lock() = Some(Serving { chain, server, ingress, metrics: pages, cuts });
+        let api = |limits: RpcConfig| {
+            let (intake, exit) = (Arc::clone(&intake), exit.clone());
+            Arc::new(Api::new(Arc::clone(&chain), limits, Arc::clone(&metrics), (intake, exit), development))
+        };
+        let server = runtime.block_on(Server::start(api(config.rpc.clone()), places(), None))?;
+        let engine_api = config.engine_api.as_ref().map(|of| {
+            let secret = Secret::open(&of.jwt)?;
+            runtime.block_on(Server::start(api(of.limits(&config.rpc)), places(), Some(secret)))
+        });
+        let engine_api = engine_api.transpose()?;
+        *slot.lock() = Some(Serving { chain, server, ingress, engine_api, metrics: pages, cuts });
         Ok(ready)
     }
 }

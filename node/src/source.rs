@@ -1,8 +1,9 @@
-//! Source of blocks of a running node: a producer of its own, another node, or CometBFT.
+//! Source of blocks of a running node: a producer of its own, another node, a consensus client, or CometBFT.
 
 use crate::{
     chain::Chain,
     config::{CometConfig, NodeConfig, Production},
+    engine_api::Client,
     error::NodeError,
     exit::Exit,
     follower::Follower,
@@ -34,6 +35,8 @@ pub(crate) enum Ready {
     Producer(Box<Producer>, Sender<()>, Option<Bell>),
     /// Follower of another node, and the sender whose end stops it.
     Follower(Box<Follower>, Sender<()>),
+    /// Receiver of a consensus client's orders, and the sender whose end stops it.
+    Client(Box<Client>, Sender<()>),
     /// CometBFT at an address.
     Comet { address: SocketAddr, chain: Arc<Chain>, metrics: Arc<Metrics>, relay: Relay, settings: Box<Ordered> },
 }
@@ -50,7 +53,7 @@ pub(crate) struct Ordered {
 /// A running source. Dropping it ends it, and the block in the making is finished.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// A producer or a follower.
+    /// A producer, a follower, or the receiver of a consensus client's orders.
     Thread {
         stop: Option<Sender<()>>,
         thread: Option<JoinHandle<()>>,
@@ -60,32 +63,40 @@ pub(crate) enum Source {
 
 impl Ready {
     /// Creates the source that the settings name, and the way of transactions to it.
+    ///
+    /// # Errors
+    /// What an earlier run has left of a consensus client cannot be read.
     pub(crate) fn new(
         config: &NodeConfig,
         chain: &Arc<Chain>,
         metrics: &Arc<Metrics>,
         (runtime, stops): (&Handle, &watch::Receiver<bool>),
-    ) -> (Self, Exit) {
+    ) -> Result<(Self, Exit), NodeError> {
         let (chain, metrics) = (Arc::clone(chain), Arc::clone(metrics));
         if let Some(comet) = config.comet {
             let (folder, keep, history) = (config.store.folder().to_owned(), config.keep_blocks, config.history);
             let settings = Box::new(Ordered { comet, folder, keep, history });
             let relay = Relay::start(runtime, comet.rpc);
             let ready = Self::Comet { address: comet.abci, chain, metrics, relay: relay.clone(), settings };
-            return (ready, Exit::Mempool(relay));
+            return Ok((ready, Exit::Mempool(relay)));
         }
         let (stop, stopped) = bounded(0);
         if let Some(address) = &config.follow {
             let upstream = Upstream::new(runtime.clone(), address, stops.clone());
             let follower = Follower::new(chain, metrics, upstream.clone(), stopped);
-            return (Self::Follower(Box::new(follower), stop), Exit::Upstream(upstream));
+            return Ok((Self::Follower(Box::new(follower), stop), Exit::Upstream(upstream)));
+        }
+        if config.engine_api.is_some() {
+            let folder = config.store.folder().to_owned();
+            let (client, handle) = Client::new(chain, metrics, config.gas_limit, folder, stopped)?;
+            return Ok((Self::Client(Box::new(client), stop), Exit::Client(handle)));
         }
         let is_development = chain.spec.parameters().development;
         let next = Arc::new(Next::new(config.gas_limit, config.beneficiary, is_development));
         let (producer, bell) = Producer::new(chain, metrics, config.production, next, stopped);
         // The pool is empty after a start; this is for the day when it is not.
         let first = (config.production == Production::Instant).then(|| bell.clone());
-        (Self::Producer(Box::new(producer), stop, first), Exit::Producer(bell))
+        Ok((Self::Producer(Box::new(producer), stop, first), Exit::Producer(bell)))
     }
 
     /// The node as the ABCI application sees it; `None` without CometBFT. `tell` gets the reason if it ends by itself.
@@ -108,6 +119,10 @@ impl Ready {
             }
             Self::Follower(follower, stop) => {
                 let thread = run("phalanx-follower", move || follower.run(), healthy, tell)?;
+                Ok(Source::Thread { stop: Some(stop), thread: Some(thread) })
+            }
+            Self::Client(client, stop) => {
+                let thread = run("phalanx-client", move || client.run(), healthy, tell)?;
                 Ok(Source::Thread { stop: Some(stop), thread: Some(thread) })
             }
             Self::Comet { address, .. } => match self.validator(healthy, tell) {

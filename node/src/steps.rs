@@ -50,8 +50,21 @@ impl Steps {
 
     /// Drops what an earlier try has left.
     pub(crate) fn clear(&mut self) -> Result<(), Missed> {
+        self.keep_only(&[])
+    }
+
+    /// Drops all blocks that are not committed, but these and their ancestors.
+    pub(crate) fn keep_only(&mut self, leaves: &[ExecId]) -> Result<(), Missed> {
         let ticket = self.next();
-        Ok(self.chain.service.keep_only(ticket, &[])?)
+        Ok(self.chain.service.keep_only(ticket, leaves)?)
+    }
+
+    /// Writes an executed block to the disk, where no reader sees it. Nothing waits for it: a commit writes what is not there yet.
+    pub(crate) fn stage(&mut self, id: ExecId) {
+        let ticket = self.next();
+        if let Err(failure) = self.chain.service.stage(ticket, id) {
+            tracing::debug!(%failure, "a block is not written before its commit");
+        }
     }
 
     /// Executes a block.
@@ -66,8 +79,15 @@ impl Steps {
 
     /// Commits an executed block.
     pub(crate) fn commit(&mut self, id: ExecId, height: u64) -> Result<(), Missed> {
+        self.commit_path(&[id], height)
+    }
+
+    /// Commits executed blocks that follow each other, oldest first, of which the last is at `height`.
+    pub(crate) fn commit_path(&mut self, path: &[ExecId], height: u64) -> Result<(), Missed> {
+        let Some((&id, ancestors)) = path.split_last() else { return Ok(()) };
         let asked = self.next();
-        let meta = CommitMeta { block: BlockId(id.0), cursor: height, ..CommitMeta::default() };
+        let ancestors = ancestors.iter().map(|id| BlockId(id.0)).collect();
+        let meta = CommitMeta { block: BlockId(id.0), ancestors, cursor: height, ..CommitMeta::default() };
         self.chain.service.commit(asked, id, meta)?;
         self.wait(asked, |event| match event {
             EngineEvent::Committed { ticket, .. } if *ticket == asked => Some(()),

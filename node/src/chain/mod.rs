@@ -14,4 +14,4 @@ pub(crate) use failure::StateUnread;
 pub(crate) use forks::forks;
 pub(crate) use metadata::Metadata;
 pub(crate) use open::{Opened, engine_store, make_folder};
-pub(crate) use view::Chain;
+pub(crate) use view::{Chain, Finality};

@@ -15,7 +15,7 @@ use crate::{
 use phalanx::{
     ChainRules, Engine, Observer, Service, ServiceConfig,
     alloy::{consensus::Header, primitives::Bytes},
-    api::{ExecId, ExecutionEngine as _, TxPolicy},
+    api::{ExecId, ExecutionEngine as _, Limits, TxPolicy},
     chain::ChainSpec,
     chain_digest,
     merkle::{self, Backend, StoreConfig},
@@ -30,6 +30,10 @@ pub(crate) struct Opened {
     /// Ends of files that belonged to no committed block.
     pub(crate) cuts: Vec<Cut>,
 }
+
+/// Maximum number of heights above the newest block of a chain that a consensus client drives: it chooses a head once per segment of
+/// 64 blocks, or later, while it catches up.
+const UNCHOSEN: u32 = 256;
 
 impl Chain {
     /// Opens the chain of the settings, or begins it.
@@ -147,6 +151,9 @@ fn service(config: &NodeConfig, engine: Engine, sink: Sink) -> Result<Service, N
     let policy = if config.comet.is_some() { TxPolicy::SkipInvalid } else { TxPolicy::Strict };
     let mut settings =
         ServiceConfig::default().with_policy(policy).with_pool(pool).with_sink(Arc::new(sink)).with_disk_room(room);
+    if config.engine_api.is_some() {
+        settings = settings.with_limits(Limits { depth: UNCHOSEN, ..Limits::default() });
+    }
     settings.recovered_bytes = config.recovered_bytes;
     Ok(Service::open(engine, settings)?)
 }

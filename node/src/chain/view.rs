@@ -35,6 +35,15 @@ pub(super) fn disk_room(folder: &Path) -> u64 {
     rustix::fs::statvfs(folder).map_or(UNKNOWN_ROOM, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
+/// Blocks that are shown as safe and finalised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finality {
+    /// The newest block is: no block is revoked.
+    Newest,
+    /// Those at these heights, which a consensus client has named; `None` until it has.
+    Marked { safe: Option<u64>, finalised: Option<u64> },
+}
+
 /// A chain: its rules, its blocks, its states.
 pub(crate) struct Chain {
     pub(crate) service: Service,
@@ -46,6 +55,7 @@ pub(crate) struct Chain {
     rules: VmConfig,
     /// The newest visible block.
     head: RwLock<Arc<Head>>,
+    finality: RwLock<Finality>,
     recent: Arc<Recent>,
     blocks: broadcast::Sender<Arc<Block>>,
     admitted: broadcast::Sender<Arc<PooledTx>>,
@@ -70,10 +80,10 @@ impl Chain {
         (head, anchor): (Head, Option<u64>),
         folder: &Path,
     ) -> Self {
-        let head = RwLock::new(Arc::new(head));
+        let (head, finality) = (RwLock::new(Arc::new(head)), RwLock::new(Finality::Newest));
         let (blocks, admitted) = (broadcast::Sender::new(BEHIND), broadcast::Sender::new(TXS_BEHIND));
         let folder = folder.to_owned();
-        Self { service, store, spec, genesis, rules, head, recent, blocks, admitted, anchor, folder }
+        Self { service, store, spec, genesis, rules, head, finality, recent, blocks, admitted, anchor, folder }
     }
 
     /// Free bytes of the disk of the node's folder.
@@ -115,6 +125,27 @@ impl Chain {
         let head = self.store.head(height)?.ok_or_else(missing)?;
         *self.head.write() = Arc::new(head);
         Ok(())
+    }
+
+    /// Sets the blocks that are shown as safe and finalised.
+    pub(crate) fn mark(&self, finality: Finality) {
+        *self.finality.write() = finality;
+    }
+
+    /// Height of the safe block, if there is one.
+    pub(crate) fn safe(&self) -> Option<u64> {
+        match *self.finality.read() {
+            Finality::Newest => Some(self.height()),
+            Finality::Marked { safe, .. } => safe,
+        }
+    }
+
+    /// Height of the finalised block, if there is one.
+    pub(crate) fn finalised(&self) -> Option<u64> {
+        match *self.finality.read() {
+            Finality::Newest => Some(self.height()),
+            Finality::Marked { finalised, .. } => finalised,
+        }
     }
 
     /// Receives every block that becomes visible from now on.

@@ -106,6 +106,8 @@ impl Api {
     pub(super) fn height(&self, block: BlockRef) -> Result<Option<u64>, RpcError> {
         Ok(match block {
             BlockRef::Latest => Some(self.chain.height()),
+            BlockRef::Safe => self.chain.safe(),
+            BlockRef::Finalised => self.chain.finalised(),
             BlockRef::Earliest => Some(self.chain.first()?),
             BlockRef::Height(height) => Some(height).filter(|height| *height <= self.chain.height()),
             BlockRef::Hash(hash) => self.chain.height_of(&hash)?,

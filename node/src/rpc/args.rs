@@ -27,6 +27,8 @@ pub(super) struct Args(Vec<Value>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockRef {
     Latest,
+    Safe,
+    Finalised,
     Earliest,
     Pending,
     Height(u64),
@@ -188,8 +190,9 @@ pub(super) fn block(value: &Value) -> Result<BlockRef, String> {
 /// Reads a block by tag or height.
 pub(super) fn number(value: &Value) -> Result<BlockRef, String> {
     Ok(match text(value)? {
-        // One producer, whose blocks no one revokes: what is committed is final.
-        "latest" | "safe" | "finalized" | "" => BlockRef::Latest,
+        "latest" | "" => BlockRef::Latest,
+        "safe" => BlockRef::Safe,
+        "finalized" => BlockRef::Finalised,
         "earliest" => BlockRef::Earliest,
         "pending" => BlockRef::Pending,
         _ => BlockRef::Height(
@@ -272,7 +275,8 @@ mod tests {
         let hash = B256::repeat_byte(7);
         for (given, expected) in [
             (json!("latest"), BlockRef::Latest),
-            (json!("finalized"), BlockRef::Latest),
+            (json!("safe"), BlockRef::Safe),
+            (json!("finalized"), BlockRef::Finalised),
             (json!("earliest"), BlockRef::Earliest),
             (json!("pending"), BlockRef::Pending),
             (json!("0x10"), BlockRef::Height(16)),

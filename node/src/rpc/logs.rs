@@ -86,9 +86,12 @@ pub(super) fn matches(log: &Log, filter: &Filter) -> bool {
 
 /// Height that a tag names: of the newest block for one that is not there yet.
 fn height(api: &Api, tag: Option<BlockNumberOrTag>) -> Result<u64, RpcError> {
+    let unknown = || RpcError::server("header not found");
     Ok(match tag {
         Some(BlockNumberOrTag::Number(height)) => height,
         Some(BlockNumberOrTag::Earliest) => api.chain.first()?,
+        Some(BlockNumberOrTag::Safe) => api.height(BlockRef::Safe)?.ok_or_else(unknown)?,
+        Some(BlockNumberOrTag::Finalized) => api.height(BlockRef::Finalised)?.ok_or_else(unknown)?,
         _ => api.chain.height(),
     })
 }

@@ -32,6 +32,7 @@ mod parity;
 mod otterscan;
 mod phalanx;
 mod proof;
+mod engine;
 mod traced;
 mod replay;
 mod geth_tracer;

@@ -5,6 +5,7 @@ use super::{
     api::{Api, stopped},
     blocks, calls, changes, debug, development,
     dispatch::Dispatch,
+    engine,
     feed::Feed,
     fees, fill, logs, otterscan, parity, phalanx, pool, proof,
     registry::Registry,
@@ -15,6 +16,7 @@ use super::{
 use crate::{
     config::RpcConfig,
     edge::{Accepted, Account, Connection, Listener, Pace, Patience, Places, Pool, Socket, Web},
+    engine_api::Secret,
     error::NodeError,
 };
 use hyper::{server::conn::http1, service::service_fn};
@@ -51,11 +53,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the server.
+    /// Starts the server. With a secret each request needs a token of it.
     ///
     /// # Errors
     /// [`NodeError::Listen`], or origins or hosts that are none.
-    pub(crate) async fn start(api: Arc<Api>, places: Places) -> Result<Self, NodeError> {
+    pub(crate) async fn start(api: Arc<Api>, places: Places, secret: Option<Secret>) -> Result<Self, NodeError> {
         let limits = api.limits.clone();
         let listen = |source| NodeError::Listen { address: limits.address, source };
         let listener = Listener::bind(limits.address, &places, "JSON-RPC", REFUSAL).map_err(listen)?;
@@ -67,7 +69,7 @@ impl Server {
         let pools = (Pool::new(limits.max_request_bytes), Pool::new(limits.max_answer_bytes));
         api.metrics.of_pools(&pools.0, &pools.1);
         let dispatch = Dispatch::new(api, methods(&limits.namespaces));
-        let host = Arc::new(Host { dispatch, web, feed, pools, stops: stopped });
+        let host = Arc::new(Host { dispatch, web, secret, feed, pools, stops: stopped });
         tokio::spawn(accept(listener, host, limits));
         Ok(Self { address, stops, places })
     }
@@ -146,6 +148,7 @@ fn methods(namespaces: &[String]) -> Registry {
         otterscan::register,
         phalanx::register,
         proof::register,
+        engine::register,
         send::register,
         wallet::register,
         development::register,

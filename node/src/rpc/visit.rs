@@ -9,19 +9,26 @@ use super::{
     subscribe::Subscriptions,
     websocket,
 };
-use crate::edge::{Connection, Cut, Held, Pool, Socket, Web};
+use crate::{
+    edge::{Connection, Cut, Held, Pool, Socket, Web},
+    engine_api::Secret,
+};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body as _, Bytes, Incoming},
-    header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, ORIGIN},
+    header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, ORIGIN},
     upgrade::OnUpgrade,
 };
 use hyper_util::rt::TokioIo;
 use jsonrpsee::types::{ErrorObjectOwned, error::reject_too_big_request};
 use serde_json::value::RawValue;
 use soketto::handshake::http::{Server as Handshake, is_upgrade_request};
-use std::{convert::Infallible, sync::Arc, time::Instant};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tower::{Service, ServiceExt as _};
 
@@ -36,6 +43,8 @@ const TYPES: [&str; 3] = ["application/json", "application/json-rpc", "applicati
 pub(super) struct Host {
     pub(super) dispatch: Arc<Dispatch>,
     pub(super) web: Web,
+    /// Secret of the tokens that requests need, if they need any.
+    pub(super) secret: Option<Secret>,
     pub(super) feed: Arc<Feed>,
     /// Bytes of requests, and of answers.
     pub(super) pools: (Arc<Pool>, Arc<Pool>),
@@ -49,6 +58,15 @@ pub(super) struct Visit {
     connection: Arc<Connection>,
     caller: Caller,
     _place: OwnedSemaphorePermit,
+}
+
+impl Host {
+    /// The refusal of a request without a token, where one is needed.
+    fn refuse(&self, value: Option<&HeaderValue>) -> Option<Response<Full<Bytes>>> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let checked = self.secret.as_ref()?.check(value.and_then(|value| value.to_str().ok()), now);
+        checked.err().map(|why| closing(response(StatusCode::UNAUTHORIZED, TEXT, why.to_string().into())))
+    }
 }
 
 impl Visit {
@@ -67,10 +85,12 @@ impl Visit {
         S: Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible>,
     {
         self.connection.begin(Instant::now());
-        let response = if self.host.web.is_host(request.headers().get(HOST)) {
-            serves.oneshot(request).await.unwrap_or_else(|never| match never {})
-        } else {
+        let response = if !self.host.web.is_host(request.headers().get(HOST)) {
             text(StatusCode::FORBIDDEN, "The name of the host is not one of this node: --rpc-hosts adds it.\n")
+        } else if let Some(refused) = self.host.refuse(request.headers().get(AUTHORIZATION)) {
+            refused
+        } else {
+            serves.oneshot(request).await.unwrap_or_else(|never| match never {})
         };
         self.connection.rest(Instant::now());
         response

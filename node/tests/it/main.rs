@@ -18,6 +18,7 @@ mod development;
 mod kills;
 mod ordered;
 mod proofs;
+mod engine_api;
 mod joining;
 mod follow;
 mod long;

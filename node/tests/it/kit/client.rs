@@ -23,10 +23,15 @@ impl Client {
 
     /// Status and body of a POST.
     pub(crate) fn post(&self, body: &[u8]) -> std::io::Result<(u16, String)> {
+        self.post_with("", body)
+    }
+
+    /// Status and body of a POST with further lines in its head.
+    pub(crate) fn post_with(&self, lines: &str, body: &[u8]) -> std::io::Result<(u16, String)> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let head = format!(
-            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{lines}Content-Length: {}\r\nConnection: close\r\n\r\n",
             body.len()
         );
         stream.write_all(head.as_bytes())?;

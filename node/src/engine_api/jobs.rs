@@ -1,0 +1,193 @@
+//! Blocks that are built for a consensus client until it fetches them, or until their slot is over.
+
+use super::{
+    blobs,
+    built::Built,
+    client::{Client, Stop},
+    fault::Fault,
+    handle::Handle,
+    version::Version,
+};
+use crate::environment;
+use alloy_primitives::B64;
+use alloy_rpc_types_engine::PayloadAttributes;
+use phalanx::{
+    BlockAttributes,
+    api::{BlockBudget, Build as _, BuildHandle, BuildRequest, BuiltCandidate, Candidate, ExecId, Payload, TxPolicy},
+    chain::Attributes,
+};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Maximum number of built blocks that can still be fetched.
+const MOST: usize = 8;
+
+/// Maximum time that a client waits for a builder which is not done. The specification gives the node a second.
+const DUE: Duration = Duration::from_millis(500);
+
+/// Seconds behind the time of a block after which it is no longer improved: a slot of Ethereum.
+const SLOT: u64 = 12;
+
+/// Jobs of a client.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    active: Option<Job>,
+    /// Blocks that are built, oldest first.
+    built: VecDeque<(B64, Arc<Built>)>,
+    handle: Handle,
+    /// Gas limit of blocks whose attributes have none; `None` for the parent's.
+    gas_limit: Option<u64>,
+}
+
+/// A block that is being built. It is built anew when the pool has got more since.
+struct Job {
+    id: B64,
+    request: BuildRequest,
+    /// The builder, until it is done.
+    building: Option<Box<dyn BuildHandle>>,
+    /// The best block of the builders before.
+    best: Option<BuiltCandidate>,
+    /// Admissions that the last builder has seen.
+    seen: u64,
+}
+
+impl core::fmt::Debug for Job {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Job").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Jobs {
+    pub(super) const fn new(handle: Handle, gas_limit: Option<u64>) -> Self {
+        Self { active: None, built: VecDeque::new(), handle, gas_limit }
+    }
+
+    pub(super) const fn is_building(&self) -> bool {
+        self.active.is_some()
+    }
+
+    /// Notes that transactions came back to the pool.
+    pub(super) fn ring(&self) {
+        self.handle.ring();
+    }
+
+    fn find(&self, id: B64) -> Option<&Arc<Built>> {
+        self.built.iter().find(|(name, _)| *name == id).map(|(_, built)| built)
+    }
+}
+
+impl Job {
+    /// Takes the block of a builder, if it is better than the one before.
+    fn settle(&mut self) {
+        let Some(done) = self.building.take().and_then(|building| building.finish().ok()) else { return };
+        let gas = |built: &BuiltCandidate| built.outcome.as_ref().map_or(0, |outcome| outcome.gas_used);
+        if self.best.as_ref().is_none_or(|best| gas(&done) >= gas(best)) {
+            self.best = Some(done);
+        }
+    }
+}
+
+impl Client {
+    /// Begins to build a block on the head, and names it. The same block is begun once.
+    pub(super) fn begin(&mut self, wanted: &PayloadAttributes) -> Result<B64, Stop> {
+        let head = self.chain.head();
+        if wanted.timestamp <= head.header.timestamp {
+            let why = format!("its time is {}, and the head's is {}", wanted.timestamp, head.header.timestamp);
+            return Err(Fault::Attributes(why).into());
+        }
+        let limit = head.header.gas_limit;
+        let target = wanted.target_gas_limit.or(self.jobs.gas_limit).unwrap_or(limit);
+        let attributes = Attributes {
+            timestamp: wanted.timestamp,
+            beneficiary: wanted.suggested_fee_recipient,
+            prevrandao: wanted.prev_randao,
+            gas_limit: Some(environment::gas_limit(limit, target)),
+            ..Attributes::default()
+        };
+        let parent = ExecId(head.exec);
+        let invalid = |why: &dyn core::fmt::Display| Fault::Attributes(why.to_string());
+        let env = self.chain.service.next_env(parent, &attributes).map_err(|why| invalid(&why))?;
+        let attributes = BlockAttributes {
+            parent_beacon_block_root: wanted.parent_beacon_block_root.unwrap_or_default(),
+            withdrawals: wanted.withdrawals.clone().unwrap_or_default(),
+            slot_number: wanted.slot_number,
+            ..BlockAttributes::default()
+        };
+        let attributes = attributes.encode();
+        let budget = BlockBudget::UNLIMITED;
+        let empty = Payload::with_attributes(Vec::new(), attributes.clone()).into();
+        // The name of the empty block binds parent, environment and attributes.
+        let name = Candidate::new(self.chain.spec.chain_id(), parent, env, TxPolicy::Strict, empty).id();
+        let id = B64::from_slice(&name.0[..8]);
+        let is_there = self.jobs.active.as_ref().is_some_and(|job| job.id == id);
+        if is_there || self.jobs.find(id).is_some() {
+            return Ok(id);
+        }
+        self.put_aside()?;
+        // Built blocks that the client has not proposed give their transactions back.
+        let executed = self.tree.executed();
+        self.steps.keep_only(&executed)?;
+        let request = BuildRequest { parent, env, budget, forced: Vec::new(), attributes };
+        let seen = self.jobs.handle.admitted();
+        let building = Some(self.chain.service.build(request.clone())?);
+        self.jobs.active = Some(Job { id, request, building, best: None, seen });
+        Ok(id)
+    }
+
+    /// Builds the block anew if its builder is done, and the pool has got more since it began.
+    pub(super) fn improve(&mut self) {
+        let admitted = self.jobs.handle.admitted();
+        let Some(job) = &mut self.jobs.active else { return };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let is_over = now > (job.request.env.timestamp_ms / 1000).saturating_add(SLOT);
+        let is_done = job.building.as_ref().is_none_or(|building| building.wait(Duration::ZERO));
+        if is_over || !is_done || job.seen == admitted {
+            return;
+        }
+        job.settle();
+        job.seen = admitted;
+        // Without another builder the block stays as it is.
+        job.building = self.chain.service.build(job.request.clone()).ok();
+    }
+
+    /// Ends the job that goes on, if any. Its best block can be fetched from now on.
+    fn seal(&mut self) -> Result<(), Stop> {
+        let Some(mut job) = self.jobs.active.take() else { return Ok(()) };
+        job.settle();
+        let Some(BuiltCandidate { candidate, .. }) = job.best else { return Ok(()) };
+        let id = candidate.id();
+        self.submit(candidate)?;
+        let whole = self.chain.service.whole_block(id)?;
+        let blobs = blobs::of_payload(&self.chain, whole.payload.txs());
+        let version = Version::at(&self.chain.spec, whole.header.timestamp);
+        self.jobs.built.push_back((job.id, Arc::new(Built { whole, version, blobs })));
+        if self.jobs.built.len() > MOST {
+            self.jobs.built.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Ends the job that goes on, whose block is lost if it cannot be executed: nothing else depends on it.
+    pub(super) fn put_aside(&mut self) -> Result<(), Stop> {
+        match self.seal() {
+            Err(Stop::Fault(fault)) => {
+                tracing::warn!(%fault, "a built block is lost");
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// The best block of a job, which ends with that.
+    pub(super) fn fetch(&mut self, id: B64) -> Result<Arc<Built>, Stop> {
+        if let Some(job) = self.jobs.active.as_ref().filter(|job| job.id == id) {
+            // Right after its beginning the block would be empty, on a busy machine.
+            job.building.as_ref().map(|building| building.wait(DUE));
+            self.seal()?;
+        }
+        Ok(Arc::clone(self.jobs.find(id).ok_or(Fault::UnknownPayload)?))
+    }
+}

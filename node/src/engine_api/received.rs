@@ -1,0 +1,75 @@
+//! A payload as it arrives: everything that is judged without its ancestors.
+
+use super::{proposed::Proposed, status::Status};
+use crate::chain::Chain;
+use alloy_consensus::{Transaction as _, TxEnvelope};
+use alloy_eips::Decodable2718 as _;
+use alloy_primitives::{B256, Bytes};
+use alloy_rpc_types_engine::{ExecutionPayload, ExecutionPayloadSidecar};
+
+/// First byte of a blob transaction.
+const BLOB: u8 = 3;
+
+/// Version of the method that a payload came by, as far as its answers differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// `newPayloadV1` has a state of its own for a wrong hash.
+    First,
+    Later,
+}
+
+/// A payload without regard to its ancestors.
+#[derive(Clone, Debug)]
+pub(crate) enum Received {
+    /// Its hash is that of its header, its transactions have signers, and its blobs are those that the client expects.
+    Sound(Box<Proposed>),
+    /// The answer to a payload that no ancestor makes valid.
+    Broken(Status),
+}
+
+/// Checks a payload, in time linear in its bytes and on all threads. What is recovered is kept for the execution.
+pub(crate) fn receive(chain: &Chain, payload: ExecutionPayload, sidecar: &ExecutionPayloadSidecar, by: By) -> Received {
+    let broken = |why: String| Received::Broken(Status::broken(why));
+    if let Some(place) = payload.transactions().iter().position(|tx| tx.is_empty()) {
+        return broken(format!("transaction {place} is empty"));
+    }
+    match blob_hashes(payload.transactions()) {
+        Err(place) => return broken(format!("transaction {place} is no blob transaction")),
+        Ok(actual) if sidecar.versioned_hashes().is_some_and(|expected| *expected != actual) => {
+            return broken("the blobs of the transactions are not the expected ones".into());
+        }
+        Ok(_) => {}
+    }
+    let hash = payload.block_hash();
+    let block = match payload.into_block_with_sidecar_raw(sidecar) {
+        Ok(block) => block,
+        Err(error) => return broken(error.to_string()),
+    };
+    let actual = block.header.hash_slow();
+    if actual != hash {
+        let why = format!("the block hash is {hash}, and the header has the hash {actual}");
+        return Received::Broken(match by {
+            By::First => Status::of_another_hash(why),
+            By::Later => Status::broken(why),
+        });
+    }
+    let withdrawals = block.body.withdrawals.map_or_else(Vec::new, |list| list.into_inner());
+    let proposed = Proposed::new(hash, &block.header, block.body.transactions, withdrawals);
+    match chain.service.check_payload(proposed.env(), proposed.txs()) {
+        Ok(()) => Received::Sound(Box::new(proposed)),
+        Err((place, why)) => broken(format!("transaction {place}: {why}")),
+    }
+}
+
+/// Hashes of the blobs of all transactions, in order.
+///
+/// # Errors
+/// Place of the first transaction with the type of a blob transaction that is none.
+fn blob_hashes(txs: &[Bytes]) -> Result<Vec<B256>, usize> {
+    let mut hashes = Vec::new();
+    for (place, tx) in txs.iter().enumerate().filter(|(_, tx)| tx.first() == Some(&BLOB)) {
+        let tx = TxEnvelope::decode_2718_exact(tx).map_err(|_| place)?;
+        hashes.extend_from_slice(tx.blob_versioned_hashes().unwrap_or_default());
+    }
+    Ok(hashes)
+}

@@ -1,0 +1,148 @@
+//! Payloads that the node builds: what is in them, what they are worth, and how they get better.
+
+use super::beacon::{Driven, ROOT, attributes, driven, quantity, read, state};
+use crate::kit::{Call, address, genesis, signed};
+use alloy_primitives::{Address, B256, U256, hex, keccak256};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Account that withdrawals go to.
+const WITHDRAWN: Address = Address::repeat_byte(0xdd);
+
+#[test]
+fn a_built_payload_has_its_attributes_and_is_worth_its_tips() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Driven::start(&driven(folder.path(), genesis()));
+    let genesis = node.genesis();
+    for (from, tip) in [(0, 1_000_000), (1, 5_000_000), (2, 7)] {
+        node.client.send(&signed(2, &Call::to(from, 0, address(3), 1).with_tip(tip), vec![]));
+    }
+    // A builder that has begun is done soon; on a busy machine another may have to begin.
+    let seed = node.build_with(5, genesis, 12, 3);
+    let wanted = json!({
+        "timestamp": "0xc", "prevRandao": seed.body["prevRandao"], "suggestedFeeRecipient": seed.body["feeRecipient"],
+        "withdrawals": seed.body["withdrawals"], "parentBeaconBlockRoot": ROOT,
+    });
+    let id = node.begin(5, genesis, &wanted);
+    assert_eq!(node.begin(5, genesis, &wanted), id, "the same job");
+    let built = node.get("engine_getPayloadV5", &json!([id]));
+    assert_eq!(node.get("engine_getPayloadV5", &json!([id])), built, "it stays");
+    assert_eq!(built["shouldOverrideBuilder"], json!(false));
+    assert_eq!(built["blobsBundle"], json!({ "commitments": [], "proofs": [], "blobs": [] }));
+    let payload = node.fetch(5, &id);
+    assert_eq!(payload.txs().len(), 3);
+    assert_eq!((payload.number(), payload.timestamp(), payload.parent()), (1, 12, genesis));
+    let recipient: Address = read(&wanted["suggestedFeeRecipient"]);
+    assert_eq!(payload.body["feeRecipient"], json!(recipient));
+    assert_eq!(payload.body["prevRandao"], wanted["prevRandao"]);
+    assert_eq!(payload.body["withdrawals"], wanted["withdrawals"]);
+    assert_eq!(node.offer(&payload), ("VALID".into(), Some(payload.hash())));
+    node.head(payload.hash());
+    let block = node.client.get("eth_getBlockByNumber", json!(["latest", true]));
+    assert_eq!((&block["hash"], &block["parentBeaconBlockRoot"]), (&json!(payload.hash()), &json!(ROOT)));
+    let receipts = node.client.get("eth_getBlockReceipts", json!(["latest"]));
+    let base = U256::from(quantity(&block["baseFeePerGas"]));
+    let tips = receipts.as_array().expect("receipts").iter().map(|receipt| {
+        let price: U256 = read(&receipt["effectiveGasPrice"]);
+        (price - base) * U256::from(quantity(&receipt["gasUsed"]))
+    });
+    let tips = tips.fold(U256::ZERO, |sum, tip| sum + tip);
+    assert_eq!(read::<U256>(&built["blockValue"]), tips);
+    assert_eq!(node.balance(recipient), tips);
+    assert_eq!(node.balance(WITHDRAWN), U256::from(10).pow(U256::from(18)));
+    // Other attributes are another job; a time that is not behind the head is none, and the head is chosen none the less.
+    let [other, same] = [8, 7].map(|seed| node.begin(5, payload.hash(), &attributes(5, 24, seed)));
+    assert_ne!(other, same);
+    node.head(genesis);
+    let late = json!([state(payload.hash(), B256::ZERO, B256::ZERO), attributes(5, 12, 8)]);
+    assert_eq!(node.error("engine_forkchoiceUpdatedV3", &late), -38003);
+    assert_eq!(node.tagged("latest"), Some(payload.hash()));
+    // Jobs on a head that was left can still be fetched.
+    for id in [&other, &same] {
+        assert_eq!(node.fetch(5, id).parent(), payload.hash());
+    }
+    node.node.stop();
+}
+
+#[test]
+fn a_payload_takes_what_arrives_until_it_is_fetched() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Driven::start(&driven(folder.path(), genesis()));
+    let genesis = node.genesis();
+    // The node looks at the pool from time to time: on a busy machine a try may be too short.
+    let has_taken = |attempt: u64| {
+        let id = node.begin(5, genesis, &attributes(5, 2_000_000_000 + attempt, attempt));
+        node.client.send(&signed(2, &Call::to(0, attempt, address(3), 1), vec![]));
+        std::thread::sleep(Duration::from_millis(100 << attempt));
+        node.fetch(5, &id).txs().len() as u64 == attempt + 1
+    };
+    assert!((0..8).any(has_taken), "no payload takes what arrives behind its beginning");
+    node.node.stop();
+}
+
+#[test]
+fn bodies_are_served_by_hash_and_by_range() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Driven::start(&driven(folder.path(), genesis()));
+    let mut chain = vec![node.genesis()];
+    let mut bodies = Vec::new();
+    for height in 1..=4u64 {
+        node.client.send(&signed(2, &Call::to(0, height - 1, address(1), 1), vec![]));
+        let payload = node.build_with(5, chain[chain.len() - 1], 12 * height, 1);
+        node.offer(&payload);
+        node.head(payload.hash());
+        chain.push(payload.hash());
+        bodies.push(json!({ "transactions": payload.txs(), "withdrawals": payload.body["withdrawals"] }));
+    }
+    let unknown = B256::repeat_byte(1);
+    let found = node.get("engine_getPayloadBodiesByHashV1", &json!([[chain[2], unknown, chain[1]]]));
+    assert_eq!(found, json!([bodies[1], null, bodies[0]]));
+    let mut with_list = bodies[1].clone();
+    with_list["blockAccessList"] = Value::Null;
+    assert_eq!(node.get("engine_getPayloadBodiesByHashV2", &json!([[chain[2]]])), json!([with_list]));
+    for (start, count, expected) in [(1, 2, &bodies[..2]), (3, 9, &bodies[2..]), (5, 3, &[])] {
+        let range = json!([format!("{start:#x}"), format!("{count:#x}")]);
+        assert_eq!(node.get("engine_getPayloadBodiesByRangeV1", &range), json!(expected), "{range}");
+    }
+    for (start, count, code) in [(0, 1, -32602), (1, 0, -32602), (1, 1_000, -38004)] {
+        let range = json!([format!("{start:#x}"), format!("{count:#x}")]);
+        assert_eq!(node.error("engine_getPayloadBodiesByRangeV2", &range), code, "{range}");
+    }
+    assert_eq!(node.error("engine_getPayloadBodiesByHashV1", &json!([vec![unknown; 1_000]])), -38004);
+    node.node.stop();
+}
+
+#[test]
+fn blobs_go_with_the_payload_and_are_found_in_the_pool() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Driven::start(&driven(folder.path(), genesis()));
+    node.client.send(&signed(3, &Call::to(0, 0, address(1), 0), vec![]));
+    let mut infinity = [0; 48];
+    infinity[0] = 0xc0;
+    let mut hash: B256 = B256::new(sha256(&infinity));
+    hash.0[0] = 1;
+    let blobs = node.get("engine_getBlobsV2", &json!([[hash]]));
+    assert_eq!(blobs[0]["proofs"], json!(vec![hex::encode_prefixed(infinity); 128]));
+    assert_eq!(blobs[0]["blob"], json!(hex::encode_prefixed(vec![0; 131_072])));
+    assert!(node.get("engine_getBlobsV2", &json!([[hash, keccak256([1])]])).is_null(), "one is missing");
+    assert_eq!(node.error("engine_getBlobsV1", &json!([[hash]])), -38005, "Osaka has cells");
+    for method in ["engine_getBlobsV1", "engine_getBlobsV2"] {
+        assert_eq!(node.error(method, &json!([vec![hash; 129]])), -38004);
+    }
+    let payload = node.build_with(5, node.genesis(), 12, 1);
+    let bundle = &payload.bundle;
+    assert_eq!(bundle["commitments"], json!([hex::encode_prefixed(infinity)]));
+    assert_eq!(
+        (bundle["blobs"].as_array().map(Vec::len), bundle["proofs"].as_array().map(Vec::len)),
+        (Some(1), Some(128))
+    );
+    assert_eq!(payload.blobs(), [hash]);
+    assert_eq!(node.offer(&payload), ("VALID".into(), Some(payload.hash())));
+    node.head(payload.hash());
+    node.node.stop();
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).into()
+}

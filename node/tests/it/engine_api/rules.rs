@@ -1,0 +1,261 @@
+//! What is refused, and with which code or state: tokens, versions, hashes, ancestors.
+
+use super::beacon::{Driven, Payload, ROOT, attributes, driven, said, state, token};
+use crate::kit::{Call, address, genesis, signed};
+use alloy_primitives::{B256, Bytes};
+use phalanx::alloy::genesis::{Genesis, GenesisAccount};
+use serde_json::{Value, json};
+
+/// Seconds between two forks of a chain that has all of them.
+const AGE: u64 = 1_000;
+
+/// Genesis on Paris, with the next fork every [`AGE`] seconds up to Osaka.
+pub(super) fn forks() -> Genesis {
+    let mut genesis = genesis();
+    let config = &mut genesis.config;
+    (config.shanghai_time, config.cancun_time) = (Some(AGE), Some(2 * AGE));
+    (config.prague_time, config.osaka_time) = (Some(3 * AGE), Some(4 * AGE));
+    genesis
+}
+
+#[test]
+fn requests_need_a_fresh_token_of_the_secret() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let driven = Driven::start(&driven(folder.path(), genesis()));
+    let ask = |line: &str| driven.raw(line, "eth_chainId", &json!([])).0;
+    assert_eq!(ask(&token(&[7; 32], 0)), 200);
+    assert_eq!([ask(&token(&[7; 32], 50)), ask(&token(&[7; 32], -50))], [200, 200], "clocks differ");
+    for refused in [token(&[7; 32], 90), token(&[7; 32], -90), token(&[8; 32], 0), String::new()] {
+        assert_eq!(ask(&refused), 401, "{refused}");
+    }
+    // The public port has no such methods, and the other one has those of the specification.
+    assert_eq!(driven.client.error("engine_exchangeCapabilities", json!([[]])).0, -32601);
+    for (method, params) in [
+        ("eth_blockNumber", json!([])),
+        ("eth_call", json!([{ "to": address(0) }, "latest"])),
+        ("eth_chainId", json!([])),
+        ("eth_getCode", json!([address(0), "latest"])),
+        ("eth_getBlockByHash", json!([B256::ZERO, false])),
+        ("eth_getBlockByNumber", json!(["latest", false])),
+        ("eth_getLogs", json!([{}])),
+        ("eth_syncing", json!([])),
+    ] {
+        driven.get(method, &params);
+    }
+    let tx = signed(2, &Call::to(0, 0, address(1), 1), vec![]);
+    driven.get("eth_sendRawTransaction", &json!([tx]));
+    let capabilities = driven.get("engine_exchangeCapabilities", &json!([["engine_newPayloadV1"]]));
+    let names: Vec<String> = serde_json::from_value(capabilities).expect("names");
+    assert!(names.iter().all(|name| name.starts_with("engine_") && name != "engine_exchangeCapabilities"));
+    for name in &names {
+        // A method that is there finds its arguments missing.
+        assert_eq!(driven.error(name, &json!([])), -32602, "{name}");
+    }
+    let version = json!([{ "code": "LS", "name": "a client", "version": "1", "commit": "00000000" }]);
+    assert_eq!(driven.get("engine_getClientVersionV1", &version)[0]["name"], json!("Phalanx"));
+    driven.node.stop();
+}
+
+/// A payload on the genesis of a chain with all forks, of each of them.
+fn of_each_fork(driven: &Driven) -> Vec<Payload> {
+    let genesis = driven.genesis();
+    (1..=5u8).map(|fork| driven.build(fork, genesis, &attributes(fork, (u64::from(fork) - 1) * AGE + 12, 1))).collect()
+}
+
+#[test]
+fn every_version_takes_its_fork_and_its_fields_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let driven = Driven::start(&driven(folder.path(), forks()));
+    let payloads = of_each_fork(&driven);
+    for payload in &payloads {
+        assert_eq!(driven.offer(payload), ("VALID".into(), Some(payload.hash())), "fork {}", payload.fork);
+        for method in 1..=5u8 {
+            let (own, _) = payload.args();
+            if method == own {
+                continue;
+            }
+            let (_, args) = Payload { fork: [1, 2, 3, 4, 6][usize::from(method) - 1], ..payload.clone() }.args();
+            let answer = driven.raw(&token(&[7; 32], 0), &format!("engine_newPayloadV{method}"), &args).1;
+            let answer: Value = serde_json::from_str(&answer).expect("JSON");
+            match (method, payload.fork) {
+                // The structure is the older one, without a field that the time demands.
+                (2, 1) => assert_eq!(said(&answer["result"]).0, "VALID"),
+                (2, 3..) => assert_eq!(answer["error"]["code"], json!(-38005), "{answer}"),
+                (3 | 4, 3..) => assert_eq!(answer["error"]["code"], json!(-38005), "{method}: {answer}"),
+                _ => assert_eq!(answer["error"]["code"], json!(-32602), "{method} of {}: {answer}", payload.fork),
+            }
+        }
+        // A field too few, null, and one too many.
+        let (method, args) = payload.args();
+        let method = format!("engine_newPayloadV{method}");
+        for (field, value) in [("gasUsed", Value::Null), ("slotNumber", json!("0x1")), ("parentHash", json!("0x12"))] {
+            let mut changed = args.clone();
+            changed[0][field] = value;
+            assert_eq!(driven.error(&method, &changed), -32602, "{field}");
+        }
+        if payload.fork >= 4 {
+            for requests in [json!(null), json!(["0x00"]), json!(["0x0101", "0x0001"]), json!(["0x0101", "0x0102"])] {
+                let mut changed = args.clone();
+                changed[3] = requests;
+                assert_eq!(driven.error(&method, &changed), -32602);
+            }
+        }
+    }
+    let genesis = driven.genesis();
+    for fork in 1..=5u8 {
+        let time = (u64::from(fork) - 1) * AGE + 24;
+        for method in 1..=4u8 {
+            let own = [1, 2, 3, 3, 3][usize::from(fork) - 1];
+            let structure = [1, 2, 3, 6][usize::from(method) - 1];
+            let wanted = attributes(structure, time, 1);
+            let params = json!([state(genesis, B256::ZERO, B256::ZERO), wanted]);
+            let name = format!("engine_forkchoiceUpdatedV{method}");
+            if method == own {
+                assert!(driven.get(&name, &params)["payloadId"].is_string());
+                let other = if fork == 1 { 2 } else { structure - 1 };
+                let params = json!([state(genesis, B256::ZERO, B256::ZERO), attributes(other, time, 1)]);
+                assert_eq!(driven.error(&name, &params), -38003, "{name} of {fork}");
+            } else {
+                let expected = if (method, fork) == (2, 1) { -38003 } else { -38005 };
+                assert_eq!(driven.error(&name, &params), expected, "{name} of {fork}");
+            }
+        }
+        // Jobs of one fork are not fetched by the versions of others.
+        let id = driven.begin(fork, genesis, &attributes(fork, time, 2));
+        for method in 1..=6u8 {
+            let fits = method == fork || (method, fork) == (2, 1);
+            let name = format!("engine_getPayloadV{method}");
+            if fits {
+                driven.get(&name, &json!([id]));
+            } else {
+                assert_eq!(driven.error(&name, &json!([id])), -38005, "{name} of {fork}");
+            }
+        }
+    }
+    assert_eq!(driven.error("engine_getPayloadV1", &json!(["0x0000000000000000"])), -38001);
+    assert_eq!(driven.error("engine_getPayloadV1", &json!(["0x00"])), -32602);
+    driven.node.stop();
+}
+
+#[test]
+fn wrong_payloads_are_invalid_and_so_are_their_descendants() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let driven = Driven::start(&driven(folder.path(), genesis()));
+    let genesis = driven.genesis();
+    driven.client.send(&signed(2, &Call::to(0, 0, address(1), 1), vec![]));
+    let first = driven.build_with(5, genesis, 12, 1);
+    // Known without a parent: the hash, empty and unsound transactions, blobs.
+    let mut hash = first.clone();
+    hash.body["blockHash"] = json!(B256::repeat_byte(1));
+    let broken = ("INVALID".to_owned(), None);
+    assert_eq!(driven.offer(&hash), broken);
+    for txs in [json!(["0x"]), json!(["0x02c0"]), json!(["0x03c0"]), json!(["0x7f00"])] {
+        assert_eq!(driven.offer(&first.with("transactions", txs.clone())), broken, "{txs}");
+    }
+    let params = json!([first.body, [B256::repeat_byte(1)], ROOT, first.requests]);
+    assert_eq!(said(&driven.get("engine_newPayloadV4", &params)), broken, "a blob that no transaction has");
+    // Known from the parent, and from the execution.
+    let wrong = ("INVALID".to_owned(), Some(genesis));
+    let fields = [
+        ("stateRoot", json!(B256::repeat_byte(1))),
+        ("receiptsRoot", json!(B256::repeat_byte(1))),
+        ("gasUsed", json!("0x1")),
+        ("gasLimit", json!("0x1000")),
+        ("baseFeePerGas", json!("0x1")),
+        ("blockNumber", json!("0x2")),
+        ("timestamp", json!("0x0")),
+        ("logsBloom", json!(Bytes::from(vec![1; 256]))),
+        ("blobGasUsed", json!("0x20000")),
+        ("excessBlobGas", json!("0x20000")),
+        ("transactions", json!([first.txs()[0], first.txs()[0]])),
+    ];
+    for (field, value) in fields {
+        let changed = first.with(field, value);
+        for _ in 0..2 {
+            assert_eq!(driven.offer(&changed), wrong, "{field}");
+        }
+        // It is never the head, nor is what is said to be behind it.
+        assert_eq!(driven.choose(changed.hash(), B256::ZERO, B256::ZERO), wrong, "{field}");
+        let child = first.with("parentHash", json!(changed.hash()));
+        assert_eq!(driven.offer(&child), wrong, "a child of a wrong {field}");
+    }
+    assert_eq!(driven.tagged("latest"), Some(genesis));
+    let extra = first.with("extraData", json!("0x70"));
+    assert_eq!(driven.offer(&extra), wrong, "the state binds its block");
+    let mut long = first.clone();
+    long.body["extraData"] = json!(Bytes::from(vec![0; 33]));
+    assert_eq!(driven.offer(&long), broken);
+    assert_eq!(driven.offer(&first), ("VALID".into(), Some(first.hash())), "the sound one is");
+    // A descendant that came first is invalid as soon as its ancestor is.
+    let bad = first.with("gasUsed", json!("0x2"));
+    let child =
+        first.with("parentHash", json!(bad.hash())).with("blockNumber", json!("0x2")).with("timestamp", json!("0x20"));
+    let grandchild = child
+        .with("parentHash", json!(child.hash()))
+        .with("blockNumber", json!("0x3"))
+        .with("timestamp", json!("0x30"));
+    let syncing = ("SYNCING".to_owned(), None);
+    assert_eq!([driven.offer(&grandchild), driven.offer(&child)], [syncing.clone(), syncing.clone()]);
+    assert_eq!(driven.choose(grandchild.hash(), B256::ZERO, B256::ZERO), syncing);
+    assert_eq!(driven.offer(&bad), wrong);
+    assert_eq!([driven.offer(&grandchild), driven.offer(&child)], [wrong.clone(), wrong.clone()]);
+    assert_eq!(driven.choose(grandchild.hash(), B256::ZERO, B256::ZERO), wrong);
+    driven.node.stop();
+}
+
+#[test]
+fn the_first_version_has_a_state_for_a_wrong_hash() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let driven = Driven::start(&driven(folder.path(), forks()));
+    let mut payload = driven.build(1, driven.genesis(), &attributes(1, 12, 1));
+    payload.body["blockHash"] = json!(B256::repeat_byte(1));
+    assert_eq!(driven.offer(&payload), ("INVALID_BLOCK_HASH".into(), None));
+    driven.node.stop();
+}
+
+#[test]
+fn amsterdams_payloads_come_with_their_lists_and_slots() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut chain = genesis();
+    chain.config.amsterdam_time = Some(AGE);
+    // The contracts of its requests (EIP-8282), which return nothing.
+    for contract in ["0x0000bFF46984e3725691FA540a8C7589300D8282", "0x000064D678505ad48F8cCb093BC65613800E8282"] {
+        let code = GenesisAccount::default().with_nonce(Some(1)).with_code(Some(Bytes::from_static(&[0x00])));
+        chain.alloc.insert(contract.parse().expect("an address"), code);
+    }
+    let driven = Driven::start(&driven(folder.path(), chain));
+    let before = driven.build(5, driven.genesis(), &attributes(5, 12, 1));
+    assert_eq!(driven.offer(&before), ("VALID".into(), Some(before.hash())));
+    driven.head(before.hash());
+    driven.client.send(&signed(2, &Call::to(0, 0, address(1), 1), vec![]));
+    let payload = driven.build_with(6, before.hash(), AGE, 1);
+    assert_eq!(payload.body["slotNumber"], json!(format!("{:#x}", AGE / 12)));
+    let target = super::beacon::quantity(&payload.body["gasLimit"]);
+    let parent = super::beacon::quantity(&before.body["gasLimit"]);
+    assert!(target.abs_diff(parent) < parent / 1024, "{target} after {parent}: towards the target");
+    let list: Bytes = serde_json::from_value(payload.body["blockAccessList"].clone()).expect("a list");
+    assert!(list.len() > 40, "the accounts of a transfer");
+    let wrong = |field: &str, value: Value| {
+        let changed = payload.with(field, value);
+        assert_eq!(driven.offer(&changed), ("INVALID".into(), Some(before.hash())), "{field}");
+    };
+    wrong("blockAccessList", json!("0xc0"));
+    wrong("slotNumber", json!("0x1"));
+    let (_, mut args) = payload.args();
+    args[0]["blockAccessList"] = Value::Null;
+    assert_eq!(driven.error("engine_newPayloadV5", &args), -32602);
+    assert_eq!(driven.offer(&payload), ("VALID".into(), Some(payload.hash())));
+    driven.head(payload.hash());
+    let body =
+        json!({ "transactions": payload.txs(), "withdrawals": payload.body["withdrawals"], "blockAccessList": list });
+    assert_eq!(driven.get("engine_getPayloadBodiesByHashV2", &json!([[payload.hash()]])), json!([body]));
+    // Earlier versions are for earlier forks, and columns have their length.
+    let state = state(payload.hash(), B256::ZERO, B256::ZERO);
+    assert_eq!(driven.error("engine_forkchoiceUpdatedV3", &json!([state, attributes(3, 2 * AGE, 1)])), -38005);
+    let with = |columns: Value| json!([state, attributes(6, 2 * AGE, 1), columns]);
+    assert_eq!(driven.error("engine_forkchoiceUpdatedV4", &with(json!("0x00"))), -32602);
+    let id = driven.get("engine_forkchoiceUpdatedV4", &with(json!(Bytes::from(vec![0; 16]))))["payloadId"].clone();
+    assert_eq!(driven.error("engine_getPayloadV5", &json!([id])), -38005);
+    driven.fetch(6, &id);
+    driven.node.stop();
+}
