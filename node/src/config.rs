@@ -346,18 +346,11 @@ impl NodeConfig {
             let why =
                 "a node for development makes the blocks of a chain for development itself, and no other node does";
             return Err(NodeError::Setting(why.into()));
+        }
         let others = self.comet.is_some() || self.follow.is_some() || self.development.is_some();
         if self.engine_api.is_some() && (others || self.production != Production::Off || !self.beneficiary.is_zero()) {
             let why = "a consensus client orders the blocks, and names the account that gets their fees";
             return Err(NodeError::Setting(why.into()));
-        }
-        if self.development.is_some() {
-            let chain = ChainSpec::from_genesis(&self.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
-            if self.comet.is_some() || self.follow.is_some() || !chain.parameters().development {
-                let why =
-                    "a node for development makes the blocks of a chain for development itself, and no other node does";
-                return Err(NodeError::Setting(why.into()));
-            }
         }
         let is_of_development = |name: &&String| DEV_NAMESPACES.contains(&&name[..]) && self.development.is_none();
         if let Some(name) = self.rpc.namespaces.iter().find(is_of_development) {

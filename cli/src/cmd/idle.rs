@@ -119,8 +119,15 @@ const RULES: &[Rule] = &[
     Rule {
         command: "node",
         flags: &["abci", "comet-rpc", "snapshot-every", "snapshots", "state-sync"],
-        is_idle: |given| !given.has("consensus"),
+        is_idle: |given| !given.is("consensus", "cometbft"),
         why: "only --consensus cometbft has them",
+    },
+    #[cfg(feature = "node")]
+    Rule {
+        command: "node",
+        flags: &["authrpc", "jwt"],
+        is_idle: |given| !given.is("consensus", "engine"),
+        why: "only --consensus engine has them",
     },
     #[cfg(feature = "node")]
     Rule {

@@ -1,5 +1,6 @@
 //! Flags of `node`, and the settings that they make.
 
+use super::engine_api::EngineApiArgs;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use phalanx::{
@@ -72,6 +73,8 @@ enum Fork {
 enum Consensus {
     /// CometBFT v0.38, which connects by ABCI
     Cometbft,
+    /// A consensus client, which calls the Engine API
+    Engine,
 }
 
 /// Form of the log.
@@ -157,6 +160,8 @@ pub(crate) struct NodeArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true, help_heading = heading::BLOCKS)]
     state_sync: bool,
+    #[command(flatten)]
+    engine_api: EngineApiArgs,
     /// Gas limit of made blocks, reached by steps of less than 1/1024 per block, at once with --dev [default: the genesis's]
     #[arg(long, value_name = "GAS", value_parser = one_or_more::<u64>, help_heading = heading::BLOCKS)]
     gas_limit: Option<u64>,
@@ -309,8 +314,13 @@ impl NodeArgs {
         config.production =
             self.blocks.unwrap_or(if self.is_development() { Production::Instant } else { Production::Off });
         let &Self { abci, comet_rpc: rpc, snapshot_every, snapshots, state_sync, .. } = self;
-        let comet = |Consensus::Cometbft| CometConfig { abci, rpc, snapshot_every, snapshots, state_sync };
-        config.comet = self.consensus.map(comet);
+        match self.consensus {
+            None => {}
+            Some(Consensus::Cometbft) => {
+                config.comet = Some(CometConfig { abci, rpc, snapshot_every, snapshots, state_sync });
+            }
+            Some(Consensus::Engine) => config.engine_api = Some(self.engine_api.config(config.store.folder())),
+        }
         config.history = self.history.unwrap_or(if self.is_development() { DEV_HISTORY } else { HISTORY });
         config.keep_blocks = self.keep_blocks;
         config.threads = self.threads.map(|of| threads(Some(of))).transpose()?;

@@ -2,6 +2,7 @@
 
 mod sources;
 mod args;
+mod engine_api;
 
 pub(crate) use args::{NodeArgs, production};
 pub(crate) use sources::expand;
@@ -72,6 +73,9 @@ fn banner(node: &Node, chain: u64, accounts: &[DevAccount], ether: u64) -> Strin
     }
     if let Some(address) = node.abci_address() {
         let _ = writeln!(text, "ABCI for CometBFT at tcp://{address}");
+    }
+    if let Some(address) = node.engine_api_address() {
+        let _ = writeln!(text, "Engine API for a consensus client at http://{address}");
     }
     for address in node.ingress() {
         let _ = writeln!(text, "transactions in frames at {address}");
