@@ -2,6 +2,9 @@
 
 use alloy_eips::eip1559::BaseFeeParams;
 
+/// Parameters of a base fee that stays: no block uses more gas than its limit, which is the target, and no change divides to one wei.
+pub(super) const FIXED: BaseFeeParams = BaseFeeParams { max_change_denominator: u128::MAX, elasticity_multiplier: 1 };
+
 /// Base fee of the block after one that used `gas_used` of `gas_limit` at `base_fee`, in wei per gas.
 ///
 /// As [`alloy_eips::calc_next_block_base_fee`], but exact where the result exceeds the header's field: `None`, for a child
@@ -36,5 +39,16 @@ mod tests {
             }
         }
         assert_eq!(next_base_fee(params, 10_000, 10_000, u64::MAX), None);
+    }
+
+    #[test]
+    fn a_fixed_base_fee_stays_whatever_a_block_uses() {
+        for limit in [21_000, 30_000_000, u64::MAX] {
+            for fee in [0, 1, 1_000_000_000, u64::MAX] {
+                for used in [0, 1, limit / 2, limit] {
+                    assert_eq!(next_base_fee(FIXED, used, limit, fee), Some(fee), "{used} of {limit}");
+                }
+            }
+        }
     }
 }

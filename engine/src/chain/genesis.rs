@@ -1,9 +1,12 @@
 //! Chains described by geth's `genesis.json`.
 //!
-//! Three fields of `config` are this engine's: `phalanxDevelopment`, true for a chain for development
-//! ([`Parameters::development`](super::Parameters::development)), `phalanxCodeLimit`, the maximum length of a contract's code in
-//! bytes instead of EIP-170's, with twice as much for initcode, and `phalanxRoot`, the root that blocks report: `twigs` or `ethereum`.
+//! Four fields of `config` are this engine's: `phalanxDevelopment`, true for a chain for development
+//! ([`Parameters::development`](super::Parameters::development)); `phalanxCodeLimit`, the maximum length of a contract's code in
+//! bytes instead of EIP-170's, with twice as much for initcode; `phalanxRoot`, the root that blocks report: `twigs` or `ethereum`;
+//! and `phalanxFixedBaseFee`, true for a chain whose blocks all have the base fee of its genesis, so that a block's environment
+//! follows from the order alone.
 
+use super::fees::FIXED;
 use super::schedule::{ByBlock, ByTime, ChainSpecError, Merge, Schedule, Upgrade};
 use super::spec::{ChainSpec, DaoFork};
 use crate::model::RootKind;
@@ -15,6 +18,9 @@ const DEVELOPMENT: &str = "phalanxDevelopment";
 
 /// Name of the field with the maximum length of a contract's code.
 const CODE_LIMIT: &str = "phalanxCodeLimit";
+
+/// Name of the field that fixes the base fee.
+const FIXED_BASE_FEE: &str = "phalanxFixedBaseFee";
 
 /// Largest limit of code, in bytes: a transaction cannot pay for more.
 const MAX_CODE: usize = 1 << 24;
@@ -68,12 +74,14 @@ pub(super) fn chain_spec(config: &ChainConfig) -> Result<ChainSpec, ChainSpecErr
 
     let mut chain = ChainSpec::new(config.chain_id, Schedule::new(&blocks, merge, &times)?);
     chain.dao = config.dao_fork_block.map(|block| DaoFork { block, support: config.dao_fork_support });
-    chain.parameters.development = match config.extra_fields.get(DEVELOPMENT) {
-        None => false,
-        Some(value) => {
-            value.as_bool().ok_or(ChainSpecError::Unsupported { what: "phalanxDevelopment that is no boolean" })?
-        }
+    let flag = |name: &str, what| match config.extra_fields.get(name) {
+        None => Ok(false),
+        Some(value) => value.as_bool().ok_or(ChainSpecError::Unsupported { what }),
     };
+    chain.parameters.development = flag(DEVELOPMENT, "phalanxDevelopment that is no boolean")?;
+    if flag(FIXED_BASE_FEE, "phalanxFixedBaseFee that is no boolean")? {
+        chain.parameters.base_fee = FIXED;
+    }
     if let Some(value) = config.extra_fields.get(CODE_LIMIT) {
         let limit = value.as_u64().and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit <= MAX_CODE);
         let limit =

@@ -261,6 +261,12 @@ impl ChainSpec {
         self.schedule.blobs(timestamp)
     }
 
+    /// Returns true if all blocks have the base fee of the genesis: `phalanxFixedBaseFee` in its `config`. A consensus that orders blocks
+    /// before their parents are executed needs it.
+    pub fn has_fixed_base_fee(&self) -> bool {
+        self.parameters.base_fee == fees::FIXED
+    }
+
     /// Digest of the chain id, every fork and its parameters, and the kind of the root.
     pub(crate) fn digest(&self) -> B256 {
         let Self { chain_id, schedule, dao, deposit_contract, .. } = self;
@@ -279,6 +285,9 @@ impl ChainSpec {
         }
         if self.root == RootKind::Ethereum {
             bytes.extend_from_slice(b"ethereum root");
+        }
+        if self.has_fixed_base_fee() {
+            bytes.extend_from_slice(b"fixed base fee");
         }
         if let Some(limit) = self.base.limit_contract_code_size {
             bytes.extend_from_slice(b"code limit");
