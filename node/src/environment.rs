@@ -1,7 +1,7 @@
 //! Rules of a block's environment on the chains of these nodes, as far as the block and its parent show them.
 //!
-//! A producer of its own gives whole seconds and a `prevRandao` of parent and height; CometBFT gives milliseconds and a
-//! `prevRandao` that binds time and proposer as well. The policy, which a block's name binds, tells the two apart. Order,
+//! A producer of its own gives whole seconds and a `prevRandao` of parent and height; a consensus gives milliseconds and a
+//! `prevRandao` that binds time and beneficiary as well. The policy, which a block's name binds, tells the two apart. Order,
 //! beneficiaries and times within these rules are the choice of the block's maker.
 
 use crate::store::Head;
@@ -45,13 +45,14 @@ pub(crate) fn check(spec: &ChainSpec, candidate: &Candidate, parent: &Head) -> R
     let (env, payload) = (candidate.env(), candidate.payload());
     spec.validate_env(env, &parent.header).map_err(|error| error.to_string())?;
     let (limit, usual) = (env.gas_limit, parent.header.gas_limit);
-    // CometBFT's blocks have the genesis's; a producer moves its own.
+    // A consensus's blocks have the genesis's; a producer moves its own.
     if limit != usual && candidate.policy() == TxPolicy::SkipInvalid {
         return Err(format!("its gas limit is {limit}, and its parent's is {usual}"));
     }
     let is_amsterdam = spec.spec_at(env.height, env.timestamp_ms / 1000, true).is_enabled_in(SpecId::AMSTERDAM);
     let (count, most) = (payload.txs().len() as u64, limit / TX_GAS[usize::from(is_amsterdam)]);
-    if count > most {
+    // What a consensus has ordered in vain is skipped, and takes no gas.
+    if count > most && candidate.policy() == TxPolicy::Strict {
         return Err(format!("it has {count} transactions, and gas for {most}"));
     }
     let is_free = spec.parameters().development && candidate.policy() == TxPolicy::Strict;
@@ -67,8 +68,7 @@ pub(crate) fn check(spec: &ChainSpec, candidate: &Candidate, parent: &Head) -> R
         }
         TxPolicy::Strict => (next_ms(parent), randao(parent.exec, env.height)),
         TxPolicy::SkipInvalid => {
-            let of = phalanx_abci::Header::of(env.height, time, env.beneficiary, ExecId(parent.exec));
-            (parent.timestamp_ms, of.prevrandao)
+            (parent.timestamp_ms, ExecId(parent.exec).randomness(env.height, time, env.beneficiary))
         }
     };
     if time < least || candidate.policy() == TxPolicy::Strict && !time.is_multiple_of(1000) {
@@ -154,9 +154,7 @@ mod tests {
         if env.prevrandao.is_zero() {
             env.prevrandao = match policy {
                 TxPolicy::Strict => randao(parent.exec, 7),
-                TxPolicy::SkipInvalid => {
-                    phalanx_abci::Header::of(7, env.timestamp_ms, env.beneficiary, ExecId(parent.exec)).prevrandao
-                }
+                TxPolicy::SkipInvalid => ExecId(parent.exec).randomness(7, env.timestamp_ms, env.beneficiary),
             };
         }
         let payload = Payload::with_attributes(vec![Bytes::new(); txs], Bytes::from_static(attributes));
@@ -261,12 +259,15 @@ mod tests {
             let other: Change = match policy {
                 TxPolicy::SkipInvalid => |env| env.prevrandao = randao(parent().exec, 7),
                 TxPolicy::Strict => |env| {
-                    let of = phalanx_abci::Header::of(7, env.timestamp_ms, env.beneficiary, ExecId(parent().exec));
-                    env.prevrandao = of.prevrandao;
+                    env.prevrandao = ExecId(parent().exec).randomness(7, env.timestamp_ms, env.beneficiary);
                 },
             };
             assert!(judge(policy, other, 0, b"").expect_err("a randao").contains("prevRandao"));
-            assert!(judge(policy, |_| (), 3, b"").expect_err("too many").contains("gas for 2"));
+            let many = judge(policy, |_| (), 3, b"");
+            match policy {
+                TxPolicy::Strict => assert!(many.expect_err("too many").contains("gas for 2")),
+                TxPolicy::SkipInvalid => assert_eq!(many, Ok(()), "what has no gas is skipped"),
+            }
             assert!(judge(policy, |_| (), 0, b"\x01").expect_err("attributes").contains("beacon root"));
         }
     }

@@ -1,12 +1,9 @@
 //! Fields of a block that CometBFT fixes, out of its messages.
 
 use crate::error::CallError;
-use alloy_primitives::{Address, B256, keccak256};
+use alloy_primitives::{Address, B256};
 use phalanx_engine_api::ExecId;
 use tendermint_proto::google::protobuf::Timestamp;
-
-/// Domain of the randomness of a block.
-const RANDAO: &[u8] = b"phalanx-abci-randao-1";
 
 /// Fields of a block before its transactions. PrepareProposal knows them as well as FinalizeBlock, so that a block is the
 /// same execution from its building on.
@@ -26,8 +23,7 @@ impl Header {
     /// Header of a block on a parent. The randomness follows from the other fields.
     #[must_use]
     pub fn of(height: u64, timestamp_ms: u64, proposer: Address, parent: ExecId) -> Self {
-        let numbers = [height.to_be_bytes(), timestamp_ms.to_be_bytes()].concat();
-        let prevrandao = keccak256([RANDAO, &numbers[..], proposer.as_slice(), parent.0.as_slice()].concat());
+        let prevrandao = parent.randomness(height, timestamp_ms, proposer);
         Self { height, timestamp_ms, proposer, prevrandao }
     }
 

@@ -19,6 +19,15 @@ pub struct BlockRules {
     pub gas_limit: u64,
     /// Wei per gas that is burnt.
     pub base_fee: u64,
+    /// Time of the genesis, in milliseconds since 1970.
+    pub timestamp_ms: u64,
+}
+
+impl BlockRules {
+    /// The genesis.
+    pub(crate) fn genesis(&self) -> Tip {
+        Tip { timestamp_ms: self.timestamp_ms, ..Tip::default() }
+    }
 }
 
 /// The block of a slot.
@@ -188,15 +197,11 @@ fn make(rules: &BlockRules, slot: Slot, parent: Tip, batch: Option<Batch>) -> Bl
     bytes.extend_from_slice(digest.as_slice());
     bytes.extend_from_slice(parent.id.0.as_slice());
     let id = BlockId(keccak256(&bytes));
-    bytes.extend_from_slice(b"randomness");
-    let env = BlockEnv {
-        height: slot,
-        timestamp_ms: batch.as_ref().map_or(0, Batch::timestamp_ms).max(parent.timestamp_ms),
-        prevrandao: keccak256(&bytes),
-        beneficiary: batch.as_ref().map_or(Address::ZERO, Batch::beneficiary),
-        gas_limit: rules.gas_limit,
-        base_fee: rules.base_fee,
-    };
+    let timestamp_ms = batch.as_ref().map_or(0, Batch::timestamp_ms).max(parent.timestamp_ms);
+    let beneficiary = batch.as_ref().map_or(Address::ZERO, Batch::beneficiary);
+    let prevrandao = parent.exec.randomness(slot, timestamp_ms, beneficiary);
+    let BlockRules { gas_limit, base_fee, .. } = *rules;
+    let env = BlockEnv { height: slot, timestamp_ms, prevrandao, beneficiary, gas_limit, base_fee };
     let payload = Arc::new(Payload::new(batch.as_ref().map_or_else(Vec::new, |batch| batch.transactions().to_vec())));
     let exec = ExecId::derive(rules.chain, parent.exec, &env, TxPolicy::SkipInvalid, payload.digest());
     let meta = BlockMeta { id, parent: parent.id, height: slot };

@@ -42,7 +42,7 @@ impl HostConfig {
     /// A configuration for `quorums`: batches of 100 transactions, 1 MiB or 1 ms, 1,024 blocks retained.
     #[must_use]
     pub fn new(quorums: Quorums, domain: Domain) -> Self {
-        let rules = BlockRules { chain: domain.chain, gas_limit: u64::MAX, base_fee: 0 };
+        let rules = BlockRules { chain: domain.chain, gas_limit: u64::MAX, base_fee: 0, timestamp_ms: 0 };
         let committee = Committee::equal(quorums.n() as u32);
         let pipeline = Config::validator(committee);
         let (batch_txs, batch_delay, resend, epoch_ms, retention) = (100, 1_000, 50_000, 0, 1_024);

@@ -1,7 +1,7 @@
 //! Names of blocks, executions and requests.
 
 use crate::env::{BlockEnv, TxPolicy};
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::{Address, B256, keccak256};
 use core::fmt;
 
 /// A block as consensus names it: covers view, author, certificates, whatever that protocol likes.
@@ -44,6 +44,15 @@ impl ExecId {
         bytes.extend_from_slice(payload.as_slice());
         Self(keccak256(bytes))
     }
+
+    /// Randomness of a child of this execution on a chain that a consensus orders: Keccak-256 over height, time, beneficiary and parent.
+    /// The proposer of the child can influence it.
+    pub fn randomness(self, height: u64, timestamp_ms: u64, beneficiary: Address) -> B256 {
+        // The tag is that of the first consensus that was bound: chains have it.
+        const TAG: &[u8] = b"phalanx-abci-randao-1";
+        let numbers = [height.to_be_bytes(), timestamp_ms.to_be_bytes()].concat();
+        keccak256([TAG, &numbers[..], beneficiary.as_slice(), self.0.as_slice()].concat())
+    }
 }
 
 impl fmt::Display for BlockId {
@@ -66,7 +75,6 @@ fn short(hash: &B256) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::Address;
 
     #[test]
     fn every_field_counts() {

@@ -103,7 +103,7 @@ impl<P: Protocol> Host<P> {
         // Beside its transactions, a batch has a few fields.
         let most = P::batch_bytes(&protocol_config).saturating_sub(64) as u64;
         ConfigError::within("batch_bytes", config.batch_bytes as u64, 64, most)?;
-        let mut chain = Chain::new(config.rules, Tip::default());
+        let mut chain = Chain::new(config.rules, config.rules.genesis());
         let (mut records, mut outcomes, mut silent) = (Vec::new(), Vec::new(), false);
         for record in log {
             match record {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// Version of the configuration that this build reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Length from which on a log is replaced where the configuration has no other, in bytes.
 pub const LOG_BYTES: u64 = 16 << 20;
@@ -213,6 +213,36 @@ pub enum NetConfigError {
 }
 
 impl NetConfig {
+    /// A network of these replicas, of which as many may be faulty as their number permits: authenticated frames, synced logs, links as
+    /// they are. Gas has no limit and no price.
+    #[must_use]
+    pub fn new(protocol: ProtocolName, chain: u64, instance: B256, replicas: Vec<Member>) -> Self {
+        Self {
+            version: VERSION,
+            protocol,
+            chain,
+            epoch: 0,
+            instance,
+            faults: (replicas.len().saturating_sub(1) / 3) as u16,
+            authentication: Authentication::Mac,
+            durability: Durability::Group,
+            batch_threads: 2,
+            batch_txs: 100,
+            batch_bytes: 1 << 20,
+            batch_delay_us: 2_000,
+            interval: 128,
+            timeout_us: 1_000_000,
+            resend_us: 100_000,
+            retention: 1 << 14,
+            log_bytes: LOG_BYTES,
+            gas_limit: u64::MAX,
+            base_fee: 0,
+            beneficiary: Address::ZERO,
+            links: Links::default(),
+            replicas,
+        }
+    }
+
     /// Checks every constant.
     ///
     /// # Errors

@@ -13,7 +13,9 @@ const MOST_CARS_BYTES: usize = 4 << 20;
 impl NetConfig {
     pub(crate) fn host(&self, epoch_ms: u64) -> Result<HostConfig, QuorumError> {
         let quorums = self.quorums()?;
-        let rules = BlockRules { chain: self.chain, gas_limit: self.gas_limit, base_fee: self.base_fee };
+        // The time of the genesis is the engine's to say.
+        let (gas_limit, base_fee) = (self.gas_limit, self.base_fee);
+        let rules = BlockRules { chain: self.chain, gas_limit, base_fee, timestamp_ms: 0 };
         let mut host = HostConfig::new(quorums, self.domain());
         host.pipeline = phalanx_pipeline::Config::validator(Committee::equal(self.replicas.len() as u32));
         // Consensus may run ahead of execution by its window.
