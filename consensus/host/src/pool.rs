@@ -21,7 +21,6 @@ enum Known {
 
 #[derive(Debug)]
 struct Entry {
-    hash: B256,
     tx: Bytes,
     /// View of the newest proposal with the transaction.
     proposed: Option<View>,
@@ -75,7 +74,7 @@ impl Pool {
         self.bytes += tx.len();
         self.known.insert(hash, Known::Waiting(number));
         self.free.insert(number);
-        self.entries.insert(number, Entry { hash, tx, proposed: None, from });
+        self.entries.insert(number, Entry { tx, proposed: None, from });
         true
     }
 
@@ -174,20 +173,43 @@ impl Pool {
                 // Counted with the block that had it first.
                 Some(known @ Known::Ordered(_)) => drop(self.known.insert(hash, known)),
                 Some(Known::Waiting(number)) => {
-                    if let Some(entry) = self.entries.remove(&number) {
-                        debug_assert_eq!(entry.hash, hash);
-                        self.bytes -= entry.tx.len();
-                        if let Some((waiting, bytes)) = entry.from.and_then(|from| self.forwarded.get_mut(&from)) {
-                            (*waiting, *bytes) = (*waiting - 1, *bytes - entry.tx.len());
-                        }
-                        self.unlist(number, entry.proposed);
-                    }
+                    self.take_out(number);
                     hashes.push(hash);
                 }
                 None => hashes.push(hash),
             }
         }
         self.ordered.entry(slot).or_default().extend(hashes);
+    }
+
+    /// Removes a transaction that waits. A proposal that has it keeps it.
+    pub(crate) fn withdraw(&mut self, hash: &B256) {
+        if let Some(Known::Waiting(number)) = self.known.get(hash).copied() {
+            self.take_out(number);
+            self.known.remove(hash);
+        }
+    }
+
+    fn take_out(&mut self, number: u64) {
+        let Some(entry) = self.entries.remove(&number) else { return };
+        self.bytes -= entry.tx.len();
+        if let Some((waiting, bytes)) = entry.from.and_then(|from| self.forwarded.get_mut(&from)) {
+            (*waiting, *bytes) = (*waiting - 1, *bytes - entry.tx.len());
+        }
+        self.unlist(number, entry.proposed);
+    }
+
+    /// Forgets that a transaction has its place in a block up to this slot, so that it can be added again.
+    pub(crate) fn renew(&mut self, tx: &Bytes, committed: Slot) {
+        let hash = keccak256(tx);
+        if let Some(Known::Ordered(slot)) = self.known.get(&hash).copied()
+            && slot <= committed
+        {
+            self.known.remove(&hash);
+            if let Some(hashes) = self.ordered.get_mut(&slot) {
+                hashes.retain(|other| *other != hash);
+            }
+        }
     }
 
     /// Forgets ordered transactions of slots below this one.
@@ -221,12 +243,22 @@ mod tests {
         pool.order(1, &[tx(0), tx(1), tx(77)]);
         assert_eq!((pool.oldest(), pool.free()), (Some(2), 5));
         assert!(!pool.add(tx(1)) && !pool.add(tx(77)), "ordered transactions are known");
+        pool.renew(&tx(1), 0);
+        assert!(!pool.add(tx(1)), "its block is not committed yet");
+        pool.renew(&tx(1), 1);
+        assert!(pool.add(tx(1)) && !pool.add(tx(1)), "a block has skipped it");
+        pool.order(1, &[tx(1)]);
         pool.give_back(&[tx(3)]);
         assert_eq!(pool.take(2, 1, usize::MAX), [tx(3)]);
+        pool.add(tx(88));
+        pool.withdraw(&keccak256(tx(88)));
+        pool.withdraw(&keccak256(tx(0)));
+        assert!(pool.add(tx(88)) && !pool.add(tx(0)), "what is ordered is not withdrawn");
+        pool.order(1, &[tx(88)]);
         pool.prune(2);
         assert!(pool.add(tx(77)));
         pool.order(2, &(0..10).map(tx).collect::<Vec<_>>());
-        assert_eq!((pool.oldest(), pool.oldest_txs(9)), (Some(10), vec![tx(77)]));
+        assert_eq!((pool.oldest(), pool.oldest_txs(9)), (Some(13), vec![tx(77)]));
         assert!(pool.proposed.is_empty());
     }
 

@@ -33,7 +33,7 @@ pub use config::{
 };
 pub use phalanx_adapter::WalError;
 pub use replica::{
-    Admit, Beginning, DecisionPath, LogError, Machine, Networked, Replica, ReplicaError, ReplicaKeys, Status,
-    leave_token,
+    Admission, Admit, Beginning, DecisionPath, Doorbell, Embedder, Genesis, LogError, Machine, Networked, PoolChanges,
+    Replica, ReplicaError, ReplicaKeys, Status, Step, leave_token,
 };
 pub use wire::Refused;

@@ -1,13 +1,16 @@
 //! The engine of a replica: opened in its folder, begun from the accounts of the configuration.
 
 use super::file::{EngineSection, Execution};
-use alloy_primitives::U256;
+use alloy_primitives::{B256, U256};
 use phalanx::{
     Engine, Executor, GenesisAccount, Service, ServiceConfig, SteppedService,
     merkle::{Backend, Durability, StoreConfig},
+    pool,
 };
 use phalanx_lab::error::Usage;
-use phalanx_net::{Admit, Beginning, Machine, NetConfig, Replica, ReplicaError, ReplicaKeys};
+use phalanx_net::{
+    Admission, Admit, Beginning, Doorbell, Genesis, Machine, NetConfig, Replica, ReplicaError, ReplicaKeys, Step,
+};
 use phalanx_workloads::{Native, TransferLoad, Workload as _};
 use std::{path::Path, sync::Arc};
 
@@ -72,11 +75,13 @@ pub(crate) fn start(
             let pool = Arc::clone(&service);
             // The pool's rules are those of a node: a sender who cannot pay fills no blocks. It also keeps the recovered sender, so that
             // execution does not recover it again. A transaction that it knows may be unknown to the replica.
-            let admit: Admit = Arc::new(move |tx| {
-                use phalanx::pool::{Admission, Refusal};
-                matches!(pool.send(tx), Ok(Admission::Admitted { .. } | Admission::Refused(Refusal::Known)))
+            let admit: Admit = Arc::new(move |tx| match pool.send(tx) {
+                Ok(pool::Admission::Admitted { .. } | pool::Admission::Refused(pool::Refusal::Known)) => {
+                    Admission::Ordered
+                }
+                _ => Admission::Refused,
             });
-            Replica::start(network, keys, dir, Machine { engine: service, genesis, admit, step: None }, beginning)
+            Replica::start(network, keys, dir, machine(service, genesis, admit, None), beginning)
         }
         Execution::Worker => {
             let service = Arc::new(SteppedService::open(engine, ServiceConfig::default())?);
@@ -90,15 +95,18 @@ pub(crate) fn start(
                 }
                 any
             };
-            let admit: Admit = Arc::new(|tx| phalanx::recover(tx).is_ok());
-            Replica::start(
-                network,
-                keys,
-                dir,
-                Machine { engine: service, genesis, admit, step: Some(Box::new(step)) },
-                beginning,
-            )
+            let admit: Admit = Arc::new(|tx| match phalanx::recover(tx) {
+                Ok(_) => Admission::Ordered,
+                Err(_) => Admission::Refused,
+            });
+            Replica::start(network, keys, dir, machine(service, genesis, admit, Some(Box::new(step))), beginning)
         }
     };
     Ok(started?)
+}
+
+/// A replica that is no part of another program, on a state without a time.
+fn machine<E>(engine: Arc<E>, digest: B256, admit: Admit, step: Option<Step>) -> Machine<E> {
+    let genesis = Genesis { digest, timestamp_ms: 0 };
+    Machine { engine, genesis, admit, step, embedder: Box::new(()), doorbell: Doorbell::default() }
 }

@@ -5,7 +5,7 @@ use crate::{
     config::{Action, HostTimer},
     frame::Frame,
 };
-use alloy_primitives::Bytes;
+use alloy_primitives::{B256, Bytes};
 use phalanx_bft::{Batch, Index, Input, Micros, Protocol, To, View};
 
 /// Requests that are forwarded at a time.
@@ -18,6 +18,22 @@ impl<P: Protocol> Host<P> {
         if tx.len() + 8 <= self.config.batch_bytes && self.pool.add(tx.clone()) {
             self.added(tx);
         }
+    }
+
+    /// Takes a transaction that can run after the committed block, as a pool beside this one knows: one that a committed block has
+    /// skipped has its turn again.
+    pub fn offer(&mut self, now: Micros, tx: Bytes) {
+        self.pool.renew(&tx, self.committed);
+        self.submit(now, tx);
+    }
+
+    /// Forgets transactions that the pool beside this one has dropped, so that no leader is suspected for them. A proposal that has one
+    /// keeps it.
+    pub fn withdraw(&mut self, now: Micros, hashes: &[B256]) {
+        self.now = now;
+        hashes.iter().for_each(|hash| self.pool.withdraw(hash));
+        self.tell_pending();
+        self.perform();
     }
 
     /// Takes a transaction that a replica forwards. One replica fills no more than its share of the pool.

@@ -113,12 +113,10 @@ impl Clients {
         self.open.lock().values().for_each(Open::close);
     }
 
-    /// Checks transactions until the clients are stopped: the work of a batch thread.
-    pub(crate) fn check(&self, admit: &(dyn Fn(&[u8]) -> bool + Send + Sync)) {
+    /// Checks transactions until the clients are stopped, and keeps those that `admit` returns true for: the work of a batch thread.
+    pub(crate) fn check(&self, admit: impl Fn(&[u8]) -> bool) {
         while let Popped::Item(tx) = self.raw.pop(None) {
-            if !admit(&tx) {
-                self.refused_txs.fetch_add(1, Relaxed);
-            } else if self.checked.push_wait(tx.len() + ITEM, tx) {
+            if admit(&tx) && self.checked.push_wait(tx.len() + ITEM, tx) {
                 self.bell.ring();
             }
         }

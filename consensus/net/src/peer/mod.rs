@@ -6,6 +6,6 @@ mod link;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use input::{Inputs, listen};
+pub(crate) use input::{Check, Inputs, listen};
 pub(crate) use link::LinkControl;
 pub(crate) use output::{Output, send};

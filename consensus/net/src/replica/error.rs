@@ -90,6 +90,9 @@ pub enum ReplicaError {
     /// The system starts no thread.
     #[error("the system starts no thread: {0}")]
     Thread(io::Error),
+    /// The program around the replica cannot go on.
+    #[error("the replica stopped, because the node cannot go on: {0}")]
+    Embedder(String),
     /// The replica had to stop.
     #[error("the replica stopped: {0}")]
     Halted(FatalCause),

@@ -1,24 +1,111 @@
-//! The engine of a replica, and the bounds of protocols that run on a network.
+//! The engine of a replica, the program around it, and the bounds of protocols that run on a network.
 
-use alloy_primitives::B256;
+use super::error::ReplicaError;
+use crate::queue::Bell;
+use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{Decodable, Encodable};
 use phalanx_bft::{Group, Index, Protocol, Slot, View, autobahn::Autobahn, pbft::Pbft, sbft::Sbft};
 use std::sync::Arc;
 
-/// Returns true if a client's transaction may be submitted: it is well-formed and its signature is right.
-pub type Admit = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+/// Fate of a transaction that a client sends, or that another replica forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Well-formed and rightly signed: the replica orders it.
+    Ordered,
+    /// In the pool of the embedder, which hands it out when its turn comes: see [`PoolChanges::ready`].
+    Pooled,
+    /// Dropped.
+    Refused,
+}
 
-/// The engine of a replica.
+/// Decides about a transaction.
+pub type Admit = Arc<dyn Fn(&[u8]) -> Admission + Send + Sync>;
+
+/// The state that an engine began with: replicas with another one are refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Genesis {
+    /// Identifies the state.
+    pub digest: B256,
+    /// Time of the state, in milliseconds since 1970: no block is older.
+    pub timestamp_ms: u64,
+}
+
+/// Changes of an embedder's pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolChanges {
+    /// Transactions that can run now, each once, and again if a block has skipped it.
+    pub ready: Vec<Bytes>,
+    /// Hashes of transactions that were ready and have left the pool without a place in a block.
+    pub dropped: Vec<B256>,
+}
+
+/// The program that a replica is a part of, with a pool and a store of blocks of its own. The worker calls it: it must not wait.
+pub trait Embedder: Send {
+    /// Receives the height of the engine's committed block, once, before any other call. Blocks above it, which an earlier start may
+    /// have shown, come again.
+    ///
+    /// # Errors
+    /// The reason for which the program cannot go on, in words.
+    fn resumed(&mut self, height: u64) -> Result<(), String>;
+
+    /// Returns the changes of the pool since the last call, with at most so many ready transactions. Called often.
+    fn changes(&mut self, most: usize) -> PoolChanges;
+
+    /// Receives the height of a block that the engine has committed. Heights come in order.
+    ///
+    /// # Errors
+    /// The reason for which the program cannot go on, in words: the replica ends.
+    fn committed(&mut self, height: u64) -> Result<(), String>;
+
+    /// Receives the reason for which the replica has ended by itself.
+    fn ended(&mut self, why: &ReplicaError);
+}
+
+/// A replica that is no part of another program.
+impl Embedder for () {
+    fn resumed(&mut self, _: u64) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn changes(&mut self, _: usize) -> PoolChanges {
+        PoolChanges::default()
+    }
+
+    fn committed(&mut self, _: u64) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn ended(&mut self, _: &ReplicaError) {}
+}
+
+/// Wakes the worker of a replica, also of one that has not started yet: its embedder has transactions ready. Clones are the same bell.
+#[derive(Clone, Debug, Default)]
+pub struct Doorbell(pub(crate) Arc<Bell>);
+
+impl Doorbell {
+    /// Wakes the worker. Never blocks.
+    pub fn ring(&self) {
+        self.0.ring();
+    }
+}
+
+/// Work of an engine without a thread of its own; returns true if there was any.
+pub type Step = Box<dyn FnMut() -> bool + Send>;
+
+/// The engine of a replica, and the program around both.
 pub struct Machine<E> {
     /// The engine.
     pub engine: Arc<E>,
-    /// Identifies the state that the engine began with: replicas with another one are refused.
-    pub genesis: B256,
-    /// Check of clients' transactions.
+    /// State that the engine began with.
+    pub genesis: Genesis,
+    /// Check of transactions of clients and of other replicas.
     pub admit: Admit,
-    /// Work of an engine without a thread of its own, done by the worker between two events; returns true if there was any.
-    /// `None` for an engine that executes on its own threads.
-    pub step: Option<Box<dyn FnMut() -> bool + Send>>,
+    /// Work that the worker does between two events; `None` for an engine that executes on its own threads.
+    pub step: Option<Step>,
+    /// The program around: `()` for none.
+    pub embedder: Box<dyn Embedder>,
+    /// Bell that the embedder rings.
+    pub doorbell: Doorbell,
 }
 
 impl<E: core::fmt::Debug> core::fmt::Debug for Machine<E> {

@@ -11,7 +11,9 @@ mod status;
 
 pub use error::{LogError, ReplicaError};
 pub use keys::ReplicaKeys;
-pub use machine::{Admit, Machine, Networked, Path as DecisionPath};
+pub use machine::{
+    Admission, Admit, Doorbell, Embedder, Genesis, Machine, Networked, Path as DecisionPath, PoolChanges, Step,
+};
 pub use status::Status;
 
 use crate::{

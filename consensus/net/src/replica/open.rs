@@ -5,7 +5,7 @@ use super::{
     error::ReplicaError,
     keep::Folder,
     keys::ReplicaKeys,
-    machine::{Machine, Networked},
+    machine::{Admission, Machine, Networked},
     status::Status,
     worker::Worker,
 };
@@ -13,8 +13,7 @@ use crate::{
     client::{self, Clients},
     config::{MOST_ITEMS, NetConfig, NetConfigError},
     log::{Begins, Log, Owner, Ownership},
-    peer::{self, Inputs, LinkControl, Output},
-    queue::Bell,
+    peer::{self, Check, Inputs, LinkControl, Output},
     wire::{Identity, Refusals, instance},
 };
 use alloy_primitives::{B256, bytes::Buf as _};
@@ -44,7 +43,7 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     protocol: P::Config,
     keys: &ReplicaKeys,
     dir: &Path,
-    machine: Machine<E>,
+    mut machine: Machine<E>,
     (clock, beginning): (Clock, Beginning),
 ) -> Result<Replica, ReplicaError> {
     let (me, n) = (keys.single().index(), config.replicas.len());
@@ -53,7 +52,7 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     let identity = Identity::new(keys.single().clone(), config.authentication)?;
     let folder = Folder::open(dir)?;
     folder.check_place(beginning != Beginning::Usual)?;
-    let bell = Arc::new(Bell::default());
+    let bell = Arc::clone(&machine.doorbell.0);
     let owner = Owner::new(config, me);
     let belongs = Ownership {
         owner: owner.as_ref(),
@@ -69,6 +68,7 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     folder.take_token()?;
     let scheme = keys.scheme(&identity)?;
     let mut host_config = config.host(clock.epoch_ms).map_err(NetConfigError::from)?;
+    host_config.rules.timestamp_ms = machine.genesis.timestamp_ms;
     // Others answer a silent replica's question of this start, and of no earlier one.
     host_config.start = B256::new(fresh_seed()?).as_slice().get_u64();
     let protocol = Arc::new(protocol);
@@ -91,6 +91,7 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     if let Handshake::Sync { from } = handshake {
         return Err(ReplicaError::Behind { from });
     }
+    machine.embedder.resumed(engine.status().committed.height).map_err(ReplicaError::Embedder)?;
     let listen =
         |address: SocketAddr| TcpListener::bind(address).map_err(|source| ReplicaError::Listen { address, source });
     let (peers, clients_at) = (listen(member.peers)?, listen(member.clients)?);
@@ -110,17 +111,19 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     });
     let (admit, clients) = (Arc::clone(&machine.admit), Arc::clone(&shared.clients));
     let check = move |tx: &[u8]| {
-        let admitted = admit(tx);
-        if !admitted {
+        let admission = admit(tx);
+        if admission == Admission::Refused {
             clients.refused_txs.fetch_add(1, Relaxed);
         }
-        admitted
+        admission == Admission::Ordered
     };
-    let inputs = Arc::new(Inputs::<P::Msg>::new(n, Arc::clone(&bell), refusals, Arc::new(check)));
-    let genesis = machine.genesis;
+    let check: Check = Arc::new(check);
+    let inputs = Arc::new(Inputs::<P::Msg>::new(n, Arc::clone(&bell), refusals, Arc::clone(&check)));
+    let genesis = machine.genesis.digest;
     machine.engine.set_waker(Waker::new(move || bell.ring()));
-    let admit = Arc::clone(&machine.admit);
-    let worker = Worker::new(node, machine, log, clock, (Arc::clone(&shared), Arc::clone(&inputs)), folder, config);
+    let by_worker = (config.batch_threads == 0).then(|| Arc::clone(&check));
+    let around = (Arc::clone(&shared), Arc::clone(&inputs));
+    let worker = Worker::new(node, (machine.step, machine.embedder), by_worker, log, clock, around, folder);
     let stop = Arc::clone(&inputs);
     let mut replica = Replica {
         shared: Arc::clone(&shared),
@@ -141,8 +144,8 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     }
     replica.threads.push(spawn("replica-accept", move || peer::listen(&peers, &inputs, &identity, name, most))?);
     for _ in 0..config.batch_threads {
-        let (clients, admit) = (Arc::clone(&shared.clients), Arc::clone(&admit));
-        replica.threads.push(spawn("batch", move || clients.check(&*admit))?);
+        let (clients, check) = (Arc::clone(&shared.clients), Arc::clone(&check));
+        replica.threads.push(spawn("batch", move || clients.check(&*check))?);
     }
     let clients = Arc::clone(&shared.clients);
     replica.threads.push(spawn("client-accept", move || client::serve(&clients_at, &clients))?);

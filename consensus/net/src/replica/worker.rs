@@ -4,14 +4,13 @@ use super::{
     Clock, Shared,
     error::ReplicaError,
     keep::Folder,
-    machine::{Admit, Machine, Networked, Path},
+    machine::{Embedder, Networked, Path, PoolChanges, Step},
     timers::Timers,
 };
 use crate::{
     client::{Follower, Notice, Reply},
-    config::NetConfig,
     log::Log,
-    peer::Inputs,
+    peer::{Check, Inputs},
 };
 use alloy_primitives::Bytes;
 use phalanx_adapter::Node;
@@ -26,6 +25,8 @@ use std::{
 
 /// Frames of one peer, and transactions of clients, per turn: everything else gets its turn between.
 const BATCH: usize = 64;
+/// Transactions of the embedder's pool per turn.
+const MOST_READY: usize = 256;
 /// Records that are not written yet from which on inputs have to wait.
 const MOST_BACKLOG: u64 = 8_192;
 /// Newest notices that are kept encoded for the clients that follow.
@@ -38,9 +39,10 @@ const MOST_SLEEP: u64 = 50_000;
 /// The worker of a replica.
 pub(super) struct Worker<P: Networked, E> {
     node: Node<E, Host<P>>,
-    step: Option<Box<dyn FnMut() -> bool + Send>>,
+    step: Option<Step>,
+    embedder: Box<dyn Embedder>,
     /// Check of clients' transactions, if no batch thread does it.
-    admit: Option<Admit>,
+    check: Option<Check>,
     log: Log<P::Record>,
     clock: Clock,
     shared: Arc<Shared>,
@@ -58,19 +60,19 @@ pub(super) struct Worker<P: Networked, E> {
 impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
     pub(super) fn new(
         node: Node<E, Host<P>>,
-        machine: Machine<E>,
+        (step, embedder): (Option<Step>, Box<dyn Embedder>),
+        check: Option<Check>,
         log: Log<P::Record>,
         clock: Clock,
         (shared, inputs): (Arc<Shared>, Arc<Inputs<P::Msg>>),
         folder: Folder,
-        config: &NetConfig,
     ) -> Self {
-        let committed = machine.engine.status().committed.height;
-        let admit = (config.batch_threads == 0).then_some(machine.admit);
+        let committed = node.engine().status().committed.height;
         Self {
             node,
-            step: machine.step,
-            admit,
+            step,
+            embedder,
+            check,
             log,
             clock,
             shared,
@@ -91,6 +93,9 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
         // The pipeline describes conflicts that it finds; the host's have the cause alone.
         if let Err(ReplicaError::Halted(cause)) = &ended {
             self.folder.keep_cause(cause)?;
+        }
+        if let Err(why) = &ended {
+            self.embedder.ended(why);
         }
         ended
     }
@@ -118,7 +123,7 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
         let mut active = self.tell_durable();
         if self.log.backlog() < MOST_BACKLOG {
             active |= self.take_frames();
-            active |= self.take_txs();
+            active |= self.take_txs() | self.follow_pool();
         }
         let now = self.clock.now();
         while let Some(timer) = self.timers.pop(now) {
@@ -176,14 +181,25 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
         let clients = &self.shared.clients;
         let mut active = false;
         for _ in 0..BATCH {
-            let queue = if self.admit.is_some() { &clients.raw } else { &clients.checked };
+            let queue = if self.check.is_some() { &clients.raw } else { &clients.checked };
             let Some(tx) = queue.try_pop() else { break };
             active = true;
-            if self.admit.as_ref().is_some_and(|admit| !admit(&tx)) {
-                clients.refused_txs.fetch_add(1, Relaxed);
-            } else {
+            if self.check.as_ref().is_none_or(|check| check(&tx)) {
                 self.node.consensus().submit(self.clock.now(), tx);
             }
+        }
+        active
+    }
+
+    /// Takes the changes of the embedder's pool.
+    fn follow_pool(&mut self) -> bool {
+        let PoolChanges { ready, dropped } = self.embedder.changes(MOST_READY);
+        let active = !ready.is_empty() || !dropped.is_empty();
+        for tx in ready {
+            self.node.consensus().offer(self.clock.now(), tx);
+        }
+        if !dropped.is_empty() {
+            self.node.consensus().withdraw(self.clock.now(), &dropped);
         }
         active
     }
@@ -197,7 +213,10 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
             Action::Send(to, frame) => self.send(to, &frame),
             Action::Timer(timer, after) => self.timers.set(timer, self.clock.now().saturating_add(after)),
             Action::Cancel(timer) => self.timers.cancel(timer),
-            Action::Committed(meta, outcome) => self.note_block(meta, &outcome),
+            Action::Committed(meta, outcome) => {
+                self.note_block(meta, &outcome);
+                self.embedder.committed(meta.height).map_err(ReplicaError::Embedder)?;
+            }
             // Other clients believe equal notices of f+1 replicas.
             Action::Certified { slot, digest, signature, answers } => {
                 let notice = usize::try_from(slot.wrapping_sub(self.first_notice)).ok();

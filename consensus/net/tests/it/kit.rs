@@ -5,8 +5,9 @@ use phalanx_bft::Index;
 use phalanx_engine_api::{ExecutionEngine as _, Limits};
 use phalanx_keys::{deal, deal_bls};
 use phalanx_net::{
-    Audit, Authentication, Beginning, Client, ClientSender, Durability, LOG_BYTES, Links, Machine, Member, NetConfig,
-    ProtocolName, Replica, ReplicaError, ReplicaKeys, Reply, Request, VERSION, leave_token,
+    Admission, Audit, Authentication, Beginning, Client, ClientSender, Doorbell, Durability, Embedder, Genesis,
+    LOG_BYTES, Links, Machine, Member, NetConfig, ProtocolName, Replica, ReplicaError, ReplicaKeys, Reply, Request,
+    VERSION, leave_token,
 };
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::{
@@ -101,9 +102,11 @@ pub(crate) fn machine(disk: Disk) -> (Arc<ModelEngine>, Machine<ModelEngine>) {
     // A model transaction is any bytes but none.
     let machine = Machine {
         engine: Arc::clone(&engine),
-        genesis: B256::ZERO,
-        admit: Arc::new(|tx| !tx.is_empty()),
+        genesis: Genesis::default(),
+        admit: Arc::new(|tx| if tx.is_empty() { Admission::Refused } else { Admission::Ordered }),
         step: Some(Box::new(step)),
+        embedder: Box::new(()),
+        doorbell: Doorbell::default(),
     };
     (engine, machine)
 }
@@ -150,7 +153,18 @@ impl Net {
     }
 
     pub(crate) fn try_begin(&mut self, index: usize, beginning: Beginning) -> Result<(), ReplicaError> {
+        self.try_begin_in(index, beginning, (Box::new(()), Doorbell::default()))
+    }
+
+    /// Starts a replica as a part of another program.
+    pub(crate) fn try_begin_in(
+        &mut self,
+        index: usize,
+        beginning: Beginning,
+        (embedder, doorbell): (Box<dyn Embedder>, Doorbell),
+    ) -> Result<(), ReplicaError> {
         let (engine, machine) = machine(self.disks[index].clone().unwrap_or_default());
+        let machine = Machine { embedder, doorbell, ..machine };
         let dir = self.config.replicas[index].dir.clone();
         let replica = Replica::start(&self.config, self.keys[index].clone(), &dir, machine, beginning)?;
         self.disks[index] = None;
@@ -201,10 +215,16 @@ impl Net {
         reason
     }
 
+    /// Counts transactions of another way in as sent, and returns them.
+    pub(crate) fn others(&mut self, count: u64) -> Vec<Bytes> {
+        let txs = (self.sent..self.sent + count).map(|tx| model_tx(1, &tx.to_be_bytes())).collect();
+        self.sent += count;
+        txs
+    }
+
     /// Sends new transactions to all replicas that run, as a client does that got no answer.
     pub(crate) fn submit(&mut self, count: u64) {
-        let txs: Vec<Bytes> = (self.sent..self.sent + count).map(|tx| model_tx(1, &tx.to_be_bytes())).collect();
-        self.sent += count;
+        let txs = self.others(count);
         for sender in self.senders.iter_mut().flatten() {
             // A connection that has just ended takes nothing.
             let _ = sender.send(&Request::Submit(txs.clone()));

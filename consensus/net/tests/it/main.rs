@@ -2,6 +2,7 @@
 
 mod kit;
 mod protocols;
+mod embedder;
 mod faults;
 mod junk;
 mod refusals;
