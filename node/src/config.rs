@@ -6,6 +6,7 @@ use phalanx::{
     alloy::{genesis::Genesis, primitives::Address},
     chain::ChainSpec,
 };
+use phalanx_net::{Beginning, NetConfig, ReplicaKeys};
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 /// Chain id of a chain for development unless another one is named: that of geth's.
@@ -102,6 +103,19 @@ impl EngineApiConfig {
             ..rpc.clone()
         }
     }
+}
+
+/// Settings of a chain that the replicas of a paper's protocol order: this node is one of them.
+#[derive(Clone, Debug)]
+pub struct ReplicaConfig {
+    /// Configuration of the network, equal at all replicas. Chain id, gas limit and base fee are the genesis's.
+    pub network: NetConfig,
+    /// Keys of this replica.
+    pub keys: ReplicaKeys,
+    /// Folder of the replica's log.
+    pub folder: PathBuf,
+    /// Trust in that folder.
+    pub beginning: Beginning,
 }
 
 /// Namespaces of JSON-RPC. Those of [`DEV_NAMESPACES`] need a chain for development.
@@ -275,6 +289,9 @@ pub struct NodeConfig {
     pub comet: Option<CometConfig>,
     /// The Engine API, if a consensus client chooses the head. Then the fees of a block go to the account that the client names.
     pub engine_api: Option<EngineApiConfig>,
+    /// Replica of this node, if the replicas of a paper's protocol order the blocks. As with CometBFT, the genesis has the gas limit;
+    /// the network names the receiver of the fees.
+    pub replica: Option<Box<ReplicaConfig>>,
     /// Host and port of the JSON-RPC of a node that this one follows; `None` to follow none. It needs the namespace `phalanx`.
     pub follow: Option<String>,
     /// Gas limit of made blocks; `None` for the genesis's. A chain with another one gets there by less than 1/1024 per block.
@@ -311,6 +328,7 @@ impl NodeConfig {
             production: Production::Off,
             comet: None,
             engine_api: None,
+            replica: None,
             follow: None,
             gas_limit: None,
             beneficiary: Address::ZERO,
@@ -323,16 +341,24 @@ impl NodeConfig {
         }
     }
 
+    /// Returns true if a consensus of several validators orders the blocks.
+    pub(crate) const fn is_ordered(&self) -> bool {
+        self.comet.is_some() || self.replica.is_some()
+    }
+
     /// Checks that the settings go together.
     pub(crate) fn check(&self) -> Result<(), NodeError> {
         let is_own = self.production != Production::Off || self.gas_limit.is_some() || !self.beneficiary.is_zero();
-        if self.comet.is_some() && is_own {
-            let why = "CometBFT orders the blocks: their times are its own, their gas limit is the genesis's, and their \
-                       proposers get the fees";
+        if self.is_ordered() && is_own {
+            let why = "CometBFT or replicas order the blocks: times are theirs, the gas limit is the genesis's, and they say who \
+                       gets the fees";
             return Err(NodeError::Setting(why.into()));
         }
-        if self.follow.is_some() && (is_own || self.comet.is_some()) {
-            let why = "a node that follows another makes no blocks, and CometBFT orders none for it";
+        if self.comet.is_some() && self.replica.is_some() {
+            return Err(NodeError::Setting("either CometBFT orders the blocks, or replicas do".into()));
+        }
+        if self.follow.is_some() && (is_own || self.is_ordered()) {
+            let why = "a node that follows another makes no blocks, and no consensus orders any for it";
             return Err(NodeError::Setting(why.into()));
         }
         let chain = ChainSpec::from_genesis(&self.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
@@ -341,13 +367,13 @@ impl NodeConfig {
                        node, or let the node execute the chain from its first block";
             return Err(NodeError::Setting(why.into()));
         }
-        let is_makers = self.comet.is_none() && self.follow.is_none() && chain.parameters().development;
+        let is_makers = !self.is_ordered() && self.follow.is_none() && chain.parameters().development;
         if self.development.is_some() && !is_makers {
             let why =
                 "a node for development makes the blocks of a chain for development itself, and no other node does";
             return Err(NodeError::Setting(why.into()));
         }
-        let others = self.comet.is_some() || self.follow.is_some() || self.development.is_some();
+        let others = self.is_ordered() || self.follow.is_some() || self.development.is_some();
         if self.engine_api.is_some() && (others || self.production != Production::Off || !self.beneficiary.is_zero()) {
             let why = "a consensus client orders the blocks, and names the account that gets their fees";
             return Err(NodeError::Setting(why.into()));

@@ -60,6 +60,12 @@ pub enum NodeError {
     /// Consensus has halted; a report is in the node's folder.
     #[error("consensus has halted: {0}")]
     Halted(phalanx_abci::Halt),
+    /// The replica of this node does not start.
+    #[error(transparent)]
+    Replica(#[from] phalanx_net::ReplicaError),
+    /// The replica of this node has ended by itself.
+    #[error("{0}")]
+    Ended(String),
     /// An earlier run has found another result than that of two thirds of the power.
     #[error(
         "results differ ({path} says how): a start would go on with this node's own; remove the report once that is mended"

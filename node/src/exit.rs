@@ -1,6 +1,7 @@
-//! Way of an admitted transaction out of this node's pool: to the producer, or to the pools of other validators.
+//! Way of an admitted transaction out of this node's pool: to whoever orders the blocks, or to the pools of other
+//! validators.
 
-use crate::{engine_api::Handle, producer::Bell, relay::Relay, rounds::Rounds, upstream::Upstream};
+use crate::{engine_api::Handle, producer::Bell, relay::Relay, requests::Requests, rounds::Rounds, upstream::Upstream};
 use phalanx::alloy::primitives::Bytes;
 
 /// Receiver of the transactions that JSON-RPC has put into the pool.
@@ -12,6 +13,8 @@ pub(crate) enum Exit {
     Mempool(Relay),
     /// Blocks that a consensus client wants take them from the pool.
     Client(Handle),
+    /// The replica takes them from the pool.
+    Replica(Requests),
     /// The node that this one follows gets them instead of the pool.
     Upstream(Upstream),
 }
@@ -20,8 +23,9 @@ impl Exit {
     /// Passes transactions on, as their senders have encoded them. Never blocks.
     pub(crate) fn pass(&self, txs: &[&Bytes]) {
         match self {
-            Self::Producer(_) if txs.is_empty() => {}
+            Self::Producer(_) | Self::Replica(_) if txs.is_empty() => {}
             Self::Producer(bell) => bell.ring(),
+            Self::Replica(requests) => requests.pass(),
             // A copy: the bytes may be a part of a long frame, which would stay as long as they wait.
             Self::Mempool(relay) => txs.iter().for_each(|tx| relay.pass(Bytes::copy_from_slice(tx))),
             Self::Client(_) if txs.is_empty() => {}
@@ -40,7 +44,7 @@ impl Exit {
     pub(crate) const fn bell(&self) -> Option<&Bell> {
         match self {
             Self::Producer(bell) => Some(bell),
-            Self::Mempool(_) | Self::Client(_) | Self::Upstream(_) => None,
+            Self::Mempool(_) | Self::Client(_) | Self::Replica(_) | Self::Upstream(_) => None,
         }
     }
 
@@ -48,7 +52,7 @@ impl Exit {
     pub(crate) const fn handle(&self) -> Option<&Handle> {
         match self {
             Self::Client(handle) => Some(handle),
-            Self::Producer(_) | Self::Mempool(_) | Self::Upstream(_) => None,
+            Self::Producer(_) | Self::Mempool(_) | Self::Replica(_) | Self::Upstream(_) => None,
         }
     }
 
@@ -56,7 +60,7 @@ impl Exit {
     pub(crate) const fn upstream(&self) -> Option<&Upstream> {
         match self {
             Self::Upstream(upstream) => Some(upstream),
-            Self::Producer(_) | Self::Mempool(_) | Self::Client(_) => None,
+            Self::Producer(_) | Self::Mempool(_) | Self::Client(_) | Self::Replica(_) => None,
         }
     }
 }

@@ -14,15 +14,18 @@
 //!
 //! - `node`: start, stop, and what fails meanwhile.
 //! - `opening`: a chain, and the servers on it.
-//! - `source`: the source of blocks of a running node, a producer, a consensus client or CometBFT.
+//! - `source`: the source of blocks of a running node: a producer, another node, a consensus client, CometBFT or a replica.
 //! - `join`: a node without a chain, which takes a snapshot from others.
 //! - `rpc`: the methods, their arguments and errors, and the server.
 //! - `ingress`: transactions in frames, for clients that send many.
 //! - `edge`: sockets of clients, and what a connection can cost.
 //! - `intake`: the queue of the transactions that clients send.
-//! - `exit`: way of an admitted transaction out of the pool: to the producer, to a consensus client, or to CometBFT.
+//! - `exit`: way of an admitted transaction out of the pool: to the producer, a consensus client, CometBFT or the replica.
 //! - `validator`: blocks of a chain that CometBFT orders.
 //! - `engine_api`: blocks of a chain whose head a consensus client chooses.
+//! - `replica`: blocks of a chain that the replicas of a paper's protocol order.
+//! - `requests`: transactions of the pool that a replica has ordered.
+//! - `decided`: blocks that a consensus has decided, for readers.
 //! - `relay`: transactions for the pools of other validators.
 //! - `taken`: snapshots for other nodes.
 //! - `report`: reports of halts, which may forbid a start.
@@ -51,7 +54,10 @@ mod intake;
 mod exit;
 mod validator;
 mod engine_api;
+mod replica;
 mod relay;
+mod requests;
+mod decided;
 mod taken;
 mod report;
 mod producer;
@@ -80,11 +86,12 @@ pub mod store;
 
 pub use config::{
     CometConfig, DEV_CHAIN, DEV_NAMESPACES, Development, Durability, EngineApiConfig, IngressAddress, NAMESPACES,
-    NodeConfig, Production, RpcConfig, StorePlace,
+    NodeConfig, Production, ReplicaConfig, RpcConfig, StorePlace,
 };
 pub use error::NodeError;
 pub use genesis::{DEV_BALANCE, dev_genesis, into_development, set_root};
 pub use keys::{DEV_MNEMONIC, DevAccount, MOST_ACCOUNTS, dev_accounts};
 pub use node::Node;
 pub use phalanx_abci as abci;
+pub use phalanx_net as net;
 pub use upgrades::Upgrades;

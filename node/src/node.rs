@@ -6,13 +6,14 @@ use crate::{
     error::NodeError,
     join::Join,
     opening::{Opening, Slot},
-    report,
+    replica, report,
     source::Source,
     store::{Cut, Sizes},
 };
 use crossbeam_channel::{Receiver, bounded};
 use parking_lot::Mutex;
 use phalanx_abci::App;
+use phalanx_net::{Replica, Status};
 use std::{
     net::SocketAddr,
     sync::{Arc, atomic::AtomicBool},
@@ -46,6 +47,9 @@ impl Node {
     /// [`NodeError`]: nothing is left running.
     pub fn start(config: &NodeConfig) -> Result<Self, NodeError> {
         config.check()?;
+        if let Some(replica) = &config.replica {
+            replica::check(config, replica)?;
+        }
         if config.comet.is_some() {
             report::refuse_divergence(config.store.folder())?;
         }
@@ -121,6 +125,11 @@ impl Node {
     /// Address that CometBFT connects to, if it orders the blocks.
     pub fn abci_address(&self) -> Option<SocketAddr> {
         self.source.as_ref().and_then(Source::abci_address)
+    }
+
+    /// Progress of this node's replica, if replicas order the blocks.
+    pub fn replica(&self) -> Option<Status> {
+        self.source.as_ref().and_then(Source::replica).map(Replica::status)
     }
 
     /// Ends of files that belonged to no committed block, and were cut off when the node started.

@@ -1,8 +1,9 @@
-//! Source of blocks of a running node: a producer of its own, another node, a consensus client, or CometBFT.
+//! Source of blocks of a running node: a producer of its own, another node, a consensus client, CometBFT, or a replica.
 
 use crate::{
     chain::Chain,
-    config::{CometConfig, NodeConfig, Production},
+    config::{CometConfig, NodeConfig, Production, ReplicaConfig},
+    decided::Decided,
     engine_api::Client,
     error::NodeError,
     exit::Exit,
@@ -11,12 +12,15 @@ use crate::{
     next::Next,
     producer::{Bell, Producer},
     relay::Relay,
+    replica,
+    requests::Requests,
     taken::Taken,
     upstream::Upstream,
     validator::Validator,
 };
 use crossbeam_channel::{Sender, bounded};
 use phalanx_abci::{App, Server};
+use phalanx_net::Replica;
 use std::{
     net::SocketAddr,
     path::PathBuf,
@@ -38,7 +42,9 @@ pub(crate) enum Ready {
     /// Receiver of a consensus client's orders, and the sender whose end stops it.
     Client(Box<Client>, Sender<()>),
     /// CometBFT at an address.
-    Comet { address: SocketAddr, chain: Arc<Chain>, metrics: Arc<Metrics>, relay: Relay, settings: Box<Ordered> },
+    Comet { address: SocketAddr, decided: Decided, relay: Relay, settings: Box<Ordered> },
+    /// Replica of a paper's protocol.
+    Replica { settings: Box<ReplicaConfig>, decided: Decided, requests: Requests },
 }
 
 /// Settings of a chain that CometBFT orders.
@@ -59,6 +65,7 @@ pub(crate) enum Source {
         thread: Option<JoinHandle<()>>,
     },
     Comet(Server<Validator>),
+    Replica(Replica),
 }
 
 impl Ready {
@@ -73,11 +80,17 @@ impl Ready {
         (runtime, stops): (&Handle, &watch::Receiver<bool>),
     ) -> Result<(Self, Exit), NodeError> {
         let (chain, metrics) = (Arc::clone(chain), Arc::clone(metrics));
+        if let Some(settings) = config.replica.clone() {
+            let requests = Requests::new(Arc::clone(&chain));
+            let ready = Self::Replica { settings, decided: Decided { chain, metrics }, requests: requests.clone() };
+            return Ok((ready, Exit::Replica(requests)));
+        }
         if let Some(comet) = config.comet {
             let (folder, keep, history) = (config.store.folder().to_owned(), config.keep_blocks, config.history);
             let settings = Box::new(Ordered { comet, folder, keep, history });
             let relay = Relay::start(runtime, comet.rpc);
-            let ready = Self::Comet { address: comet.abci, chain, metrics, relay: relay.clone(), settings };
+            let decided = Decided { chain, metrics };
+            let ready = Self::Comet { address: comet.abci, decided, relay: relay.clone(), settings };
             return Ok((ready, Exit::Mempool(relay)));
         }
         let (stop, stopped) = bounded(0);
@@ -101,10 +114,10 @@ impl Ready {
 
     /// The node as the ABCI application sees it; `None` without CometBFT. `tell` gets the reason if it ends by itself.
     pub(crate) fn validator(self, healthy: Arc<AtomicBool>, tell: Sender<NodeError>) -> Option<Validator> {
-        let Self::Comet { chain, metrics, relay, settings, .. } = self else { return None };
+        let Self::Comet { decided, relay, settings, .. } = self else { return None };
         let Ordered { comet, folder, keep, history } = *settings;
-        let taken = Taken::new(&chain, comet.snapshot_every, comet.snapshots, history);
-        Some(Validator::new((chain, metrics), (taken, relay), folder, keep, (healthy, tell)))
+        let taken = Taken::new(&decided.chain, comet.snapshot_every, comet.snapshots, history);
+        Some(Validator::new(decided, (taken, relay), folder, keep, (healthy, tell)))
     }
 
     /// Starts the source; `tell` gets the reason if it ends by itself.
@@ -129,6 +142,9 @@ impl Ready {
                 Some(validator) => Source::listen(address, App::new(validator)),
                 None => unreachable!("CometBFT is the source"),
             },
+            Self::Replica { settings, decided, requests } => {
+                replica::start(*settings, decided, requests, (healthy, tell)).map(Source::Replica)
+            }
         }
     }
 }
@@ -139,10 +155,18 @@ impl Source {
         Server::start(address, app).map(Self::Comet).map_err(|source| NodeError::Listen { address, source })
     }
 
+    /// Replica of this node.
+    pub(crate) const fn replica(&self) -> Option<&Replica> {
+        match self {
+            Self::Replica(replica) => Some(replica),
+            Self::Thread { .. } | Self::Comet(_) => None,
+        }
+    }
+
     /// Address that CometBFT connects to.
     pub(crate) const fn abci_address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Thread { .. } => None,
+            Self::Thread { .. } | Self::Replica(_) => None,
             Self::Comet(server) => Some(server.address()),
         }
     }

@@ -1,6 +1,6 @@
 //! Blocks of a chain that CometBFT orders: what the ABCI application needs of the node.
 
-use crate::{chain::Chain, error::NodeError, metrics::Metrics, raw, relay::Relay, report, taken::Taken};
+use crate::{chain::Chain, decided::Decided, error::NodeError, raw, relay::Relay, report, taken::Taken};
 use crossbeam_channel::Sender;
 use phalanx::{
     RecoverError, RootKind, SendError,
@@ -28,8 +28,7 @@ const REPLAYED: u64 = 1024;
 /// The node as the ABCI application sees it.
 #[derive(Debug)]
 pub(crate) struct Validator {
-    chain: Arc<Chain>,
-    metrics: Arc<Metrics>,
+    decided: Decided,
     taken: Taken,
     relay: Relay,
     folder: PathBuf,
@@ -41,22 +40,26 @@ pub(crate) struct Validator {
 impl Validator {
     /// Creates it; `healthy` and `ended` tell of its end.
     pub(crate) fn new(
-        (chain, metrics): (Arc<Chain>, Arc<Metrics>),
+        decided: Decided,
         (taken, relay): (Taken, Relay),
         folder: PathBuf,
         keep: Option<u64>,
         (healthy, ended): (Arc<AtomicBool>, Sender<NodeError>),
     ) -> Self {
-        Self { chain, metrics, taken, relay, folder, keep, healthy, ended }
+        Self { decided, taken, relay, folder, keep, healthy, ended }
+    }
+
+    fn chain(&self) -> &Chain {
+        &self.decided.chain
     }
 }
 
 impl Validator {
     /// Offers a transaction to the pool. Returns true if it is new there.
     fn take(&self, tx: &Bytes) -> Result<bool, Refused> {
-        match self.chain.service.send(tx) {
+        match self.chain().service.send(tx) {
             Ok(Admission::Admitted { tx, .. }) => {
-                self.chain.announce(tx);
+                self.chain().announce(tx);
                 Ok(true)
             }
             Ok(Admission::Refused(Refusal::Known)) => Ok(false),
@@ -71,7 +74,7 @@ impl Validator {
 impl Validator {
     /// The pool's transactions as their senders have encoded them, in order of arrival.
     fn pooled(&self) -> Vec<Bytes> {
-        let pooled: Vec<_> = self.chain.service.with_pool(|pool| pool.iter().cloned().collect());
+        let pooled: Vec<_> = self.chain().service.with_pool(|pool| pool.iter().cloned().collect());
         let encoded = pooled.iter().map(|tx| tx.recovered().pooled_bytes().unwrap_or_else(|| tx.bytes()).clone());
         encoded.collect()
     }
@@ -107,12 +110,12 @@ const fn is_unsound(error: &SendError) -> bool {
 
 impl Host for Validator {
     fn engine(&self) -> &dyn ExecutionEngine {
-        &self.chain.service
+        &*self.chain().service
     }
 
     fn env(&self, header: &Header) -> Result<BlockEnv, String> {
         let Header { height, timestamp_ms, proposer: beneficiary, prevrandao } = *header;
-        let (head, timestamp) = (self.chain.head(), timestamp_ms / 1000);
+        let (head, timestamp) = (self.chain().head(), timestamp_ms / 1000);
         if head.header.number + 1 != height {
             return Err(format!("height {height} on block {}", head.header.number));
         }
@@ -121,18 +124,18 @@ impl Host for Validator {
             return Err(format!("time {timestamp} is before the parent's, {}", head.header.timestamp));
         }
         let attributes = Attributes { timestamp, beneficiary, prevrandao, ..Attributes::default() };
-        let child = self.chain.child(&head, &attributes)?;
+        let child = self.chain().child(&head, &attributes)?;
         let (gas_limit, base_fee) = (child.gas_limit, child.base_fee_per_gas.unwrap_or_default());
         Ok(BlockEnv { height, timestamp_ms, prevrandao, beneficiary, gas_limit, base_fee })
     }
 
     fn check(&self, candidate: &Candidate) -> Result<(), (usize, String)> {
-        let checked = self.chain.service.check_payload(candidate.env(), candidate.payload().txs());
+        let checked = self.chain().service.check_payload(candidate.env(), candidate.payload().txs());
         checked.map_err(|(place, why)| (place, why.to_string()))
     }
 
     fn build(&self, request: BuildRequest) -> Result<BuiltCandidate, Failure> {
-        let job = self.chain.service.build(request)?;
+        let job = self.chain().service.build(request)?;
         // Until the pool is exhausted or the block is full. A driver that has not begun by then gives an empty block.
         job.wait(BUILDING);
         job.finish()
@@ -154,15 +157,12 @@ impl Host for Validator {
     }
 
     fn is_waiting(&self, tx: &Bytes) -> bool {
-        raw::hash_of(tx).is_some_and(|hash| self.chain.service.with_pool(|pool| pool.get(&hash).is_some()))
+        raw::hash_of(tx).is_some_and(|hash| self.chain().service.with_pool(|pool| pool.get(&hash).is_some()))
     }
 
     fn committed(&self, height: u64) -> Result<u64, String> {
-        self.chain.publish(height).map_err(|error| error.to_string())?;
-        let txs = self.chain.block(height).ok().flatten().map_or(0, |block| block.entries.len());
-        self.metrics.block(height, txs as u64);
-        self.taken.committed(&self.chain, height);
-        tracing::info!(height, txs, "block");
+        self.decided.show(height).map_err(|error| error.to_string())?;
+        self.taken.committed(self.chain(), height);
         Ok(self.keep.map_or(0, |keep| (height + 1).saturating_sub(keep.max(REPLAYED))))
     }
 
@@ -176,8 +176,8 @@ impl Host for Validator {
 
     fn read(&self, path: &str, data: &Bytes, height: u64, prove: bool) -> Result<Read, String> {
         // 0 stands for the newest block.
-        let height = if height == 0 { self.chain.height() } else { height };
-        let state = self.chain.state(height).map_err(|error| error.to_string())?;
+        let height = if height == 0 { self.chain().height() } else { height };
+        let state = self.chain().state(height).map_err(|error| error.to_string())?;
         if prove && state.root_kind() == RootKind::Ethereum {
             return Err("the chain reports Ethereum's root: eth_getProof proves under it".into());
         }
@@ -204,11 +204,11 @@ impl Host for Validator {
     }
 
     fn called(&self, call: &'static str, refused: bool, took: Duration) {
-        self.metrics.call(call, refused, took);
+        self.decided.metrics.call(call, refused, took);
     }
 
     fn rejected(&self, _: &CallError) {
-        self.metrics.rejected_proposals.inc();
+        self.decided.metrics.rejected_proposals.inc();
     }
 
     fn halted(&self, why: &Halt) {
@@ -226,6 +226,7 @@ mod tests {
         config::{CometConfig, NodeConfig, StorePlace},
         genesis::{DEV_BALANCE, dev_genesis},
         keys::{DEV_MNEMONIC, dev_accounts},
+        metrics::Metrics,
     };
     use alloy_consensus::{SignableTransaction as _, TxEip1559, TxEnvelope, crypto::secp256k1::sign_message};
     use alloy_eips::Encodable2718 as _;
@@ -309,12 +310,12 @@ mod tests {
         let (chain, metrics) = (Arc::new(opened.chain), Arc::new(Metrics::new()));
         let (ended, _ends) = crossbeam_channel::bounded(1);
         let healthy = Arc::new(AtomicBool::new(true));
+        let decided = Decided { chain: Arc::clone(&chain), metrics };
         let taken = Taken::new(&chain, 0, 0, 0);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let relay = Relay::start(runtime.handle(), CometConfig::default().rpc);
         let folder_of = folder.path().to_owned();
-        let validator =
-            Validator::new((Arc::clone(&chain), metrics), (taken, relay), folder_of, None, (healthy, ended));
+        let validator = Validator::new(decided, (taken, relay), folder_of, None, (healthy, ended));
         World { validator, chain, count, _folder: folder, _runtime: runtime }
     }
 

@@ -110,6 +110,11 @@ impl Pool {
         self.future
     }
 
+    /// Tick that the pool has advanced to; a service's is the height of a block.
+    pub const fn now(&self) -> u64 {
+        self.now
+    }
+
     /// Number of transactions.
     pub fn len(&self) -> usize {
         self.by_rank.len()

@@ -148,7 +148,7 @@ fn service(config: &NodeConfig, engine: Engine, sink: Sink) -> Result<Service, N
     let folder = config.store.folder().to_owned();
     let room = move || disk_room(&folder);
     // A proposal of another validator may hold what cannot run: it is ordered first.
-    let policy = if config.comet.is_some() { TxPolicy::SkipInvalid } else { TxPolicy::Strict };
+    let policy = if config.is_ordered() { TxPolicy::SkipInvalid } else { TxPolicy::Strict };
     let mut settings =
         ServiceConfig::default().with_policy(policy).with_pool(pool).with_sink(Arc::new(sink)).with_disk_room(room);
     if config.engine_api.is_some() {

@@ -46,7 +46,7 @@ pub(crate) enum Finality {
 
 /// A chain: its rules, its blocks, its states.
 pub(crate) struct Chain {
-    pub(crate) service: Service,
+    pub(crate) service: Arc<Service>,
     pub(crate) store: Arc<BlockStore>,
     pub(crate) spec: ChainSpec,
     /// Header of the genesis.
@@ -83,6 +83,7 @@ impl Chain {
         let (head, finality) = (RwLock::new(Arc::new(head)), RwLock::new(Finality::Newest));
         let (blocks, admitted) = (broadcast::Sender::new(BEHIND), broadcast::Sender::new(TXS_BEHIND));
         let folder = folder.to_owned();
+        let service = Arc::new(service);
         Self { service, store, spec, genesis, rules, head, finality, recent, blocks, admitted, anchor, folder }
     }
 

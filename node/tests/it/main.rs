@@ -19,6 +19,7 @@ mod kills;
 mod ordered;
 mod proofs;
 mod engine_api;
+mod replicas;
 mod joining;
 mod follow;
 mod long;
