@@ -51,7 +51,7 @@ enum Command {
     /// Run a chain that wallets and libraries talk to
     #[cfg(feature = "node")]
     Node(Box<node::NodeArgs>),
-    /// Run a chain of several validators on this machine: CometBFT and a node for each
+    /// Run a chain of several validators on this machine: a node for each, with CometBFT or a replica
     #[cfg(feature = "node")]
     Localnet(localnet::LocalnetArgs),
     /// Measure

@@ -179,7 +179,7 @@ fn wrong_configurations_keys_and_files_are_refused() {
     let whole = fs::read_to_string(&config).expect("a file");
     let changes = [
         ("{", "[", "column"),
-        ("\"version\": 1", "\"version\": 9", "version 9"),
+        ("\"version\": 2", "\"version\": 1", "version 1"),
         ("\"pbft\"", "\"raft\"", "raft"),
         ("\"faults\": 1", "\"faults\": 2", "7"),
         ("\"interval\": 128", "\"interval\": 0", "`interval` is 0"),
@@ -241,6 +241,8 @@ fn wrong_flags_are_refused_before_anything_starts() {
     let refusals = [
         ("--n 3", "--n is 3"),
         ("--seconds 0", "--dir"),
+        ("--genesis /nowhere.json", "--seconds 0"),
+        ("--genesis /nowhere.json --seconds 0 --dir /tmp/none", "/nowhere.json"),
         ("--kill 9@1+1", "no replica 9"),
         ("--kill 0@99+1", "the load ends"),
         ("--kill 0@1", "length is missing"),

@@ -91,6 +91,11 @@ fn settings_that_cannot_be_followed_are_refused() {
         ("--dev --blocks 0s", "a period"),
         ("--dev --log x=y=z", "--log"),
         ("--dev --config /nowhere.toml", "/nowhere.toml"),
+        ("--dev --network /nowhere.json", "--consensus"),
+        ("--dev --consensus pbft --index 0", "--network FILE"),
+        ("--dev --consensus pbft --network /nowhere.json", "--index N"),
+        ("--dev --consensus pbft --network /nowhere.json --index 0 --rejoin --moved", "--rejoin"),
+        ("--dev --consensus sbft --network /nowhere.json --index 0", "/nowhere.json"),
     ] {
         run(&format!("node {words}")).refused(2, says);
     }

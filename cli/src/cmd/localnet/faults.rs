@@ -42,8 +42,9 @@ impl Faults {
         self.next = Instant::now() + INTERVAL;
         let heights: Option<Vec<_>> = validators.iter().map(|validator| height::of(validator.place().rpc)).collect();
         let heights = heights.filter(|heights| has_grown(&self.heights, heights))?;
-        let kind = if self.count.is_multiple_of(2) { Kind::Comet } else { Kind::Node };
         let place = self.rng.random_range(0..validators.len());
+        let has_comet = validators[place].place().comet_rpc().is_some();
+        let kind = if has_comet && self.count.is_multiple_of(2) { Kind::Comet } else { Kind::Node };
         if !validators[place].kill(kind) {
             return None;
         }

@@ -1,9 +1,8 @@
 //! A node without a vote that joins the running network by state sync.
 
 use super::{
-    comet::{self, Program},
-    height,
-    layout::Layout,
+    comet, height,
+    layout::{Layout, Order},
     validator::Validator,
 };
 use anyhow::Context as _;
@@ -24,7 +23,7 @@ impl Joiner {
     pub(super) fn tend(
         &mut self,
         layout: &Layout,
-        program: &Program,
+        order: &Order,
         validators: &[Validator],
     ) -> anyhow::Result<Option<String>> {
         let Some(place) = &layout.joiner else { return Ok(None) };
@@ -35,10 +34,13 @@ impl Joiner {
                 let is_due = height::of(source.rpc).is_some_and(|height| height >= trusted + BEHIND);
                 let is_known = place.home.join("joined").exists();
                 if !is_known {
-                    let Some(hash) = is_due.then(|| height::hash(source.comet_rpc, trusted)).flatten() else {
+                    let Some(hash) =
+                        is_due.then(|| source.comet_rpc().and_then(|comet| height::hash(comet, trusted))).flatten()
+                    else {
                         return Ok(None);
                     };
-                    let servers: Vec<_> = validators.iter().cycle().take(2).map(|one| one.place().comet_rpc).collect();
+                    let servers: Vec<_> =
+                        validators.iter().cycle().take(2).filter_map(|one| one.place().comet_rpc()).collect();
                     let settings = [
                         (("statesync", "enable"), "true".to_owned()),
                         (("statesync", "rpc_servers"), format!("\"http://{},http://{}\"", servers[0], servers[1])),
@@ -55,7 +57,7 @@ impl Joiner {
                 Ok(None)
             }
             Self::Running { node, is_shown } => {
-                node.tend(layout, program)?;
+                node.tend(layout, order)?;
                 if *is_shown {
                     return Ok(None);
                 }
@@ -63,10 +65,10 @@ impl Joiner {
                 *is_shown = true;
                 let marker = place.home.join("joined");
                 fs::write(&marker, "").with_context(|| format!("writing {}", marker.display()))?;
-                let (rpc, comet) = (place.rpc, place.comet_rpc);
-                Ok(Some(format!(
-                    "joined at block {height}: JSON-RPC at http://{rpc} and ws://{rpc}, CometBFT's RPC at http://{comet}\n"
-                )))
+                let rpc = place.rpc;
+                let comet =
+                    place.comet_rpc().map(|comet| format!(", CometBFT's RPC at http://{comet}")).unwrap_or_default();
+                Ok(Some(format!("joined at block {height}: JSON-RPC at http://{rpc} and ws://{rpc}{comet}\n")))
             }
         }
     }

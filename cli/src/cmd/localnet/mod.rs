@@ -1,4 +1,4 @@
-//! `localnet`: a chain of several validators on this machine, each a CometBFT and a node.
+//! `localnet`: a chain of several validators on this machine, each a node with a CometBFT beside it, or with a replica in it.
 
 mod run;
 mod joiner;
@@ -8,14 +8,16 @@ mod height;
 mod validator;
 
 mod layout;
+mod replicas;
 mod links;
 mod comet;
 
+use crate::cmd::node::Consensus;
 use anyhow::Context as _;
 use clap::{Args, value_parser};
 use comet::Program;
 use faults::Faults;
-use layout::{Layout, Plan};
+use layout::{Layout, Order, Plan};
 use partitions::Partitions;
 use phalanx_lab::{
     config::{heading, threads as checked},
@@ -29,6 +31,9 @@ const CHAIN: u64 = 1337;
 
 #[derive(Debug, Args)]
 pub(crate) struct LocalnetArgs {
+    /// Consensus of the validators
+    #[arg(long, value_enum, default_value = "cometbft", help_heading = heading::NETWORK)]
+    consensus: Consensus,
     /// Number of validators
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(1..=16), help_heading = heading::NETWORK)]
     validators: u16,
@@ -53,7 +58,7 @@ pub(crate) struct LocalnetArgs {
     /// Let CometBFT keep no transactions, and fetch them from the nodes' pools: its mempool.type "app", from v0.40 on
     #[arg(long, help_heading = heading::NETWORK)]
     app_mempool: bool,
-    /// End a random process by kill -9 every so many milliseconds, in turn a CometBFT and a node; each kill waits until
+    /// End a random process by kill -9 every so many milliseconds, with CometBFT in turn one of these and a node; each kill waits until
     /// every validator has a block since the last one
     #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..), help_heading = heading::FAULTS)]
     kill: Option<u64>,
@@ -78,7 +83,13 @@ pub(crate) struct LocalnetArgs {
 impl LocalnetArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         checked(Some(self.threads.into()))?;
-        let program = Program::find(&self.cometbft)?;
+        let order = match self.consensus.protocol() {
+            None => Order::Comet(Program::find(&self.cometbft)?),
+            Some(_) if self.join || self.app_mempool => {
+                return Err(Usage("--join and --app-mempool are of --consensus cometbft".into()).into());
+            }
+            Some(protocol) => Order::Replicas(protocol),
+        };
         let (folder, temporary) = match &self.folder {
             Some(folder) => (folder.clone(), None),
             None => {
@@ -93,10 +104,10 @@ impl LocalnetArgs {
         let (links, app_mempool) = (self.partition.is_some(), self.app_mempool);
         let plan =
             Plan { validators, accounts, chain, rpc_port, period, threads, snapshot_every, join, links, app_mempool };
-        let layout = Layout::open(&folder, &program, plan)?;
+        let layout = Layout::open(&folder, &order, plan)?;
         let faults = self.kill.map(|every| Faults::new(Duration::from_millis(every), self.seed));
         let partitions = self.partition.map(|lasting| Partitions::new(Duration::from_millis(lasting), self.seed));
-        let code = run::run(&layout, &program, faults, partitions)?;
+        let code = run::run(&layout, &order, faults, partitions)?;
         drop(temporary);
         Ok(code)
     }

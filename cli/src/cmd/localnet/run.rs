@@ -1,10 +1,9 @@
 //! The network from its start to Ctrl-C.
 
 use super::{
-    comet::Program,
     faults::Faults,
     joiner::Joiner,
-    layout::Layout,
+    layout::{Layout, Order},
     partitions::Partitions,
     validator::{Kind, Validator},
 };
@@ -17,7 +16,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// Runs the network until it is asked to end.
 pub(super) fn run(
     layout: &Layout,
-    program: &Program,
+    order: &Order,
     mut faults: Option<Faults>,
     mut partitions: Option<Partitions>,
 ) -> anyhow::Result<u8> {
@@ -27,7 +26,7 @@ pub(super) fn run(
     let mut is_shown = false;
     while !ui.stopped() {
         for validator in &mut validators {
-            validator.tend(layout, program)?;
+            validator.tend(layout, order)?;
         }
         if !is_shown && validators.iter().all(Validator::is_whole) {
             output::print(&banner(layout, &validators))?;
@@ -49,7 +48,7 @@ pub(super) fn run(
         {
             output::print(&words)?;
         }
-        if is_shown && let Some(words) = joiner.tend(layout, program, &validators)? {
+        if is_shown && let Some(words) = joiner.tend(layout, order, &validators)? {
             output::print(&words)?;
         }
         thread::sleep(INTERVAL);
@@ -75,7 +74,10 @@ fn banner(layout: &Layout, validators: &[Validator]) -> String {
     for (number, validator) in validators.iter().enumerate() {
         let place = validator.place();
         let _ = write!(text, "validator {number}: JSON-RPC at http://{} and ws://{}", place.rpc, place.rpc);
-        let _ = writeln!(text, ", CometBFT's RPC at http://{}, logs in {}", place.comet_rpc, place.home.display());
+        if let Some(comet) = place.comet_rpc() {
+            let _ = write!(text, ", CometBFT's RPC at http://{comet}");
+        }
+        let _ = writeln!(text, ", logs in {}", place.home.display());
     }
     text.push_str("Ctrl-C ends the network\n");
     text

@@ -1,8 +1,9 @@
-//! A validator: a node, and a CometBFT that is started once the node listens. A process that ends is started again.
+//! A validator: a node with a replica in it, or with a CometBFT that is started once the node listens. A process that ends is started
+//! again.
 
 use super::{
     comet::Program,
-    layout::{Layout, Place},
+    layout::{Layout, Order, Place, Seat},
 };
 use crate::{cmd::process::Process, exit};
 use anyhow::Context as _;
@@ -35,6 +36,8 @@ pub(super) struct Validator {
     place: Place,
     node: Option<Process>,
     comet: Option<Process>,
+    /// True once the node listens.
+    listens: bool,
     started: Instant,
     /// Starts since the last time of peace.
     starts: u32,
@@ -44,7 +47,7 @@ pub(super) struct Validator {
 
 impl Validator {
     pub(super) fn new(place: Place) -> Self {
-        Self { place, node: None, comet: None, started: Instant::now(), starts: 0, joins: false }
+        Self { place, node: None, comet: None, listens: false, started: Instant::now(), starts: 0, joins: false }
     }
 
     /// A node that joins by state sync.
@@ -56,16 +59,20 @@ impl Validator {
         &self.place
     }
 
-    /// True if both processes run, as far as is known.
+    /// True if all its processes run, as far as is known.
     pub(super) const fn is_whole(&self) -> bool {
-        self.node.is_some() && self.comet.is_some()
+        let has_order = match self.place.seat {
+            Seat::Comet { .. } => self.comet.is_some(),
+            Seat::Replica { .. } => self.listens,
+        };
+        self.node.is_some() && has_order
     }
 
     /// Starts what has ended. Never waits.
     ///
     /// # Errors
     /// If a process does not stay, or has found a difference: then a restart would hide it.
-    pub(super) fn tend(&mut self, layout: &Layout, program: &Program) -> anyhow::Result<()> {
+    pub(super) fn tend(&mut self, layout: &Layout, order: &Order) -> anyhow::Result<()> {
         if let Some(mut node) = self.node.take_if(|node| !node.runs()) {
             if node.code() == Some(exit::DIVERGENCE.into()) {
                 return Err(Different(format!("a node has halted: {}", node.last_words())).into());
@@ -79,15 +86,22 @@ impl Validator {
         }
         if self.node.is_none() {
             self.node = Some(self.start_node(layout)?);
-            self.started = Instant::now();
-        } else if self.comet.is_none() {
-            if TcpStream::connect(self.place.abci).is_ok() {
-                self.comet = Some(self.start_comet(program)?);
-                self.started = Instant::now();
-            } else if self.started.elapsed() > PATIENCE {
+            (self.listens, self.started) = (false, Instant::now());
+        } else if !self.listens {
+            let address = match self.place.seat {
+                Seat::Comet { abci, .. } => abci,
+                Seat::Replica { .. } => self.place.rpc,
+            };
+            self.listens = TcpStream::connect(address).is_ok();
+            if !self.listens && self.started.elapsed() > PATIENCE {
                 let why = self.node.as_mut().map(Process::last_words).unwrap_or_default();
                 anyhow::bail!("a node does not listen {why}");
             }
+        } else if let Order::Comet(program) = order
+            && self.comet.is_none()
+        {
+            self.comet = Some(self.start_comet(program)?);
+            self.started = Instant::now();
         }
         Ok(())
     }
@@ -135,13 +149,21 @@ impl Validator {
     }
 
     fn start_node(&self, layout: &Layout) -> anyhow::Result<Process> {
-        let Place { home, data, abci, comet_rpc, rpc, .. } = &self.place;
+        let Place { home, data, rpc, seat } = &self.place;
         let mut command = Command::new(std::env::current_exe().context("finding this program")?);
         command.arg("node").arg("--genesis").arg(&layout.genesis).arg("--datadir").arg(data);
-        command.args(["--consensus", "cometbft", "--abci", &abci.to_string(), "--comet-rpc", &comet_rpc.to_string()]);
+        match seat {
+            Seat::Comet { abci, rpc, .. } => {
+                command.args(["--consensus", "cometbft", "--abci", &abci.to_string(), "--comet-rpc", &rpc.to_string()]);
+                command.args(["--snapshot-every", &layout.snapshot_every.to_string()]);
+            }
+            Seat::Replica { protocol, network, index } => {
+                command.args(["--consensus", &format!("{protocol:?}").to_lowercase(), "--index", &index.to_string()]);
+                command.arg("--network").arg(network);
+            }
+        }
         command.args(["--rpc", &rpc.to_string(), "--rpc-api", "eth,net,web3,txpool,debug,phalanx", "--rpc-cors", "*"]);
         command.args(["--threads", &layout.threads.to_string()]);
-        command.args(["--snapshot-every", &layout.snapshot_every.to_string()]);
         if self.joins {
             command.arg("--state-sync");
         }

@@ -123,6 +123,9 @@ pub(crate) struct NetArgs {
     /// No key is dealt; repeatable
     #[arg(long, value_name = "FILE", conflicts_with = "test_keys", help_heading = heading::NETWORK)]
     pub(crate) member: Vec<PathBuf>,
+    /// Write a network of nodes on this genesis, whose base fee is fixed, for `phalanx node --consensus`; with --seconds 0
+    #[arg(long, value_name = "FILE", help_heading = heading::NETWORK)]
+    pub(crate) genesis: Option<PathBuf>,
     /// Folder for configuration, keys, logs and states, new or empty [default: a temporary one]
     #[arg(long, value_name = "DIR", help_heading = heading::OUTPUT)]
     pub(crate) dir: Option<PathBuf>,
@@ -203,6 +206,9 @@ impl NetArgs {
         }
         if !self.member.is_empty() && self.seconds != 0 {
             return Err(Usage("--member writes a network for others to start: use it with --seconds 0".into()));
+        }
+        if self.genesis.is_some() && self.seconds != 0 {
+            return Err(Usage("--genesis writes a network for nodes to start: use it with --seconds 0".into()));
         }
         if !self.member.is_empty() && self.member.len() != self.n {
             return Err(Usage(format!("--n is {} and there are {} --member", self.n, self.member.len())));

@@ -2,14 +2,16 @@
 
 use super::{
     args::NetArgs,
-    file::{EngineSection, MemberFile, NetworkFile},
+    file::{EngineSection, MemberFile, NetworkFile, read},
 };
 use alloy_primitives::{B256, keccak256};
 use anyhow::Context as _;
+use phalanx::{alloy::genesis::Genesis, chain::ChainSpec};
 use phalanx_bft::{Group, Index};
-use phalanx_keys::{BlsFile, KeyFile, PublicKeys, deal, deal_bls, fresh_seed};
+use phalanx_keys::{BlsFile, KeyFile, PublicKeys, deal as dealt, deal_bls, fresh_seed};
 use phalanx_lab::error::Usage;
-use phalanx_net::{Links, Member, NetConfig, ProtocolName, VERSION, leave_token};
+use phalanx_net::{Links, Member, NetConfig, ProtocolName, leave_token};
+use phalanx_workloads::TransferLoad;
 use std::{
     fs,
     io::Write as _,
@@ -31,23 +33,7 @@ impl NetArgs {
             true => free_addresses(2 * self.n)?,
             false => members.iter().flat_map(|member| [member.peers, member.clients]).collect(),
         };
-        let member = |index: usize| Member {
-            peers: addresses[2 * index],
-            clients: addresses[2 * index + 1],
-            keys: format!("keys-{index}.json").into(),
-            dir: format!("replica-{index}").into(),
-        };
-        let engine = EngineSection {
-            accounts: self.clients.max(2),
-            txs: self.most_txs().clamp(1, u32::MAX.into()),
-            seed: self.seed,
-            threads: 1,
-            execution: self.execution(),
-        };
-        let (fees, coinbase) = {
-            let load = phalanx_workloads::TransferLoad::default();
-            (load.fees, load.coinbase)
-        };
+        let replicas = addresses.chunks(2).zip(0..).map(|(of, index)| member(index, of[0], of[1])).collect();
         // Keys are from the operating system: equal seeds would be equal networks, known to everyone.
         let (seed, instance) = match self.test_keys {
             true => {
@@ -57,34 +43,26 @@ impl NetArgs {
             }
             false => (fresh_seed()?, B256::new(fresh_seed()?)),
         };
-        let network = NetConfig {
-            version: VERSION,
-            protocol: self.protocol(),
-            chain: CHAIN,
-            epoch: 0,
-            instance,
-            faults: ((self.n - 1) / 3) as u16,
-            authentication: self.authentication(),
-            durability: self.durability(),
-            batch_threads: self.batch_threads,
-            batch_txs: self.batch,
-            batch_bytes: 1 << 20,
-            batch_delay_us: 2_000,
-            interval: self.interval,
-            timeout_us: self.timeout_ms.saturating_mul(1_000),
-            resend_us: 100_000,
-            retention: 1 << 14,
-            log_bytes: self.log_kib.saturating_mul(1 << 10),
-            gas_limit: u64::MAX,
-            base_fee: fees.base_fee,
-            beneficiary: coinbase,
-            links: Links {
-                delay_us,
-                bandwidth: self.mbits.map_or(0, |mbits| mbits * 125_000),
-                loss_per_mille: self.loss,
-                seed: self.seed,
-            },
-            replicas: (0..self.n).map(member).collect(),
+        let mut network = NetConfig::new(self.protocol(), CHAIN, instance, replicas);
+        network.authentication = self.authentication();
+        network.durability = self.durability();
+        network.batch_threads = self.batch_threads;
+        network.batch_txs = self.batch;
+        network.interval = self.interval;
+        network.timeout_us = self.timeout_ms.saturating_mul(1_000);
+        network.log_bytes = self.log_kib.saturating_mul(1 << 10);
+        let bandwidth = self.mbits.map_or(0, |mbits| mbits * 125_000);
+        network.links = Links { delay_us, bandwidth, loss_per_mille: self.loss, seed: self.seed };
+        let engine = match &self.genesis {
+            Some(path) => {
+                be_of(&mut network, &read_genesis(path)?)?;
+                None
+            }
+            None => {
+                let TransferLoad { fees, coinbase, .. } = TransferLoad::default();
+                (network.base_fee, network.beneficiary) = (fees.base_fee, coinbase);
+                Some(self.engine())
+            }
         };
         network.check().map_err(|error| Usage(error.to_string()))?;
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
@@ -92,30 +70,55 @@ impl NetArgs {
         let (path, file) = (dir.join("network.json"), NetworkFile { network, engine, members });
         // Members make their keys themselves, from this file.
         if file.roster()?.is_none() {
-            self.deal(&file.network, &seed, dir)?;
+            deal(&file.network, &seed, dir)?;
         }
         file.write(&path)?;
         Ok((path, file))
     }
 
-    /// Deals the keys of all replicas, and leaves the tokens of their first starts.
-    fn deal(&self, network: &NetConfig, seed: &[u8; 32], dir: &Path) -> anyhow::Result<()> {
-        let keys: Result<Vec<String>, _> = match network.protocol {
-            ProtocolName::Sbft => {
-                deal_bls(self.n, network.faults.into(), seed).map(|files| files.iter().map(BlsFile::to_json).collect())
-            }
-            ProtocolName::Pbft | ProtocolName::Autobahn => {
-                deal(self.n, seed).map(|files| files.iter().map(KeyFile::to_json).collect())
-            }
-        };
-        let keys = keys.map_err(|error| Usage(error.to_string()))?;
-        for (index, (member, keys)) in (0..).map(Index).zip(network.replicas.iter().zip(keys)) {
-            let path = dir.join(&member.keys);
-            write_secret(&path, keys.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
-            leave_token(network, index, &dir.join(&member.dir))?;
-        }
-        Ok(())
+    /// Engine of the laboratory's replicas.
+    fn engine(&self) -> EngineSection {
+        let (accounts, txs) = (self.clients.max(2), self.most_txs().clamp(1, u32::MAX.into()));
+        EngineSection { accounts, txs, seed: self.seed, threads: 1, execution: self.execution() }
     }
+}
+
+/// A replica of a network in a folder.
+pub(crate) fn member(index: usize, peers: SocketAddr, clients: SocketAddr) -> Member {
+    Member { peers, clients, keys: format!("keys-{index}.json").into(), dir: format!("replica-{index}").into() }
+}
+
+/// Sets chain id, gas limit and base fee of a network of nodes: those of their genesis.
+pub(crate) fn be_of(network: &mut NetConfig, genesis: &Genesis) -> Result<(), Usage> {
+    let chain = ChainSpec::from_genesis(genesis).map_err(|error| Usage(error.to_string()))?;
+    let header = chain.genesis_header(genesis, B256::ZERO);
+    network.chain = chain.chain_id();
+    network.gas_limit = header.gas_limit;
+    network.base_fee = header.base_fee_per_gas.unwrap_or_default();
+    Ok(())
+}
+
+fn read_genesis(path: &Path) -> Result<Genesis, Usage> {
+    let wrong = |why: &dyn core::fmt::Display| Usage(format!("{}: {why}", path.display()));
+    serde_json::from_slice(&read(path)?).map_err(|error| wrong(&error))
+}
+
+/// Deals the keys of all replicas from a secret seed, and leaves the tokens of their first starts.
+pub(crate) fn deal(network: &NetConfig, seed: &[u8; 32], dir: &Path) -> anyhow::Result<()> {
+    let (n, faults) = (network.replicas.len(), network.faults.into());
+    let keys: Result<Vec<String>, _> = match network.protocol {
+        ProtocolName::Sbft => deal_bls(n, faults, seed).map(|files| files.iter().map(BlsFile::to_json).collect()),
+        ProtocolName::Pbft | ProtocolName::Autobahn => {
+            dealt(n, seed).map(|files| files.iter().map(KeyFile::to_json).collect())
+        }
+    };
+    let keys = keys.map_err(|error| Usage(error.to_string()))?;
+    for (index, (member, keys)) in (0..).map(Index).zip(network.replicas.iter().zip(keys)) {
+        let path = dir.join(&member.keys);
+        write_secret(&path, keys.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+        leave_token(network, index, &dir.join(&member.dir))?;
+    }
+    Ok(())
 }
 
 /// Writes a file that its owner alone may read.
@@ -126,7 +129,7 @@ fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 /// Free addresses on loopback. Their ports lie below those of outgoing connections, which could take a replica's own while it is
 /// down.
-fn free_addresses(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
+pub(crate) fn free_addresses(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
     const PORTS: core::ops::Range<u32> = 11_000..32_000;
     // Runs that begin at the same time look in different places.
     let length = PORTS.end - PORTS.start;

@@ -2,9 +2,10 @@
 
 use alloy_primitives::{B256, keccak256};
 use anyhow::Context as _;
+use phalanx_bft::Index;
 use phalanx_keys::{BlsFile, KeyFile, PublicKeys, Roster};
 use phalanx_lab::error::Usage;
-use phalanx_net::{NetConfig, ProtocolName, ReplicaKeys};
+use phalanx_net::{Beginning, NetConfig, ProtocolName, ReplicaKeys};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -70,7 +71,9 @@ impl MemberFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NetworkFile {
     pub(crate) network: NetConfig,
-    pub(crate) engine: EngineSection,
+    /// Engine of the laboratory's replicas; `None` in a network of nodes, whose genesis is a file of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) engine: Option<EngineSection>,
     /// Public keys by index, of members that make their own; empty where one command dealt all keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) members: Vec<PublicKeys>,
@@ -83,13 +86,21 @@ impl NetworkFile {
         let text = read(path)?;
         let file: Self = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
         file.network.check().map_err(|error| wrong(error.to_string()))?;
-        if !(1..=256).contains(&file.engine.threads) {
-            return Err(wrong(format!("`engine.threads` is {}: it must be between 1 and 256", file.engine.threads)));
+        if let Some(EngineSection { threads, .. }) = file.engine
+            && !(1..=256).contains(&threads)
+        {
+            return Err(wrong(format!("`engine.threads` is {threads}: it must be between 1 and 256")));
         }
         if file.roster()?.is_some_and(|roster| roster.members().len() != file.network.replicas.len()) {
             return Err(wrong("`members` and `network.replicas` have another length".into()));
         }
         Ok(file)
+    }
+
+    /// Engine of the laboratory's replicas.
+    pub(crate) fn engine(&self) -> Result<&EngineSection, Usage> {
+        let why = "the file has no `engine`: it is of a network of nodes, and `phalanx node --consensus` starts each";
+        self.engine.as_ref().ok_or_else(|| Usage(why.into()))
     }
 
     /// Members that make their own keys; `None` where one command dealt all keys.
@@ -106,13 +117,46 @@ impl NetworkFile {
 }
 
 /// Reads and checks the keys of a replica: with shares of groups where the protocol needs them.
-pub(crate) fn keys(path: &Path, protocol: ProtocolName) -> Result<ReplicaKeys, Usage> {
+fn keys(path: &Path, protocol: ProtocolName) -> Result<ReplicaKeys, Usage> {
     let bytes = read(path)?;
     let keys = match protocol {
         ProtocolName::Sbft => BlsFile::parse(&bytes).map(ReplicaKeys::from),
         ProtocolName::Pbft | ProtocolName::Autobahn => KeyFile::parse(&bytes).map(ReplicaKeys::from),
     };
     keys.map_err(|error| Usage(format!("{}: {error}", path.display())))
+}
+
+/// A replica of a network, as its file describes it.
+#[derive(Debug)]
+pub(crate) struct OwnReplica {
+    pub(crate) file: NetworkFile,
+    pub(crate) keys: ReplicaKeys,
+    /// Folder of the log.
+    pub(crate) folder: PathBuf,
+}
+
+impl OwnReplica {
+    /// Reads the file of a network, and the keys of the replica with this index.
+    pub(crate) fn read(config: &Path, index: u16) -> Result<Self, Usage> {
+        let file = NetworkFile::read(config)?;
+        let member = file.network.member(index).map_err(|error| Usage(error.to_string()))?;
+        let keys = keys(&beside(config, &member.keys), file.network.protocol)?;
+        let of = keys.single().index();
+        if of != Index(index) {
+            return Err(Usage(format!("{} has the keys of {of}, not of replica {index}", member.keys.display())));
+        }
+        let folder = beside(config, &member.dir);
+        Ok(Self { file, keys, folder })
+    }
+}
+
+/// Trust in a replica's folder, by the flags `--rejoin` and `--moved`.
+pub(crate) const fn beginning(rejoin: bool, moved: bool) -> Beginning {
+    match (rejoin, moved) {
+        (true, _) => Beginning::Silent,
+        (_, true) => Beginning::Moved,
+        _ => Beginning::Usual,
+    }
 }
 
 /// Reads a small file.

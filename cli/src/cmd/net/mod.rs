@@ -19,3 +19,8 @@ pub(crate) use args::NetArgs;
 pub(crate) use file::{MemberFile, NetworkFile, beside, read};
 pub(crate) use replica::ReplicaArgs;
 pub(super) use written::net_schema;
+#[cfg(feature = "node")]
+pub(crate) use {
+    deal::{be_of, deal, free_addresses, member},
+    file::{OwnReplica, beginning},
+};

@@ -2,12 +2,12 @@
 
 use super::{
     engine,
-    file::{self, NetworkFile},
+    file::{OwnReplica, beginning},
 };
 use crate::{exit, output, ui};
 use clap::Args;
 use phalanx_bft::Index;
-use phalanx_net::{Beginning, Cut, Replica};
+use phalanx_net::{Cut, Replica};
 use serde_json::json;
 use std::{
     io::BufRead as _,
@@ -71,22 +71,10 @@ impl Command {
 
 impl ReplicaArgs {
     pub(crate) fn run(&self) -> anyhow::Result<u8> {
-        let file = NetworkFile::read(&self.config)?;
-        let member = file.network.member(self.index).map_err(|error| phalanx_lab::error::Usage(error.to_string()))?;
-        let keys = file::keys(&file::beside(&self.config, &member.keys), file.network.protocol)?;
-        let index = keys.single().index();
-        if index != Index(self.index) {
-            let why = format!("{} has the keys of {index}, not of replica {}", member.keys.display(), self.index);
-            return Err(phalanx_lab::error::Usage(why).into());
-        }
-        let dir = file::beside(&self.config, &member.dir);
+        let OwnReplica { file, keys, folder } = OwnReplica::read(&self.config, self.index)?;
         let ui = ui::open();
-        let beginning = match (self.rejoin, self.moved) {
-            (true, _) => Beginning::Silent,
-            (_, true) => Beginning::Moved,
-            _ => Beginning::Usual,
-        };
-        let replica = engine::start(&file.network, &file.engine, keys, &dir, beginning)?;
+        let beginning = beginning(self.rejoin, self.moved);
+        let replica = engine::start(&file.network, file.engine()?, keys, &folder, beginning)?;
         output::print(&format!("{}\n", json!({ "ready": self.index })))?;
         let commands = self.control.then(commands);
         while !ui.stopped() && !replica.has_ended() {

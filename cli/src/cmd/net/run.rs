@@ -44,7 +44,7 @@ impl NetArgs {
             output::print(&format!("{}\n", path.display()))?;
             return Ok(exit::OK);
         }
-        let load = file.engine.load(CHAIN)?;
+        let load = file.engine()?.load(CHAIN)?;
         let load = Load::new(load, self.tps, self.seconds, self.retry_ms);
         let mut run = Run::start(self, file, path, dir, load)?;
         let ui = ui::open();

@@ -1,6 +1,6 @@
 //! Flags of `node`, and the settings that they make.
 
-use super::engine_api::EngineApiArgs;
+use super::consensus::ConsensusArgs;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use phalanx::{
@@ -16,9 +16,8 @@ use phalanx_lab::{
     machine::temporary::Temporary,
 };
 use phalanx_node::{
-    CometConfig, DEV_BALANCE, DEV_CHAIN, DEV_MNEMONIC, DEV_NAMESPACES, DevAccount, Development, Durability,
-    IngressAddress, NodeConfig, Production, RpcConfig, StorePlace, Upgrades, dev_accounts, dev_genesis,
-    into_development, set_root,
+    DEV_BALANCE, DEV_CHAIN, DEV_MNEMONIC, DEV_NAMESPACES, DevAccount, Development, Durability, IngressAddress,
+    NodeConfig, Production, RpcConfig, StorePlace, Upgrades, dev_accounts, dev_genesis, into_development, set_root,
 };
 use std::{
     fs,
@@ -68,15 +67,6 @@ enum Fork {
     Prague,
 }
 
-/// Source of the order of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Consensus {
-    /// CometBFT v0.38, which connects by ABCI
-    Cometbft,
-    /// A consensus client, which calls the Engine API
-    Engine,
-}
-
 /// Form of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
@@ -117,7 +107,7 @@ pub(crate) struct NodeArgs {
     /// Forks that the chain takes after its genesis, as a JSON object: {"osakaTime": 1800000000}
     #[arg(long, value_name = "FILE")]
     upgrades: Option<PathBuf>,
-    /// Folder of state and blocks [default with --dev: a temporary one, which goes at the end]
+    /// Folder of state and blocks [default: that of the replica with --network; with --dev a temporary one, which goes at the end]
     #[arg(long, value_name = "DIR", help_heading = heading::STORE)]
     datadir: Option<PathBuf>,
     /// Database of the state
@@ -141,27 +131,8 @@ pub(crate) struct NodeArgs {
     /// Follow the node with this JSON-RPC instead: execute its blocks, compare every root, and send it the transactions
     #[arg(long, value_name = "http://HOST:PORT", value_parser = upstream, help_heading = heading::BLOCKS)]
     follow: Option<String>,
-    /// Let consensus order the blocks instead of this node
-    #[arg(long, value_enum, help_heading = heading::BLOCKS)]
-    consensus: Option<Consensus>,
-    /// Address that CometBFT connects to, its proxy_app
-    #[arg(long, value_name = "ADDRESS", default_value_t = CometConfig::default().abci, help_heading = heading::BLOCKS)]
-    abci: SocketAddr,
-    /// Address of CometBFT's own RPC, which gets the transactions that JSON-RPC admits
-    #[arg(long, value_name = "ADDRESS", default_value_t = CometConfig::default().rpc, help_heading = heading::BLOCKS)]
-    comet_rpc: SocketAddr,
-    /// Heights from one snapshot for nodes that join to the next; 0 for none. With --consensus
-    #[arg(long, value_name = "N", default_value_t = CometConfig::default().snapshot_every, help_heading = heading::BLOCKS)]
-    snapshot_every: u64,
-    /// Number of snapshots that are offered, the newest
-    #[arg(long, value_name = "N", default_value_t = CometConfig::default().snapshots, help_heading = heading::BLOCKS)]
-    snapshots: usize,
-    /// Join by a snapshot, if CometBFT offers one to this empty node, instead of executing the chain from its first block
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
-          value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true, help_heading = heading::BLOCKS)]
-    state_sync: bool,
     #[command(flatten)]
-    engine_api: EngineApiArgs,
+    consensus: ConsensusArgs,
     /// Gas limit of made blocks, reached by steps of less than 1/1024 per block, at once with --dev [default: the genesis's]
     #[arg(long, value_name = "GAS", value_parser = one_or_more::<u64>, help_heading = heading::BLOCKS)]
     gas_limit: Option<u64>,
@@ -292,8 +263,10 @@ impl NodeArgs {
     pub(super) fn settings(&self) -> anyhow::Result<Settings> {
         let wrong = |error: phalanx_node::NodeError| Usage(error.to_string());
         let accounts = if self.dev { dev_accounts(&self.mnemonic, self.accounts).map_err(wrong)? } else { Vec::new() };
-        let (folder, temporary) = match (&self.datadir, self.dev) {
-            (Some(folder), _) => (folder.clone(), None),
+        let replica = self.consensus.replica()?;
+        let own = self.datadir.as_deref().or_else(|| replica.as_ref().map(|replica| replica.folder.as_path()));
+        let (folder, temporary) = match (own, self.dev) {
+            (Some(folder), _) => (folder.to_owned(), None),
             (None, true) => {
                 let folder = Temporary::new().context("making a temporary folder")?;
                 (folder.path().to_owned(), Some(folder))
@@ -313,14 +286,7 @@ impl NodeArgs {
         config.follow.clone_from(&self.follow);
         config.production =
             self.blocks.unwrap_or(if self.is_development() { Production::Instant } else { Production::Off });
-        let &Self { abci, comet_rpc: rpc, snapshot_every, snapshots, state_sync, .. } = self;
-        match self.consensus {
-            None => {}
-            Some(Consensus::Cometbft) => {
-                config.comet = Some(CometConfig { abci, rpc, snapshot_every, snapshots, state_sync });
-            }
-            Some(Consensus::Engine) => config.engine_api = Some(self.engine_api.config(config.store.folder())),
-        }
+        self.consensus.apply(&mut config, replica);
         config.history = self.history.unwrap_or(if self.is_development() { DEV_HISTORY } else { HISTORY });
         config.keep_blocks = self.keep_blocks;
         config.threads = self.threads.map(|of| threads(Some(of))).transpose()?;
@@ -375,6 +341,9 @@ impl NodeArgs {
         }
         if self.root != RootKind::default() {
             set_root(&mut genesis, self.root);
+        }
+        if self.consensus.has_replicas() {
+            genesis.config.extra_fields.insert("phalanxFixedBaseFee".into(), true.into());
         }
         if !self.is_development() {
             return Ok(genesis);

@@ -2,9 +2,11 @@
 
 mod sources;
 mod args;
+mod consensus;
 mod engine_api;
 
 pub(crate) use args::{NodeArgs, production};
+pub(crate) use consensus::Consensus;
 pub(crate) use sources::expand;
 
 use crate::{exit, output, ui};
