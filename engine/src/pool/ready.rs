@@ -61,6 +61,11 @@ impl Pool {
         Ready { pool: self, heads }
     }
 
+    /// True if a transaction could be handed out now. O(1), but for senders that are listed and have none.
+    pub fn has_ready(&self) -> bool {
+        self.heads.iter().any(|(_, id)| self.senders[id].head().is_some())
+    }
+
     /// Hands out the best ready transactions. They stay in the pool, but are not handed out again and can neither be
     /// replaced nor evicted nor expire. Their successors can be handed out next. [`Self::settle`] ends this.
     ///

@@ -20,7 +20,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{
     self as api, Build, BuildHandle, BuildRequest, BuiltCandidate, CommittedTip, ExecId, Failure, InvalidCause,
-    RetryCause,
+    RetryCause, desk::Desk,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -270,6 +270,9 @@ impl Driver {
             }
             None => Target::Plain(Box::new(environment(&request.env))),
         };
+        // Blocks beside this one may hold the same transactions.
+        let ancestors = self.shared.desk.lock().path(request.parent).unwrap_or_default();
+        self.release(|_, id| ancestors.contains(id));
         let at_tip = passed.is_empty();
         // Ranks of the pool follow those of the forced transactions.
         let mut offered: Offered = (0..).zip(slot.forced.iter().cloned()).collect();
@@ -341,10 +344,12 @@ impl Driver {
             progress = job.extend(candidates, &stop)?;
         }
         let mut built = job.finish();
-        // Nothing is decided: every transaction is returned, except those that are invalid on the committed state. What is invalid
-        // after forced transactions may be so because of them.
+        // Nothing is decided: transactions of the block stay reserved for it, the others are returned, except those that are invalid
+        // on the committed state. What is invalid after forced transactions may be so because of them.
         let on_committed = at_tip && first == 0;
         let mut settled: BTreeMap<u64, Settled> = ranks.into_iter().map(|rank| (rank, Settled::Returned)).collect();
+        let reserved: Vec<u64> = built.txs.iter().filter_map(|tx| tx.rank.checked_sub(first)).collect();
+        settled.extend(reserved.iter().map(|rank| (*rank, Settled::Included)));
         for dropped in &built.dropped {
             if let (Reason::Invalid(reason), Some(rank), true) =
                 (&dropped.reason, dropped.candidate.rank.checked_sub(first), on_committed)
@@ -360,6 +365,7 @@ impl Driver {
             return Err(failure.into());
         }
         let candidate = shared.proposal(request, bytes_of(built.txs.iter(), &offered));
+        self.reserved.push((candidate.id(), reserved));
         let dropped = bytes_of(built.dropped.iter().map(|dropped| &dropped.candidate), &offered);
         let txs: Vec<_> = built.txs.iter().filter_map(|tx| offered.get(&tx.rank)).cloned().collect();
         let statuses = vec![None; txs.len()];
@@ -370,6 +376,19 @@ impl Driver {
             self.engine.discard(oldest)?;
         }
         Ok(BuiltCandidate { candidate, outcome, dropped })
+    }
+
+    /// Returns the transactions of built blocks to the pool, but for those that stay. Those of committed blocks have left it.
+    pub(super) fn release(&mut self, stays: impl Fn(&Desk<Kept>, &ExecId) -> bool) {
+        if self.reserved.is_empty() {
+            return;
+        }
+        let desk = self.shared.desk.lock();
+        let (stay, gone): (Vec<_>, Vec<_>) = self.reserved.drain(..).partition(|(id, _)| stays(&desk, id));
+        drop(desk);
+        self.reserved = stay;
+        let ranks = gone.into_iter().flat_map(|(_, ranks)| ranks);
+        drop(self.shared.pool.lock().settle(ranks.map(|rank| (rank, Settled::Returned))));
     }
 
     /// A parent, the hashes of the transactions of its uncommitted ancestors and its own, and the rows of committed

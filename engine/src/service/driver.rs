@@ -4,10 +4,10 @@ use super::{
     codec::Note,
     execute::{Failed, execute, named},
     failure::failure,
+    hand_over::Keeper,
     kept::{Changed, Handed, Kept},
     shared::Shared,
     shelf::Shelf,
-    sink::BlockSink,
     slot::Ordered,
 };
 use crate::{builder::Builder, engine::Engine, model::Error};
@@ -28,6 +28,8 @@ pub(super) enum Order {
     Look,
     /// A write has ended.
     Written(Job, Result<(), Error>),
+    /// A hand-over to the sink has ended.
+    Handed(u64, Result<(), Failure>),
     /// Rewinds, and replies with the result.
     Rewind { ticket: Ticket, to: ExecId, reply: Sender<Result<(), Failure>> },
     /// Builds a block.
@@ -66,9 +68,13 @@ pub(super) struct Driver {
     committing: Changed,
     orders: Sender<Order>,
     disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
-    pub(super) sink: Option<Arc<dyn BlockSink>>,
-    /// Number of writes in flight.
-    writing: usize,
+    pub(super) keeper: Option<Keeper>,
+    /// Commit that waits for the sink.
+    pub(super) waiting: Option<Job>,
+    /// Transactions of built blocks, by rank: the pool hands them to no other block.
+    pub(super) reserved: Vec<(ExecId, Vec<u64>)>,
+    /// Number of writes and hand-overs in flight.
+    pub(super) writing: usize,
     settling: Vec<Sender<()>>,
 }
 
@@ -78,15 +84,27 @@ impl Driver {
         shared: Arc<Shared>,
         orders: Sender<Order>,
         disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
-        sink: Option<Arc<dyn BlockSink>>,
+        keeper: Option<Keeper>,
     ) -> Self {
         let builder = match shared.policy {
             TxPolicy::Strict => Builder::new(&engine),
             // The other replicas skip what has no room by its gas limit, so it may not come into a block here.
             TxPolicy::SkipInvalid => Builder::new(&engine).with_limits_reserved(),
         };
-        let (shelf, committing) = (Shelf::default(), Changed::default());
-        Self { engine, shared, builder, shelf, committing, orders, disk_room, sink, writing: 0, settling: Vec::new() }
+        Self {
+            engine,
+            shared,
+            builder,
+            shelf: Shelf::default(),
+            committing: Changed::default(),
+            orders,
+            disk_room,
+            keeper,
+            waiting: None,
+            reserved: Vec::new(),
+            writing: 0,
+            settling: Vec::new(),
+        }
     }
 
     pub(super) fn run(mut self, inbox: &Receiver<Order>) {
@@ -98,6 +116,11 @@ impl Driver {
                 Order::Written(job, result) => {
                     let done = self.written(job, result);
                     self.complete(done);
+                }
+                Order::Handed(number, result) => {
+                    if let Some(done) = self.handed(number, result) {
+                        self.complete(done);
+                    }
                 }
                 Order::Rewind { ticket, to, reply } => {
                     // A caller that has gone does not receive the result.
@@ -142,7 +165,7 @@ impl Driver {
         self.shared.desk.lock().start()
     }
 
-    /// Performs a job. Returns `None` if [`Order::Written`] will complete it.
+    /// Performs a job. Returns `None` if [`Order::Written`] or [`Order::Handed`] will complete it.
     pub(super) fn perform(&mut self, job: Job) -> Option<Completion> {
         if !self.shared.desk.lock().wants(job) {
             return Some(Completion::Failed(job, Failure::Superseded));
@@ -159,6 +182,12 @@ impl Driver {
     /// Records the result of a job in the books.
     pub(super) fn complete(&mut self, completion: Completion) {
         let committed = matches!(completion, Completion::Written(job) if job.kind == JobKind::Commit);
+        let failed =
+            matches!(completion, Completion::Failed(job, _) if matches!(job.kind, JobKind::Stage | JobKind::Commit));
+        // Before the event: its receiver may request the next commit at once.
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| committed || failed) {
+            keeper.end();
+        }
         self.shared.with(|desk| match completion {
             Completion::Executed(job, kept) => {
                 let memory = kept.memory;
@@ -179,6 +208,7 @@ impl Driver {
             }
             drop(desk);
             self.follow(changed);
+            self.release(is_there);
         }
         self.drop_losers();
     }
@@ -212,7 +242,7 @@ impl Driver {
         let mut restored = self.shared.restored.lock();
         let found = restored.take(id)?;
         // A sink gets receipts, which only an execution gives.
-        let view = self.engine.state.store.snapshot(found.block).ok().filter(|_| self.sink.is_none());
+        let view = self.engine.state.store.snapshot(found.block).ok().filter(|_| self.keeper.is_none());
         let Some(view) = view.filter(|_| found.parent == parent.view.block()) else {
             restored.give_up(&found);
             return None;
@@ -237,11 +267,21 @@ impl Driver {
         if self.disk_room.as_deref().is_some_and(|room| full(room)) {
             return Err(Failure::Retry(RetryCause::DiskFull));
         }
+        if self.shared.desk.lock().pending().is_some_and(|commit| commit.path().contains(&job.id)) {
+            // Both writes at once: the block is committed behind them.
+            self.begin_hand_over()?;
+        }
         let done = self.done(job);
         self.engine.stage(kept.view.block(), done).map_err(|error| failure(&error)).inspect_err(|_| self.writing -= 1)
     }
 
+    /// Commits the pending path, once the sink has it.
     fn commit(&mut self, job: Job) -> Result<(), Failure> {
+        self.begin_hand_over()?;
+        if !self.is_handed_over()? {
+            self.waiting = Some(job);
+            return Ok(());
+        }
         let (path, finalised) = {
             let desk = self.shared.desk.lock();
             let kept = desk.pending().into_iter().flat_map(|commit| commit.path()).filter_map(|id| desk.value(*id));
@@ -249,7 +289,6 @@ impl Driver {
             (path(&desk), desk.status().finalised)
         };
         let (mut rows, steps) = path.ok_or(Failure::Superseded)?;
-        self.hand_over(&steps)?;
         let last = steps.len().saturating_sub(1);
         for (place, Handed { committed, kept, .. }) in steps.into_iter().enumerate() {
             let (block, id) = (kept.view.block(), committed.exec);
@@ -304,6 +343,9 @@ impl Driver {
             // The block is gone already if an ancestor is.
             let _ = self.engine.discard(block);
         }
+        if !losers.is_empty() {
+            self.release(is_there);
+        }
     }
 
     pub(super) fn rewind(&mut self, ticket: Ticket, to: ExecId) -> Result<(), Failure> {
@@ -347,7 +389,7 @@ pub(super) fn rows_above(desk: &Desk<Kept>, height: u64) -> Vec<CommittedTip> {
 /// Committed rows that the path's first block does not cover, and the blocks that join them.
 type Path = (Vec<CommittedTip>, Vec<Handed>);
 
-fn path(desk: &Desk<Kept>) -> Option<Path> {
+pub(super) fn path(desk: &Desk<Kept>) -> Option<Path> {
     let commit = desk.pending()?;
     let step = |(place, id): (usize, &ExecId)| {
         let (kept, outcome) = (desk.value(*id)?.clone(), desk.outcome(*id)?);
@@ -358,4 +400,9 @@ fn path(desk: &Desk<Kept>) -> Option<Path> {
     let steps: Vec<_> = commit.path().iter().enumerate().map(step).collect::<Option<_>>()?;
     let covered = steps.first().map_or(0, |step| step.kept.covered);
     Some((rows_above(desk, covered), steps))
+}
+
+/// True for a block that may still be committed.
+fn is_there(desk: &Desk<Kept>, id: &ExecId) -> bool {
+    desk.candidate(*id).is_some()
 }

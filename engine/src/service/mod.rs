@@ -60,6 +60,7 @@ use alloy_primitives::{B256, KECCAK256_EMPTY};
 use codec::{Fees, Note, Tag};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use driver::{Driver, Order};
+use hand_over::Keeper;
 use kept::{Changed, Kept};
 use parking_lot::Mutex;
 use phalanx_engine_api::{
@@ -253,7 +254,8 @@ impl Service {
             urgent: AtomicBool::new(false),
         });
         let (orders, inbox) = unbounded();
-        let driver = Driver::new(engine, Arc::clone(&shared), orders.clone(), config.disk_room, config.sink);
+        let keeper = config.sink.map(|sink| Keeper::start(sink, orders.clone())).transpose()?;
+        let driver = Driver::new(engine, Arc::clone(&shared), orders.clone(), config.disk_room, keeper);
         driver.follow(Changed::default());
         driver.tell_sink();
         Ok((Self { shared, orders, thread: None }, driver, inbox))

@@ -37,8 +37,8 @@ pub struct SinkRefused;
 ///
 /// Every committed block is handed over at least once, in order of height, before it is visible and before it is
 /// durable in the engine. A crash, or a refusal of a later block of the same commit, lets blocks be handed over again:
-/// the sink replaces what it holds at that height and above. All calls come from one thread, and execution waits for
-/// them.
+/// the sink replaces what it holds at that height and above. All calls come from one thread. The next block is executed
+/// beside them, and only the commit waits.
 pub trait BlockSink: Send + Sync {
     /// The service was opened, or has gone back: `tip` is the newest committed block. The sink may hold blocks above
     /// it, which were never committed, or not any more; it holds all blocks up to it that it has ever accepted.

@@ -63,6 +63,7 @@ impl SteppedService {
             // Requests leave messages that there is a job; the caller knows.
             done = match inbox.recv() {
                 Ok(Order::Written(job, result)) => Some(driver.written(job, result)),
+                Ok(Order::Handed(number, result)) => driver.handed(number, result),
                 Ok(_) => None,
                 Err(_) => Some(Completion::Failed(job, service.shared.stopped())),
             };

@@ -2,6 +2,7 @@
 
 use super::{Service, failure::unread, kept::Kept};
 use crate::state::StateSnapshot;
+use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{AccountView, Failure, ReadState, StateView, ViewAt};
 use std::sync::Arc;
@@ -24,6 +25,14 @@ impl Service {
     /// The errors of [`Self::snapshot`].
     pub fn block_hash(&self, at: ViewAt) -> Result<B256, Failure> {
         self.kept(at).map(|kept| kept.hash)
+    }
+
+    /// Header of a block with its outcome; `None` if the chain's blocks are transactions alone, or it was executed before a restart.
+    ///
+    /// # Errors
+    /// The errors of [`Self::snapshot`].
+    pub fn header(&self, at: ViewAt) -> Result<Option<Arc<Header>>, Failure> {
+        self.kept(at).map(|kept| kept.header)
     }
 }
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use phalanx::{
     BlockSink, RootKind, ServiceConfig, SinkBlock, SinkRefused,
     alloy::genesis::Genesis,
-    api::{CommittedTip, ExecId, ExecutionEngine as _, Ticket},
+    api::{CommittedTip, ExecId, ExecutionEngine as _, Priority, Ticket},
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -70,7 +70,7 @@ fn chain(folder: &Path) -> Genesis {
     chain
 }
 
-/// Commits blocks without end, one or two at a time.
+/// Commits blocks without end, one or two at a time, and executes the next one meanwhile.
 fn run(folder: &Path) {
     let config = ServiceConfig::default().with_sink(Arc::new(Log::open(folder)));
     let service = open(&chain(folder), &folder.join("store"), config);
@@ -80,12 +80,12 @@ fn run(folder: &Path) {
         height += 1;
         let tx = signed(2, &Call::to(0, height - 1, address(1), 1), vec![]);
         let block = candidate(parent, height, vec![tx], Bytes::new());
-        submit(&service, &block);
+        service.submit(Ticket(1), block.clone(), Priority::Decided).expect("accepted");
+        service.settle();
         if height % 3 == 1 {
             service.stage(Ticket(3), block.id()).expect("rooted");
         } else {
             service.commit(Ticket(2), block.id(), meta(&block)).expect("accepted");
-            service.settle();
         }
         parent = block.id();
     }

@@ -6,15 +6,22 @@ use super::{
 };
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, TxKind};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use phalanx::{
-    BlockSink, ServiceConfig, SinkBlock, SinkRefused,
+    BlockSink, Service, ServiceConfig, SinkBlock, SinkRefused,
     api::{
-        BlockEnv, Candidate, CommittedTip, EngineEvent, ExecId, ExecutionEngine as _, Failure, Payload, RetryCause,
-        Ticket, TxPolicy, ViewAt,
+        BlockBudget, BlockEnv, Build as _, BuildRequest, Candidate, CommittedTip, EngineEvent, ExecId,
+        ExecutionEngine as _, Failure, Payload, RetryCause, Ticket, TxPolicy, ViewAt,
     },
+    pool::Pool,
 };
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 /// Records what it gets.
 #[derive(Debug, Default)]
@@ -146,6 +153,103 @@ fn a_sink_has_every_block_before_it_is_visible() {
     service.rewind(Ticket(8), one.id()).expect("in the history");
     assert_eq!(sink.0.lock().resumed, [0, 1, 1]);
     assert_eq!(service.committed_at(2), None);
+}
+
+/// Holds every block up until it is opened.
+#[derive(Debug, Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+    /// Heights of the blocks that came.
+    heights: Mutex<Vec<u64>>,
+    refuses: AtomicBool,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.is_open.lock() = true;
+        self.opened.notify_all();
+    }
+}
+
+impl BlockSink for Gate {
+    fn resumed(&self, _: &CommittedTip) {}
+
+    fn put(&self, block: &SinkBlock<'_>) -> Result<(), SinkRefused> {
+        self.heights.lock().push(block.committed.height);
+        self.opened.wait_while(&mut self.is_open.lock(), |is_open| !*is_open);
+        if self.refuses.load(Ordering::Relaxed) { Err(SinkRefused) } else { Ok(()) }
+    }
+}
+
+/// Builds a block of at most so many transactions, while others are written.
+fn build(service: &Service, parent: ExecId, height: u64, txs: u32) -> Candidate {
+    let budget = BlockBudget { txs, ..BlockBudget::UNLIMITED };
+    let request = BuildRequest { parent, env: service::env(height), budget, forced: vec![], attributes: Bytes::new() };
+    let job = service.build(request).expect("a job");
+    job.wait(Duration::from_secs(60));
+    job.finish().expect("a block").candidate
+}
+
+#[test]
+fn a_block_is_built_on_one_that_is_still_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sink = Arc::new(Gate::default());
+    let config = ServiceConfig::default().with_sink(Arc::clone(&sink) as _);
+    let service = service::open(&service::forking(), &folder.path().join("store"), config);
+    let send =
+        |nonce| drop(service.send(&signed(2, &Call::to(0, nonce, address(1), 1), vec![])).expect("a transaction"));
+    (0..3).for_each(send);
+    let has_ready = || service.with_pool(Pool::has_ready);
+    let one = build(&service, ExecId::GENESIS, 1, 2);
+    assert_eq!(one.payload().txs().len(), 2);
+    assert!(has_ready(), "the third");
+    service::submit(&service, &one);
+    service.commit(Ticket(2), one.id(), service::meta(&one)).expect("accepted");
+    let two = build(&service, one.id(), 2, 2);
+    assert_eq!(two.payload().txs().len(), 1, "those of its parent are no candidates");
+    assert!(!has_ready(), "all are in blocks");
+    assert_eq!(
+        (service.status().committed.height, sink.heights.lock().clone()),
+        (0, vec![1]),
+        "the sink has not answered"
+    );
+    let header = service.header(ViewAt::Exec(one.id())).expect("executed").expect("a whole block");
+    assert_eq!(header.number, 1);
+    sink.open();
+    let events = service::events(&service);
+    assert!(events.iter().any(|event| matches!(event, EngineEvent::Committed { height: 1, .. })), "{events:?}");
+    service::submit(&service, &two);
+    service::commit(&service, &two);
+    assert_eq!((sink.heights.lock().clone(), service.waiting()), (vec![1, 2], 0));
+
+    // What was in blocks that are not kept waits again, and only then.
+    sink.refuses.store(true, Ordering::Relaxed);
+    (3..5).for_each(send);
+    let three = build(&service, two.id(), 3, 1);
+    service::submit(&service, &three);
+    service.commit(Ticket(3), three.id(), service::meta(&three)).expect("accepted");
+    let four = build(&service, three.id(), 4, 1);
+    let refused =
+        |event: &EngineEvent| matches!(event, EngineEvent::Failed { why: Failure::Retry(RetryCause::Sink), .. });
+    let events = service::events(&service);
+    assert!(events.iter().any(refused), "{events:?}");
+    service::submit(&service, &four);
+    assert!(!has_ready());
+    service.keep_only(Ticket(4), &[]).expect("accepted");
+    service.settle();
+    assert!(has_ready());
+    sink.refuses.store(false, Ordering::Relaxed);
+    let again = build(&service, two.id(), 3, 2);
+    assert_eq!(again.payload().txs().len(), 2);
+    service::submit(&service, &again);
+    service::commit(&service, &again);
+    assert_eq!((sink.heights.lock().clone(), service.waiting()), (vec![1, 2, 3, 3], 0));
+
+    (5..7).for_each(send);
+    service::submit(&service, &build(&service, again.id(), 4, 1));
+    let beside = build(&service, again.id(), 4, 2);
+    assert_eq!(beside.payload().txs().len(), 2, "a block beside may hold the same ones");
 }
 
 /// Headers of committed blocks.
