@@ -108,6 +108,12 @@ impl Next {
         }
         (said.time, said.base_fee, said.prevrandao) = (None, None, None);
     }
+
+    /// Takes back [`Self::made`] of a block that was not kept: what was said for it alone is for the next try.
+    pub(crate) fn unmade(&self, before: &Said) {
+        let Said { ahead, time, base_fee, prevrandao, .. } = *before;
+        self.say(|said| (said.ahead, said.time, said.base_fee, said.prevrandao) = (ahead, time, base_fee, prevrandao));
+    }
 }
 
 /// True for a block whose content are edits.

@@ -34,13 +34,15 @@ pub(crate) struct Steps {
     chain: Arc<Chain>,
     woken: Receiver<()>,
     ticket: u64,
+    /// The commit in flight, and its result once that is there.
+    commit: Option<(Ticket, Option<Result<(), Failure>>)>,
 }
 
 impl Steps {
     pub(crate) fn new(chain: Arc<Chain>) -> Self {
         let (wake, woken) = bounded(1);
         chain.service.set_waker(Waker::new(move || _ = wake.try_send(())));
-        Self { chain, woken, ticket: 0 }
+        Self { chain, woken, ticket: 0, commit: None }
     }
 
     const fn next(&mut self) -> Ticket {
@@ -84,15 +86,35 @@ impl Steps {
 
     /// Commits executed blocks that follow each other, oldest first, of which the last is at `height`.
     pub(crate) fn commit_path(&mut self, path: &[ExecId], height: u64) -> Result<(), Missed> {
+        self.begin_path(path, height)?;
+        self.end_commit()
+    }
+
+    /// Begins to commit an executed block. Blocks may be built and executed on it meanwhile.
+    pub(crate) fn begin_commit(&mut self, id: ExecId, height: u64) -> Result<(), Missed> {
+        self.begin_path(&[id], height)
+    }
+
+    fn begin_path(&mut self, path: &[ExecId], height: u64) -> Result<(), Missed> {
         let Some((&id, ancestors)) = path.split_last() else { return Ok(()) };
         let asked = self.next();
         let ancestors = ancestors.iter().map(|id| BlockId(id.0)).collect();
         let meta = CommitMeta { block: BlockId(id.0), ancestors, cursor: height, ..CommitMeta::default() };
         self.chain.service.commit(asked, id, meta)?;
-        self.wait(asked, |event| match event {
-            EngineEvent::Committed { ticket, .. } if *ticket == asked => Some(()),
-            _ => None,
-        })
+        self.commit = Some((asked, None));
+        Ok(())
+    }
+
+    /// Waits until the block is committed that [`Self::begin_commit`] has named; at once if there is none.
+    pub(crate) fn end_commit(&mut self) -> Result<(), Missed> {
+        while let Some((_, result)) = &mut self.commit {
+            if let Some(result) = result.take() {
+                self.commit = None;
+                return Ok(result?);
+            }
+            drop(self.events()?);
+        }
+        Ok(())
     }
 
     /// Goes back to a committed block, within the history.
@@ -102,23 +124,43 @@ impl Steps {
     }
 
     /// Waits for an event, or the failure of a request. The engine completes or fails every request.
-    fn wait<T>(&self, asked: Ticket, take: impl Fn(&EngineEvent) -> Option<T>) -> Result<T, Missed> {
-        let mut events = Vec::new();
+    fn wait<T>(&mut self, asked: Ticket, take: impl Fn(&EngineEvent) -> Option<T>) -> Result<T, Missed> {
         loop {
-            while self.chain.service.poll(64, &mut events) > 0 {}
-            for event in events.drain(..) {
+            for event in self.events()? {
                 if let Some(done) = take(&event) {
                     return Ok(done);
                 }
-                match event {
-                    EngineEvent::Failed { ticket, why, .. } if ticket == asked => return Err(why.into()),
-                    EngineEvent::Failed { why: why @ Failure::Fatal(_), .. } => return Err(why.into()),
-                    _ => {}
+                if let EngineEvent::Failed { ticket, why, .. } = event
+                    && ticket == asked
+                {
+                    return Err(why.into());
                 }
             }
-            if self.woken.recv().is_err() {
-                return Err(Missed::Passing("the engine has gone".into()));
+        }
+    }
+
+    /// Waits for events, and notes the end of the commit in flight.
+    ///
+    /// # Errors
+    /// The engine has ended.
+    fn events(&mut self) -> Result<Vec<EngineEvent>, Missed> {
+        let mut events = Vec::new();
+        while self.chain.service.poll(64, &mut events) == 0 {
+            self.woken.recv().map_err(|_| Missed::Passing("the engine has gone".into()))?;
+        }
+        for event in &events {
+            let (done, result) = match event {
+                EngineEvent::Committed { ticket, .. } => (ticket, Ok(())),
+                EngineEvent::Failed { why: why @ Failure::Fatal(_), .. } => return Err(why.clone().into()),
+                EngineEvent::Failed { ticket, why, .. } => (ticket, Err(why.clone())),
+                _ => continue,
+            };
+            if let Some((asked, open @ None)) = &mut self.commit
+                && asked == done
+            {
+                *open = Some(result);
             }
         }
+        Ok(events)
     }
 }

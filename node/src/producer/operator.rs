@@ -79,6 +79,7 @@ impl Producer {
                 self.next.say(|said| said.time = time);
             }
             self.produce(Empty::Made)?;
+            self.land()?;
         }
         Ok(blocks)
     }
@@ -87,17 +88,18 @@ impl Producer {
     fn edit(&mut self, edits: Vec<Edit>) -> Result<u64, Missed> {
         let begun = Instant::now();
         self.steps.clear()?;
-        let head = self.chain.head();
+        let head = self.parent()?;
         let mut plan = self.next.plan(&head);
         plan.attributes.timestamp = head.header.timestamp;
         plan.attributes.gas_limit = None;
         plan.base_fee = is_of_edits(&head).then_some(head.header.base_fee_per_gas).flatten();
-        let env = self.env(&plan)?;
+        let env = self.env(&head, &plan)?;
         let attributes = BlockAttributes { edits: Some(edits), ..BlockAttributes::default() };
         let payload = Payload::with_attributes(Vec::new(), attributes.encode());
-        let parent = self.chain.service.status().committed.exec;
+        let parent = ExecId(head.exec);
         let chain = self.chain.spec.chain_id();
         self.commit(Candidate::new(chain, parent, env, TxPolicy::Strict, payload.into()), Priority::Build, begun)?;
+        self.land()?;
         Ok(env.height)
     }
 
