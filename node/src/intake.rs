@@ -133,6 +133,7 @@ impl Drop for Intake {
     fn drop(&mut self) {
         self.queue.waiting.lock().has_ended = true;
         self.queue.bell.notify_all();
+        self.queue.many.notify_all();
         for worker in self.workers.drain(..) {
             // A panic was caught and logged.
             let _ = worker.join();
@@ -243,8 +244,10 @@ impl Offer {
 struct Queue {
     bounds: Bounds,
     waiting: Mutex<Waiting>,
-    /// Notified when something waits, or the queue ends.
+    /// Notified when something waits, or the queue ends: for the first worker.
     bell: Condvar,
+    /// Notified when many wait, or the queue ends: for the further workers, which a lone transaction does not wake.
+    many: Condvar,
     /// Number of the batch that is admitted next.
     turn: Mutex<u64>,
     turned: Condvar,
@@ -270,6 +273,7 @@ impl Queue {
             bounds,
             waiting: Mutex::default(),
             bell: Condvar::new(),
+            many: Condvar::new(),
             turn: Mutex::default(),
             turned: Condvar::new(),
             freed: Notify::new(),
@@ -288,7 +292,7 @@ impl Queue {
             let _ = offer.reply.send(Vec::new());
             return Ok(());
         }
-        let waiting = &mut *self.waiting.lock();
+        let mut waiting = self.waiting.lock();
         let held = (waiting.held.0 + offer.txs.len(), waiting.held.1 + offer.bytes());
         if held.0 > self.bounds.txs / share || held.1 > self.bounds.bytes / share {
             return Err(offer);
@@ -297,13 +301,19 @@ impl Queue {
         let before = waiting.txs;
         waiting.txs += offer.txs.len();
         waiting.offers.push_back(offer);
-        if before == 0 || before < MANY && waiting.txs >= MANY {
-            self.bell.notify_all();
+        let (is_first, are_many) = (before == 0, before < MANY && waiting.txs >= MANY);
+        // A worker that wakes finds the lock free.
+        drop(waiting);
+        if is_first {
+            self.bell.notify_one();
+        }
+        if are_many {
+            self.many.notify_all();
         }
         Ok(())
     }
 
-    /// Admits what waits, if there are at least so many, until the queue ends.
+    /// Admits what waits, if there are at least so many, until the queue ends. One worker takes any number.
     fn work<P: Pool>(&self, pool: &P, least: usize) {
         while let Some((offers, turn)) = self.take(least) {
             // A panic is a bug of the node: the clients get an error, and the node goes on.
@@ -314,7 +324,8 @@ impl Queue {
     /// Takes the offers that wait, up to a batch.
     fn take(&self, least: usize) -> Option<(Vec<Offer>, Turn<'_>)> {
         let waiting = &mut self.waiting.lock();
-        self.bell.wait_while(waiting, |waiting| !waiting.has_ended && waiting.txs < least);
+        let bell = if least > 1 { &self.many } else { &self.bell };
+        bell.wait_while(waiting, |waiting| !waiting.has_ended && waiting.txs < least);
         if waiting.txs < least {
             return None;
         }

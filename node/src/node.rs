@@ -27,6 +27,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum number of threads that answer requests: those of calls, and as many for reads.
 const READERS: usize = 32;
 
+/// Maximum number of threads that read and write sockets.
+const SOCKETS: usize = 8;
+
+/// Number of threads that read and write sockets: half of the cores. On two cores a second one mostly wakes and sleeps.
+fn socket_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, SOCKETS))
+}
+
 /// A running node. [`Self::stop`] ends it; dropping it does the same.
 #[derive(Debug)]
 pub struct Node {
@@ -55,7 +63,7 @@ impl Node {
         }
         let healthy = Arc::new(AtomicBool::new(true));
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+            .worker_threads(socket_threads())
             .max_blocking_threads(READERS + config.rpc.max_calls)
             .thread_name("phalanx-rpc")
             .enable_all()
