@@ -83,7 +83,7 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// Takes the next message.
+    /// Takes the next message, once there is one.
     pub(super) async fn next(&self) -> Message {
         loop {
             if let Some(message) = self.take() {
@@ -93,7 +93,8 @@ impl Outbox {
         }
     }
 
-    fn take(&self) -> Option<Message> {
+    /// The next message, if one waits.
+    pub(super) fn take(&self) -> Option<Message> {
         let mut waiting = self.waiting.lock();
         if let Some(payload) = waiting.pong.take() {
             return Some(Message::Pong(payload));

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{
-    io::{AsyncWriteExt as _, ReadHalf, WriteHalf},
+    io::{AsyncWrite, AsyncWriteExt as _, BufWriter, ReadHalf},
     sync::{Semaphore, watch},
     task::JoinSet,
 };
@@ -148,16 +148,24 @@ impl Session {
     }
 }
 
-/// Writes what waits, and pings, until the last message or an error of the socket.
-async fn send(mut io: WriteHalf<Socket>, outbox: &Outbox) -> std::io::Result<()> {
+/// Writes what waits, and pings, until the last message or an error of the socket. Short messages that wait together are written
+/// together.
+async fn send(io: impl AsyncWrite + Unpin, outbox: &Outbox) -> std::io::Result<()> {
+    let mut io = BufWriter::new(io);
     let mut pings = tokio::time::interval(PING);
     pings.reset();
     loop {
-        let message = tokio::select! {
-            message = outbox.next() => message,
-            _ = pings.tick() => {
-                frames::write(&mut io, OpCode::Ping, &[]).await?;
-                continue;
+        let message = match outbox.take() {
+            Some(message) => message,
+            None => {
+                io.flush().await?;
+                tokio::select! {
+                    message = outbox.next() => message,
+                    _ = pings.tick() => {
+                        frames::write(&mut io, OpCode::Ping, &[]).await?;
+                        continue;
+                    }
+                }
             }
         };
         match message {
@@ -179,5 +187,50 @@ async fn send(mut io: WriteHalf<Socket>, outbox: &Outbox) -> std::io::Result<()>
                 return Ok(());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edge::{Account, Pool};
+    use std::{
+        pin::Pin,
+        task::{Context, Poll},
+    };
+
+    /// Keeps what each write brings.
+    #[derive(Debug, Default)]
+    struct Writes(Vec<Vec<u8>>);
+
+    impl AsyncWrite for &mut Writes {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+            self.0.push(bytes.to_vec());
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_that_wait_together_are_written_together() {
+        let outbox = Outbox::new(&Account::new(&Pool::new(10_000), 0, usize::MAX), 1_000);
+        let places = Arc::new(Semaphore::new(20));
+        for _ in 0..20 {
+            let place = Arc::clone(&places).try_acquire_owned().expect("room");
+            outbox.answer(answer::error(RawValue::NULL, RpcError::server("no")), place);
+        }
+        let mut writes = Writes::default();
+        let sending = tokio::time::timeout(Duration::from_millis(20), send(&mut writes, &outbox));
+        assert!(sending.await.is_err(), "it waits for more");
+        assert_eq!((writes.0.len(), places.available_permits()), (1, 20));
+        let text = String::from_utf8_lossy(&writes.0[0]).into_owned();
+        assert_eq!(text.matches("jsonrpc").count(), 20);
     }
 }
