@@ -1,6 +1,7 @@
 //! Transfers, signed before anything is timed, and the chain that they are for.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use clap::ValueEnum;
 use phalanx::{
     RootKind,
     alloy::genesis::{Genesis, GenesisAccount},
@@ -8,11 +9,55 @@ use phalanx::{
     revm::{context::TxEnv, primitives::TxKind},
 };
 use phalanx_node::{DEV_CHAIN, dev_genesis, set_root};
-use phalanx_workloads::{Native, TransferLoad, Workload as _};
+use phalanx_workloads::{Native, PhalanxToken, TransferLoad, Workload as _};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Gas of a transfer.
-pub(super) const TRANSFER_GAS: u64 = 21_000;
+/// Gas of a transfer of ether.
+const TRANSFER_GAS: u64 = 21_000;
+
+/// Gas limit of a transfer of tokens to an account that has none: it uses some 51,600.
+const TOKEN_GAS: u64 = 55_000;
+
+/// Tokens of a payer: more than transfers.
+const TOKENS: U256 = U256::from_limbs([0, 1, 0, 0]);
+
+/// Transfers of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    /// Of ether.
+    Native,
+    /// Of a token.
+    Erc20,
+    /// Of both, in turns.
+    Mixed,
+}
+
+impl Kind {
+    /// True if the transfer at a place is of a token.
+    const fn is_token(self, place: u64) -> bool {
+        match self {
+            Self::Native => false,
+            Self::Erc20 => true,
+            Self::Mixed => !place.is_multiple_of(2),
+        }
+    }
+
+    /// Maximum number of transfers whose blocks, as full as they can be, leave the base fee below the transfers' price.
+    pub(super) const fn most_txs(self, gas_limit: u64) -> u64 {
+        (gas_limit / self.most_gas()).saturating_mul(FULL_BLOCKS)
+    }
+
+    /// Maximum gas of a transfer.
+    const fn most_gas(self) -> u64 {
+        match self {
+            Self::Native => TRANSFER_GAS,
+            Self::Erc20 | Self::Mixed => TOKEN_GAS,
+        }
+    }
+}
 
 /// Maximum price of a unit of gas, in wei: the highest base fee that a header can hold.
 const MAX_FEE: u128 = u64::MAX as u128;
@@ -41,14 +86,9 @@ pub(super) struct Recovered {
     pub(super) took: Duration,
 }
 
-/// Maximum number of transfers whose blocks, as full as they can be, leave the base fee below the transfers' price.
-pub(super) const fn most_txs(gas_limit: u64) -> u64 {
-    (gas_limit / TRANSFER_GAS).saturating_mul(FULL_BLOCKS)
-}
-
 impl Load {
     /// Signs transfers on all cores.
-    pub(super) fn new(txs: u64, payers: u64, gas_limit: u64, root: RootKind) -> anyhow::Result<Self> {
+    pub(super) fn new(kind: Kind, txs: u64, payers: u64, gas_limit: u64, root: RootKind) -> anyhow::Result<Self> {
         // A load has two accounts at least.
         let settings = TransferLoad {
             accounts: payers.max(2),
@@ -60,17 +100,25 @@ impl Load {
         let native = Native::new(settings)?;
         let accounts = native.accounts();
         let payers: Vec<Address> = accounts.addresses().take(usize::try_from(payers)?).collect();
-        let transfer = |place: u64| TxEnv {
-            tx_type: 2,
-            caller: payers[(place % payers.len() as u64) as usize],
-            nonce: place / payers.len() as u64,
-            gas_limit: TRANSFER_GAS,
-            gas_price: MAX_FEE,
-            gas_priority_fee: Some(1),
-            kind: TxKind::Call(Address::from_word(keccak256(place.to_be_bytes()))),
-            value: U256::from(1),
-            chain_id: Some(DEV_CHAIN),
-            ..TxEnv::default()
+        let transfer = |place: u64| {
+            let (one, to) = (U256::from(1), Address::from_word(keccak256(place.to_be_bytes())));
+            let (gas_limit, to, value, data) = match kind.is_token(place) {
+                true => (TOKEN_GAS, PhalanxToken::ADDRESS, U256::ZERO, PhalanxToken::transfer(to, one).into()),
+                false => (TRANSFER_GAS, to, one, Bytes::new()),
+            };
+            TxEnv {
+                tx_type: 2,
+                caller: payers[(place % payers.len() as u64) as usize],
+                nonce: place / payers.len() as u64,
+                gas_limit,
+                gas_price: MAX_FEE,
+                gas_priority_fee: Some(1),
+                kind: TxKind::Call(to),
+                value,
+                data,
+                chain_id: Some(DEV_CHAIN),
+                ..TxEnv::default()
+            }
         };
         let txs = accounts.sign(&(0..txs).map(transfer).collect::<Vec<_>>())?;
         let hashes = txs.iter().map(keccak256).collect();
@@ -80,6 +128,12 @@ impl Load {
         // For all transfers of one payer at the maximum price.
         let balance = U256::from(10).pow(U256::from(40));
         genesis.alloc.extend(payers.iter().map(|payer| (*payer, GenesisAccount::default().with_balance(balance))));
+        let supply = TOKENS * U256::from(payers.len());
+        let held = payers.iter().map(|payer| (PhalanxToken::balance_slot(*payer), TOKENS));
+        let slots =
+            PhalanxToken::metadata(supply).into_iter().chain(held).map(|(slot, value)| (slot.into(), value.into()));
+        let token = GenesisAccount::default().with_nonce(Some(1)).with_code(Some(PhalanxToken::runtime()));
+        genesis.alloc.insert(PhalanxToken::ADDRESS, token.with_storage(Some(slots.collect())));
         Ok(Self { genesis, payers, txs, hashes })
     }
 
@@ -110,20 +164,20 @@ mod tests {
 
     #[test]
     fn full_blocks_leave_the_base_fee_below_the_price() {
-        let load = Load::new(1, 1, 30_000_000, RootKind::Twigs).expect("a load");
+        let load = Load::new(Kind::Native, 1, 1, 30_000_000, RootKind::Twigs).expect("a load");
         let first = load.genesis.base_fee_per_gas.expect("a fee");
         let last = (0..FULL_BLOCKS).fold(first, |fee, _| fee + (fee / 8).max(1));
         assert!(last < MAX_FEE && last + last / 8 > MAX_FEE, "{last}");
-        assert_eq!(most_txs(420_000_000), 4_000_000);
-        assert_eq!(most_txs(20_999), 0, "no transfer fits");
+        assert_eq!(Kind::Native.most_txs(420_000_000), 4_000_000);
+        assert_eq!(Kind::Native.most_txs(20_999), 0, "no transfer fits");
         // What a payer of the most transfers may have to pay is there.
-        let needed = U256::from(MAX_FEE) * U256::from(TRANSFER_GAS) * U256::from(most_txs(420_000_000));
+        let needed = U256::from(MAX_FEE) * U256::from(TRANSFER_GAS) * U256::from(Kind::Native.most_txs(420_000_000));
         assert!(load.genesis.alloc[&load.payers[0]].balance > needed);
     }
 
     #[test]
     fn writers_share_the_transactions_and_keep_the_order_of_nonces() {
-        let load = Load::new(50, 7, 30_000_000, RootKind::Twigs).expect("a load");
+        let load = Load::new(Kind::Mixed, 50, 7, 30_000_000, RootKind::Twigs).expect("a load");
         let shares: Vec<_> = (0..3).map(|writer| load.of_writer(writer, 3)).collect();
         let mut all: Vec<usize> = shares.iter().flatten().copied().collect();
         all.sort_unstable();

@@ -1,19 +1,18 @@
 //! A run against a node: writers, readers, and a client that reads every block.
 
 use super::{
-    client::{Client, answers, call},
+    client::Client,
+    judge,
+    link::{Form, Link},
     load::Load,
     served::{Served, Used},
 };
 use alloy_primitives::B256;
 use anyhow::{anyhow, bail, ensure};
-use phalanx_node::{
-    IngressAddress, Production,
-    ingress::{Code, Verdict, client},
-};
+use phalanx_node::Production;
 use serde_json::json;
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     net::SocketAddr,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
@@ -29,18 +28,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Time without a transaction that ends a run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Number of frames of a connection that are not answered.
-const FLYING: usize = 4;
-
-/// Form in which transactions are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// JSON-RPC over HTTP.
-    Json,
-    /// Frames of the binary ingress.
-    Frames,
-}
-
 /// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan<'a> {
@@ -49,6 +36,8 @@ pub(super) struct Plan<'a> {
     pub(super) writers: u64,
     pub(super) batch: u64,
     pub(super) window: u64,
+    /// Transactions per second that all writers send together, whatever the node answers; `None` for as many as it takes.
+    pub(super) rate: Option<f64>,
     pub(super) readers: u64,
     pub(super) production: Production,
     pub(super) threads: Option<usize>,
@@ -59,7 +48,7 @@ pub(super) struct Plan<'a> {
 pub(super) struct Ran {
     /// From the first request to the last transaction in a visible block.
     pub(super) took: Duration,
-    /// From the sending of each transaction to the reading of its block, sorted.
+    /// From the time at which each transaction was due to the reading of its block, sorted.
     pub(super) latencies: Vec<Duration>,
     pub(super) blocks: u64,
     /// Transactions that were refused and sent again.
@@ -111,6 +100,13 @@ impl Way {
         sent.at.extend(hashes.iter().map(|hash| (*hash, now)));
         !self.is_over()
     }
+
+    /// Waits until transactions are due, and notes that time: one that is sent late has waited. Returns false if the run is over.
+    fn send_at(&self, hashes: &[B256], due: Instant) -> bool {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        self.lock().at.extend(hashes.iter().map(|hash| (*hash, due)));
+        !self.is_over()
+    }
 }
 
 /// Ends the run if its thread fails.
@@ -131,8 +127,9 @@ pub(super) fn run(plan: &Plan<'_>) -> anyhow::Result<Ran> {
     let (before, begun) = (node.used()?, Instant::now());
     let watched = thread::scope(|scope| {
         let (way, node) = (&way, &node);
-        let writers: Vec<_> =
-            (0..plan.writers as usize).map(|writer| scope.spawn(move || write(plan, node, writer, way))).collect();
+        let writers: Vec<_> = (0..plan.writers as usize)
+            .map(|writer| scope.spawn(move || write(plan, node, writer, begun, way)))
+            .collect();
         let readers: Vec<_> =
             (0..plan.readers as usize).map(|reader| scope.spawn(move || read(plan, address, reader, way))).collect();
         let watched = watch(plan, address, way).map(|(latencies, blocks)| (begun.elapsed(), latencies, blocks));
@@ -151,7 +148,7 @@ pub(super) fn run(plan: &Plan<'_>) -> anyhow::Result<Ran> {
     });
     let (took, mut latencies, blocks, mut reads) = watched?;
     let used = node.used()?.since(&before);
-    check(address, blocks, plan.load)?;
+    judge::check(address, blocks, plan.load)?;
     node.stop();
     latencies.sort_unstable();
     reads.sort_unstable();
@@ -159,87 +156,45 @@ pub(super) fn run(plan: &Plan<'_>) -> anyhow::Result<Ran> {
 }
 
 /// Sends a writer's transactions; those that find no room are sent again.
-fn write(plan: &Plan<'_>, node: &Served, writer: usize, way: &Way) -> anyhow::Result<()> {
+fn write(plan: &Plan<'_>, node: &Served, writer: usize, begun: Instant, way: &Way) -> anyhow::Result<()> {
     let mut guard = Guard(way, false);
     let own = plan.load.of_writer(writer, plan.writers as usize);
-    match plan.form {
-        Form::Json => write_json(plan, &own, node.rpc, way)?,
-        Form::Frames => write_frames(plan, &own, &node.ingress, way)?,
-    }
-    guard.1 = true;
-    Ok(())
-}
-
-fn write_json(plan: &Plan<'_>, own: &[usize], address: SocketAddr, way: &Way) -> anyhow::Result<()> {
-    let mut client = Client::connect(address)?;
-    for batch in own.chunks(plan.batch as usize) {
-        let mut left = batch.to_vec();
-        if !way.send(&plan.load.hashes_of(batch), plan.window as usize) {
-            break;
-        }
-        while !left.is_empty() && !way.is_over() {
-            let calls: Vec<String> = left
-                .iter()
-                .map(|place| call(*place, "eth_sendRawTransaction", &json!([plan.load.txs[*place]])))
-                .collect();
-            let body = if plan.batch == 1 { calls.concat() } else { format!("[{}]", calls.join(",")) };
-            let mut refused = Vec::new();
-            for answer in answers(&client.post(&body)?)? {
-                let place = answer["id"].as_u64().and_then(|id| usize::try_from(id).ok());
-                let place = place.ok_or_else(|| anyhow!("an answer to no request: {answer}"))?;
-                let message = answer["error"]["message"].as_str().unwrap_or_default();
-                let again = ["txpool is full", "nonce too high", "retry later"];
-                if again.iter().any(|why| message.contains(why)) {
-                    refused.push(place);
-                } else {
-                    ensure!(message.is_empty() || message.contains("already known"), "refused: {message}");
+    let mut link = Link::connect(plan.form, node)?;
+    let (mut batches, mut flying, mut count) = (own.chunks(plan.batch as usize), 0, 0_usize);
+    loop {
+        match batches.next() {
+            Some(batch) => {
+                let hashes = plan.load.hashes_of(batch);
+                let sent = match plan.rate {
+                    Some(rate) => {
+                        // Each writer has an equal part of the rate.
+                        let due = Duration::from_secs_f64((count * plan.writers as usize) as f64 / rate);
+                        way.send_at(&hashes, begun + due)
+                    }
+                    None => way.send(&hashes, plan.window as usize),
+                };
+                if !sent {
+                    break;
+                }
+                link.send(plan.load, batch)?;
+                (flying, count) = (flying + 1, count + batch.len());
+                if flying < link.depth() {
+                    continue;
                 }
             }
-            refused.sort_unstable();
-            way.resent.fetch_add(refused.len() as u64, Ordering::Relaxed);
-            left = refused;
-            if !left.is_empty() {
-                thread::sleep(PAUSE);
-            }
+            None if flying == 0 => break,
+            None => {}
         }
-    }
-    Ok(())
-}
-
-fn write_frames(plan: &Plan<'_>, own: &[usize], address: &IngressAddress, way: &Way) -> anyhow::Result<()> {
-    let (mut sender, mut receiver) = client::connect(address)?;
-    let txs = |batch: &[usize]| batch.iter().map(|place| &plan.load.txs[*place]).collect::<Vec<_>>();
-    let mut flying = VecDeque::new();
-    let mut batches = own.chunks(plan.batch as usize);
-    loop {
-        if let Some(batch) = batches.next() {
-            if !way.send(&plan.load.hashes_of(batch), plan.window as usize) {
-                break;
-            }
-            sender.send(&txs(batch))?;
-            flying.push_back(batch.to_vec());
-            if flying.len() < FLYING {
-                continue;
-            }
-        }
-        let Some(batch) = flying.pop_front() else { break };
-        let verdicts = receiver.receive()?;
-        ensure!(verdicts.len() == batch.len(), "{} verdicts on {} transactions", verdicts.len(), batch.len());
-        let mut refused = Vec::new();
-        for (place, Verdict { code, .. }) in batch.into_iter().zip(verdicts) {
-            if code.may_pass_later() {
-                refused.push(place);
-            } else {
-                ensure!(matches!(code, Code::Admitted | Code::Known), "refused: {code:?}");
-            }
-        }
+        let refused = link.receive()?;
+        flying -= 1;
         if !refused.is_empty() && !way.is_over() {
             way.resent.fetch_add(refused.len() as u64, Ordering::Relaxed);
             thread::sleep(PAUSE);
-            sender.send(&txs(&refused))?;
-            flying.push_back(refused);
+            link.send(plan.load, &refused)?;
+            flying += 1;
         }
     }
+    guard.1 = true;
     Ok(())
 }
 
@@ -287,20 +242,4 @@ fn watch(plan: &Plan<'_>, address: SocketAddr, way: &Way) -> anyhow::Result<(Vec
         height += 1;
     }
     Ok((latencies, height))
-}
-
-/// Checks that every transaction has succeeded.
-fn check(address: SocketAddr, blocks: u64, load: &Load) -> anyhow::Result<()> {
-    let (mut client, mut succeeded) = (Client::connect(address)?, 0);
-    for height in 1..=blocks {
-        let receipts = client.ask("eth_getBlockReceipts", &json!([format!("{height:#x}")]))?;
-        let receipts = receipts.as_array().ok_or_else(|| anyhow!("block {height} has no receipts"))?;
-        ensure!(
-            receipts.iter().all(|receipt| receipt["status"] == "0x1"),
-            "a transaction of block {height} has failed"
-        );
-        succeeded += receipts.len();
-    }
-    ensure!(succeeded == load.txs.len(), "{succeeded} receipts of {} transactions", load.txs.len());
-    Ok(())
 }

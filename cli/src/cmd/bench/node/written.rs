@@ -1,6 +1,11 @@
 //! Figures of `bench node` as text and as JSON.
 
-use super::{NodeBench, alone::Alone, load::Recovered, run::Ran};
+use super::{
+    NodeBench,
+    alone::Alone,
+    load::{Kind, Recovered},
+    run::Ran,
+};
 use crate::output;
 use phalanx_lab::{
     doctor,
@@ -26,12 +31,17 @@ struct Written<'a> {
     host: Host,
     /// Transactions of every run: transfers, signed before.
     txs: u64,
+    /// Their kind.
+    workload: Kind,
     /// Accounts that pay.
     payers: u64,
     /// Connections that send.
     writers: u64,
     /// Maximum number of transactions that were sent and that no block had yet.
     window: u64,
+    /// Transactions that were due per second; absent if the node's answers have set the pace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<u64>,
     /// When blocks are made.
     block_production: String,
     /// Gas limit of a block.
@@ -57,11 +67,11 @@ struct Run<'a> {
     seconds: f64,
     /// Transactions ÷ seconds.
     tps: f64,
-    /// Median time from the sending of a transaction to the reading of its block, in ms.
+    /// Median time from the sending of a transaction, or from when it was due, to the reading of its block, in ms.
     p50_ms: f64,
     /// 99th percentile of the same, in ms.
     p99_ms: f64,
-    /// Blocks, empty ones included.
+    /// Blocks, empty ones included. Each is as sequential revm makes it.
     blocks: u64,
     /// Transactions that were refused for lack of room and sent again.
     resent: u64,
@@ -169,9 +179,11 @@ pub(super) fn output(bench: &NodeBench, recovered: &Recovered, runs: &[(&str, u6
         tool: host::tool(),
         host: doctor::host(None),
         txs: bench.txs,
+        workload: bench.workload,
         payers: bench.payers,
         writers: bench.writers,
         window: bench.window,
+        rate: bench.rate,
         block_production: match bench.blocks {
             Production::Every(period) => format!("every {} ms", period.as_millis()),
             _ => "instant".into(),
@@ -186,10 +198,18 @@ pub(super) fn output(bench: &NodeBench, recovered: &Recovered, runs: &[(&str, u6
 }
 
 fn text(written: &Written<'_>) -> String {
-    let Written { txs, payers, writers, window, block_production, host, engine, recovery_us, .. } = written;
+    let Written { txs, payers, writers, block_production, host, engine, recovery_us, .. } = written;
+    let pace = match written.rate {
+        Some(rate) => format!("{rate} transactions per second"),
+        None => format!("at most {} transactions under way", written.window),
+    };
+    let kind = match written.workload {
+        Kind::Native => "transfers",
+        Kind::Erc20 => "transfers of tokens",
+        Kind::Mixed => "transfers, every other one of tokens,",
+    };
     let mut text = format!(
-        "{txs} transfers of {payers} accounts, signed before; blocks {block_production}; {writers} connections, at most {window} transactions \
-         under way\nnode and clients share {} cores; in the timer: from the first request to the last transaction in \
+        "{txs} {kind} of {payers} accounts, signed before; blocks {block_production}; {writers} connections, {pace}\nnode and clients share {} cores; in the timer: from the first request to the last transaction in \
          a visible block\n\n{:<22}{:>10}{:>13}{:>10}{:>10}{:>8}{:>8}\n",
         host.cores, "", "tx/s", "node µs/tx", "p50 ms", "p99 ms", "blocks", "resent"
     );
@@ -218,7 +238,7 @@ fn text(written: &Written<'_>) -> String {
     }
     let _ = writeln!(
         text,
-        "\nnode µs/tx is the processor time of the node's process; admission is the time of all requests with transactions, waits included; blocks is the producer, from build to \
+        "\nevery block is as sequential revm makes it; node µs/tx is the processor time of the node's process; admission is the time of all requests with transactions, waits included; blocks is the producer, from build to \
          visible;\nengine stages are within both. A signature alone, on one thread before the runs: {recovery_us:.1} µs"
     );
     text
