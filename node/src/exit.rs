@@ -1,5 +1,4 @@
-//! Way of an admitted transaction out of this node's pool: to whoever orders the blocks, or to the pools of other
-//! validators.
+//! Way of an admitted transaction out of the pool: to the source of blocks, or to the pools of other validators.
 
 use crate::{engine_api::Handle, producer::Bell, relay::Relay, requests::Requests, rounds::Rounds, upstream::Upstream};
 use phalanx::alloy::primitives::Bytes;

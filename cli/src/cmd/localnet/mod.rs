@@ -84,6 +84,10 @@ impl LocalnetArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         checked(Some(self.threads.into()))?;
         let order = match self.consensus.protocol() {
+            None if self.consensus == Consensus::Engine => {
+                let why = "a consensus client orders for the node that it drives: `phalanx node --consensus engine`";
+                return Err(Usage(why.into()).into());
+            }
             None => Order::Comet(Program::find(&self.cometbft)?),
             Some(_) if self.join || self.app_mempool => {
                 return Err(Usage("--join and --app-mempool are of --consensus cometbft".into()).into());
