@@ -14,7 +14,11 @@ mod comet;
 
 use crate::cmd::node::Consensus;
 use anyhow::Context as _;
-use clap::{Args, value_parser};
+use clap::{
+    Args, ValueEnum as _,
+    builder::{PossibleValuesParser, TypedValueParser},
+    value_parser,
+};
 use comet::Program;
 use faults::Faults;
 use layout::{Layout, Order, Plan};
@@ -29,10 +33,17 @@ use std::{path::PathBuf, time::Duration};
 /// Chain id, which CometBFT's genesis repeats: networks in folders have it.
 const CHAIN: u64 = 1337;
 
+/// Consensus among validators. A consensus client, which `node` knows too, drives one node.
+fn of_validators() -> impl TypedValueParser<Value = Consensus> {
+    let those = Consensus::value_variants().iter().filter(|one| **one != Consensus::Engine);
+    let names = PossibleValuesParser::new(those.filter_map(Consensus::to_possible_value));
+    names.map(|name| Consensus::from_str(&name, false).expect("a possible value"))
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct LocalnetArgs {
     /// Consensus of the validators
-    #[arg(long, value_enum, default_value = "cometbft", help_heading = heading::NETWORK)]
+    #[arg(long, default_value = "cometbft", value_parser = of_validators(), help_heading = heading::NETWORK)]
     consensus: Consensus,
     /// Number of validators
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(1..=16), help_heading = heading::NETWORK)]
@@ -84,10 +95,6 @@ impl LocalnetArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         checked(Some(self.threads.into()))?;
         let order = match self.consensus.protocol() {
-            None if self.consensus == Consensus::Engine => {
-                let why = "a consensus client orders for the node that it drives: `phalanx node --consensus engine`";
-                return Err(Usage(why.into()).into());
-            }
             None => Order::Comet(Program::find(&self.cometbft)?),
             Some(_) if self.join || self.app_mempool => {
                 return Err(Usage("--join and --app-mempool are of --consensus cometbft".into()).into());
