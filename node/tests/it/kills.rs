@@ -40,7 +40,7 @@ fn run(folder: &Path) {
         loop {
             client.send(&signed(2, &Call::to(from, nonce, address(SENDERS), 1), vec![]));
             nonce += 1;
-            if nonce % 7 == 0 {
+            if nonce.is_multiple_of(7) {
                 std::thread::sleep(Duration::from_millis(3));
             }
         }
