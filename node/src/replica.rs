@@ -79,6 +79,9 @@ pub(crate) fn check(config: &NodeConfig, replica: &ReplicaConfig) -> Result<(), 
     if network.authentication == Authentication::None || network.durability == Durability::None {
         return wrong("replicas without authentication, or without a durable log, are for measurements alone".into());
     }
+    if config.min_tip > 0 {
+        return wrong("a minimum tip of one replica keeps it from ordering what the others admit: set none".into());
+    }
     let least = PoolConfig::default().max_tx_bytes + SPARE;
     if network.batch_bytes < least {
         return wrong(format!(

@@ -19,7 +19,7 @@ use phalanx::{
     chain::ChainSpec,
     chain_digest,
     merkle::{self, Backend, StoreConfig},
-    pool::PoolConfig,
+    pool::{self, PoolConfig},
 };
 use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc};
 
@@ -140,10 +140,13 @@ fn engine(config: &NodeConfig, spec: &ChainSpec, observer: Arc<dyn Observer>) ->
 }
 
 fn service(config: &NodeConfig, engine: Engine, sink: Sink) -> Result<Service, NodeError> {
+    let usual = PoolConfig::default();
     let pool = PoolConfig {
+        // Replicas lose patience with a leader by their oldest request.
+        policy: if config.replica.is_some() { pool::Policy::Arrival } else { usual.policy },
         max_tx_gas: config.gas_limit.unwrap_or(config.genesis.gas_limit),
         min_tip: config.min_tip,
-        ..PoolConfig::default()
+        ..usual
     };
     let folder = config.store.folder().to_owned();
     let room = move || disk_room(&folder);

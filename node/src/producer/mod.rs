@@ -177,7 +177,13 @@ impl Producer {
             }
             match self.wait(due) {
                 Woken::Stopped => return self.settle(),
-                Woken::Idle => self.settle()?,
+                Woken::Idle => {
+                    self.settle()?;
+                    // The commit may have made others ready: by funds that are free again, or by a lower base fee.
+                    if self.pace.is_instant && self.is_waiting() {
+                        self.round(Empty::LeftOut)?;
+                    }
+                }
                 Woken::Told => {
                     // Before the look at the pool: what was admitted before these calls runs now, or is taken.
                     let call = self.rounds.newest();
@@ -246,14 +252,12 @@ impl Producer {
     /// Waits until the executed block is committed, if there is one, and makes it visible. If that fails, its transactions are tried
     /// again.
     fn settle(&mut self) -> Result<(), NodeError> {
-        match self.land() {
-            Ok(()) => Ok(()),
-            Err(missed) => {
-                self.rounds.end(Some(self.rounds.newest()));
-                self.pause(missed)?;
-                self.round(Empty::LeftOut)
-            }
+        while let Err(missed) = self.land() {
+            self.rounds.end(Some(self.rounds.newest()));
+            self.pause(missed)?;
+            self.round(Empty::LeftOut)?;
         }
+        Ok(())
     }
 
     /// Reports a block that was not made, and waits until it is tried again, or the node stops.
@@ -354,7 +358,12 @@ impl Producer {
         self.metrics.block(height, txs as u64);
         self.metrics.block_seconds.observe(begun.elapsed().as_secs_f64());
         tracing::info!(height, txs, ms = begun.elapsed().as_millis() as u64, "block");
-        self.rounds.end(taken);
+        let follows = self.pace.is_instant && {
+            // The pool follows a commit after its event.
+            self.chain.service.settle();
+            self.is_waiting()
+        };
+        self.rounds.end(taken.filter(|_| !follows));
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! A node for development: receipts at once, state and time that its operator sets, snapshots, accounts that it signs for.
 
-use crate::kit::{CHAIN, Call, Client, address, config, deploy, development, instant, named, signed};
+use crate::kit::{CHAIN, Call, Client, PATIENCE, address, config, deploy, development, instant, named, signed};
 use alloy_primitives::{Address, B256, Bytes, Signature, U256, eip191_hash_message, hex, keccak256};
+use phalanx::alloy::genesis::GenesisAccount;
 use phalanx_node::{DEV_MNEMONIC, Node, Production, dev_accounts};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -67,6 +68,30 @@ fn a_receipt_is_there_when_the_hash_is_answered() {
         })
         .collect();
     senders.into_iter().for_each(|sender| sender.join().expect("receipts"));
+    node.stop();
+}
+
+/// The second of two has no funds until the first, which costs less than it might, is committed.
+#[test]
+fn what_a_block_makes_ready_gets_the_next_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut config = config(folder.path(), Production::Instant);
+    // One may cost 0.9 finney.
+    let poor = GenesisAccount::default().with_balance(U256::from(1_400_000_000_000_000_u64));
+    config.genesis.alloc.insert(address(0), poor);
+    let node = Node::start(&config).expect("a node");
+    let client = Client::new(node.address());
+    let transfer = |nonce| signed(2, &Call::to(0, nonce, address(9), 1), vec![]);
+    let call = |nonce| json!({ "jsonrpc": "2.0", "id": nonce, "method": "eth_sendRawTransaction", "params": [transfer(nonce)] });
+    let (_, body) = client.post(json!([call(0), call(1)]).to_string().as_bytes()).expect("an answer");
+    let answers: Vec<Value> = serde_json::from_str(&body).expect("a batch");
+    let begun = std::time::Instant::now();
+    for answer in answers {
+        while client.get("eth_getTransactionReceipt", json!([answer["result"]])).is_null() {
+            assert!(begun.elapsed() < PATIENCE, "{body}");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
     node.stop();
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Time that any answer may take.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {

@@ -4,7 +4,7 @@ mod client;
 mod reference;
 mod wallet;
 
-pub(crate) use client::{Client, Socket};
+pub(crate) use client::{Client, PATIENCE, Socket};
 pub(crate) use reference::Reference;
 pub(crate) use wallet::{CHAIN, Call, address, authorize, deploy, hungry, named, signed};
 
