@@ -6,9 +6,10 @@ use alloy_consensus::{Signed, TxEip4844, TxEip4844Variant, TxEnvelope, transacti
 use alloy_eips::{
     Encodable2718 as _,
     eip2718::{Eip2718Error, Eip2718Result},
-    eip7594::BlobTransactionSidecarVariant,
+    eip7594::{BlobTransactionSidecarVariant, CELLS_PER_EXT_BLOB},
 };
 use alloy_primitives::{B256, keccak256};
+use revm::primitives::hardfork::SpecId;
 
 /// A decoded transaction, its signature unchecked.
 pub(super) enum Decoded {
@@ -75,12 +76,23 @@ fn blobs(signed: Signed<TxEip4844Variant>) -> Decoded {
 }
 
 /// Strips the blobs: returns the transaction as a block holds it, its bytes and its hash. `sidecar` must match its
-/// hashes. The network that carries blobs checks them against their commitments (KZG).
+/// hashes, and have as many proofs as blobs or cells; from Osaka on proofs are of cells (EIP-7594). Proofs themselves are not checked
+/// (KZG).
 pub(super) fn strip(
     signed: Signed<TxEip4844>,
     sidecar: &BlobTransactionSidecarVariant,
+    spec: SpecId,
 ) -> Result<(TxEnvelope, Vec<u8>, B256), RecoverError> {
     let (tx, signature, _) = signed.into_parts();
+    let are_there = match sidecar {
+        BlobTransactionSidecarVariant::Eip4844(of) => {
+            !spec.is_enabled_in(SpecId::OSAKA) && of.proofs.len() == of.blobs.len()
+        }
+        BlobTransactionSidecarVariant::Eip7594(of) => of.cell_proofs.len() == of.blobs.len() * CELLS_PER_EXT_BLOB,
+    };
+    if !are_there {
+        return Err(RecoverError::Blobs { what: "the proofs that the hard fork demands" });
+    }
     if sidecar.blobs().len() != tx.blob_versioned_hashes.len() {
         return Err(RecoverError::Blobs { what: "their number" });
     }

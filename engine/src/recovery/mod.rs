@@ -165,7 +165,7 @@ impl Recovery {
         let open = match decode(bytes, hash)? {
             Decoded::Plain(envelope) => Open { envelope, bytes: Cow::Borrowed(bytes), hash, pooled: None },
             Decoded::WithBlobs(envelope, sidecar) if form == Form::Pooled => {
-                let (envelope, block_bytes, hash) = strip(envelope, &sidecar)?;
+                let (envelope, block_bytes, hash) = strip(envelope, &sidecar, self.spec)?;
                 if let Some(known) = self.known(&hash)? {
                     return Ok(Begun::Known(Arc::new(known.with_blobs(bytes))));
                 }

@@ -10,6 +10,7 @@ use super::{
 };
 use alloy_primitives::B256;
 use alloy_rpc_types_engine::ForkchoiceState;
+use phalanx::api::ExecutionEngine as _;
 
 impl Client {
     /// Moves the chain to a head, and marks its safe and its finalised block.
@@ -23,7 +24,9 @@ impl Client {
         }
         let (path, root) = self.tree.path(head);
         let Some(fork) = self.chain.height_of(&root)? else { return Ok(Updated::of(Status::syncing())) };
-        let (tip, floor) = (self.chain.height(), self.marks.floor());
+        // The engine keeps what is final, also where the file of marks is lost.
+        let floor = self.marks.floor().max(self.chain.service.status().finalised);
+        let tip = self.chain.height();
         if path.is_empty() && fork < floor {
             // The client is behind: nothing is moved and nothing is built.
             return Ok(Updated::of(Status::valid(head)));

@@ -170,7 +170,13 @@ impl Client {
         let inherited = self.tree.invalid(&block.parent).cloned();
         let invalid = match inherited {
             Some(invalid) => Some(invalid),
-            None => self.misfit(&block)?,
+            None => match block.broken() {
+                Some(why) => {
+                    let parent = self.parent(&block.parent)?.and_then(|parent| parent.exec);
+                    Some(Invalid { latest_valid: parent.map(|_| block.parent), why: why.to_owned() })
+                }
+                None => self.misfit(&block)?,
+            },
         };
         if let Some(invalid) = invalid {
             self.tree.condemn(hash, &invalid);
@@ -256,6 +262,8 @@ impl Client {
     /// Executes a block. Where the engine has no room, other branches than this one leave it: they are executed again if they are
     /// chosen.
     pub(super) fn submit(&mut self, candidate: Candidate) -> Result<ExecOutcome, Missed> {
+        // It may end a builder early, so that the block is built anew.
+        self.jobs.ring();
         match self.steps.submit(candidate.clone(), Priority::Speculative) {
             Err(Missed::Passing(_)) => {
                 self.steps.keep_only(&[candidate.parent()])?;

@@ -17,6 +17,8 @@ pub(crate) struct Proposed {
     pub(super) parent: B256,
     env: BlockEnv,
     payload: Arc<Payload>,
+    /// The reason for which no ancestor makes it valid.
+    broken: Option<Arc<str>>,
 }
 
 impl Proposed {
@@ -30,13 +32,25 @@ impl Proposed {
             ..BlockAttributes::default()
         };
         let payload = Payload::with_attributes(txs, attributes.encode()).into();
-        Self { hash, parent: header.parent_hash, env: env(header), payload }
+        Self { hash, parent: header.parent_hash, env: env(header), payload, broken: None }
+    }
+
+    /// The same block, which no ancestor makes valid.
+    pub(super) fn breaking(mut self, why: &str) -> Self {
+        self.broken = Some(why.into());
+        self
+    }
+
+    /// The reason for which no ancestor makes it valid, if one is known.
+    pub(super) fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
     }
 
     /// A stored block.
     pub(super) fn stored(block: &Block) -> Self {
         let header = &block.head.header;
-        Self { hash: block.head.hash, parent: header.parent_hash, env: env(header), payload: block.payload().into() }
+        let payload = block.payload().into();
+        Self { hash: block.head.hash, parent: header.parent_hash, env: env(header), payload, broken: None }
     }
 
     /// The block on the execution of its parent.

@@ -21,7 +21,7 @@ pub(crate) enum By {
 /// A payload without regard to its ancestors.
 #[derive(Clone, Debug)]
 pub(crate) enum Received {
-    /// Its hash is that of its header, its transactions have signers, and its blobs are those that the client expects.
+    /// Its hash is that of its header, and its blobs are those that the client expects. A transaction may still have no signer.
     Sound(Box<Proposed>),
     /// The answer to a payload that no ancestor makes valid.
     Broken(Status),
@@ -57,7 +57,8 @@ pub(crate) fn receive(chain: &Chain, payload: ExecutionPayload, sidecar: &Execut
     let proposed = Proposed::new(hash, &block.header, block.body.transactions, withdrawals);
     match chain.service.check_payload(proposed.env(), proposed.txs()) {
         Ok(()) => Received::Sound(Box::new(proposed)),
-        Err((place, why)) => broken(format!("transaction {place}: {why}")),
+        // Its hash is its own, so that its descendants are invalid with it.
+        Err((place, why)) => Received::Sound(Box::new(proposed.breaking(&format!("transaction {place}: {why}")))),
     }
 }
 

@@ -27,14 +27,17 @@ impl Client {
     /// wait again.
     pub(super) fn reorganise(&mut self, fork: u64, path: &[B256]) -> Result<Moved, Stop> {
         let left = self.leave(fork)?;
-        let moved = self.climb(path)?;
-        if !matches!(moved, Moved::There) {
+        let moved = self.climb(path);
+        if matches!(moved, Err(Stop::Final(_))) {
+            return moved;
+        }
+        if !matches!(moved, Ok(Moved::There)) {
             self.leave(fork)?;
             let back: Vec<_> = left.iter().map(|block| block.hash).collect();
             if !matches!(self.climb(&back)?, Moved::There) {
                 tracing::error!(height = self.chain.height(), "the chain cannot go back to the head that it had");
             }
-            return Ok(moved);
+            return moved;
         }
         let txs: Vec<Bytes> = left.iter().flat_map(|block| block.txs().iter().cloned()).collect();
         if !txs.is_empty() {
@@ -44,7 +47,7 @@ impl Client {
             let _ = self.chain.service.admit(recovered);
             self.jobs.ring();
         }
-        Ok(moved)
+        moved
     }
 
     /// Goes back to a block of the chain. Returns the blocks that were behind it, oldest first; they are held from now on.
@@ -62,7 +65,7 @@ impl Client {
         }
         self.steps.clear()?;
         self.steps.rewind(to)?;
-        self.chain.rewound(fork)?;
+        self.chain.rewound(fork).map_err(|error| Stop::Final(error.into()))?;
         left.iter().for_each(|(block, exec)| self.tree.hold(block.clone(), Some(*exec)));
         Ok(left.into_iter().map(|(block, _)| block).collect())
     }
@@ -99,7 +102,7 @@ impl Client {
         let from = self.chain.height() + 1;
         self.steps.commit_path(executed, from + executed.len() as u64 - 1)?;
         for (hash, height) in path.iter().zip(from..) {
-            self.chain.publish(height)?;
+            self.chain.publish(height).map_err(|error| Stop::Final(error.into()))?;
             let txs = self.tree.get(hash).map_or(0, |held| held.block.txs().len());
             self.tree.remove(hash);
             self.metrics.block(height, txs as u64);

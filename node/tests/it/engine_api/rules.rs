@@ -149,8 +149,16 @@ fn wrong_payloads_are_invalid_and_so_are_their_descendants() {
     hash.body["blockHash"] = json!(B256::repeat_byte(1));
     let broken = ("INVALID".to_owned(), None);
     assert_eq!(driven.offer(&hash), broken);
-    for txs in [json!(["0x"]), json!(["0x02c0"]), json!(["0x03c0"]), json!(["0x7f00"])] {
+    for txs in [json!(["0x"]), json!(["0x03c0"])] {
         assert_eq!(driven.offer(&first.with("transactions", txs.clone())), broken, "{txs}");
+    }
+    // The block has its own hash, and is remembered.
+    for txs in [json!(["0x02c0"]), json!(["0x7f00"])] {
+        let unsound = first.with("transactions", txs.clone());
+        assert_eq!(driven.offer(&unsound), ("INVALID".to_owned(), Some(genesis)), "{txs}");
+        let choice =
+            json!([{ "headBlockHash": unsound.hash(), "safeBlockHash": genesis, "finalizedBlockHash": genesis }, null]);
+        assert_eq!(driven.get("engine_forkchoiceUpdatedV3", &choice)["payloadStatus"]["status"], "INVALID", "{txs}");
     }
     let params = json!([first.body, [B256::repeat_byte(1)], ROOT, first.requests]);
     assert_eq!(said(&driven.get("engine_newPayloadV4", &params)), broken, "a blob that no transaction has");
