@@ -1,7 +1,7 @@
 //! Rules of a block's environment on the chains of these nodes, as far as the block and its parent show them.
 //!
 //! A producer of its own gives whole seconds and a `prevRandao` of parent and height; a consensus gives milliseconds and a
-//! `prevRandao` that binds time and beneficiary as well. The policy, which a block's name binds, tells the two apart. Order,
+//! `prevRandao` that binds time and beneficiary as well. The policy, which a block's name binds, distinguishes the two. Order,
 //! beneficiaries and times within these rules are the choice of the block's maker.
 
 use crate::store::Head;

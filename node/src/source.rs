@@ -72,7 +72,7 @@ impl Ready {
     /// Creates the source that the settings name, and the way of transactions to it.
     ///
     /// # Errors
-    /// What an earlier run has left of a consensus client cannot be read.
+    /// The marks that an earlier run has left of a consensus client cannot be read.
     pub(crate) fn new(
         config: &NodeConfig,
         chain: &Arc<Chain>,

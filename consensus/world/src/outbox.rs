@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// Records that share a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// One record, and another write for the next.
+    /// A record per write.
     Single,
     /// All records that wait when the write begins.
     Group,

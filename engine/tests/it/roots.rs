@@ -111,7 +111,7 @@ fn proofs_wait_for_no_block_on_a_thread_that_makes_it() {
                 verify(state.root(), &address, &proof.expect("Ethereum's root"));
                 proofs.fetch_add(1, Relaxed);
             }
-            // The caller is asked to come again, or the block has left the history.
+            // The caller may come again, or the block has left the history.
             Err(SnapshotError::NotWritten | SnapshotError::Pruned { .. }) => {}
             Err(error) => panic!("{error}"),
         }

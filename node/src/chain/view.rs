@@ -40,7 +40,7 @@ pub(super) fn disk_room(folder: &Path) -> u64 {
 pub(crate) enum Finality {
     /// The newest block is: no block is revoked.
     Newest,
-    /// Those at these heights, which a consensus client has named; `None` until it has.
+    /// The blocks at these heights, which a consensus client has named; `None` until it has.
     Marked { safe: Option<u64>, finalised: Option<u64> },
 }
 

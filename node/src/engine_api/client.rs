@@ -76,7 +76,7 @@ pub(super) enum Ran {
     Full,
 }
 
-/// What a payload depends on of its parent.
+/// Facts of a parent that a payload depends on.
 #[derive(Clone, Copy, Debug)]
 struct Parent {
     /// Name of the execution; `None` for a payload that is not executed.

@@ -21,7 +21,7 @@ pub(crate) enum By {
 /// A payload without regard to its ancestors.
 #[derive(Clone, Debug)]
 pub(crate) enum Received {
-    /// Its hash is that of its header, and its blobs are those that the client expects. A transaction may still have no signer.
+    /// The payload's hash is that of its header, and its blobs are those that the client expects. A transaction may still have no signer.
     Sound(Box<Proposed>),
     /// The answer to a payload that no ancestor makes valid.
     Broken(Status),

@@ -109,7 +109,7 @@ struct Landing {
     head: Arc<Head>,
     txs: usize,
     begun: Instant,
-    /// What was said about it, for the next try if this one fails.
+    /// Orders of the operator for it, for the next try if this one fails.
     said: Said,
     /// The newest call whose transactions are in this block or in an earlier one, as far as they can run.
     taken: Option<Call>,
@@ -241,7 +241,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Notes that no transaction of the calls so far waits that can run: to be told once the executed block is visible.
+    /// Notes that no transaction of the calls so far waits that can run: their callers are notified once the executed block is visible.
     fn taken(&mut self, call: Call) {
         match &mut self.landing {
             Some(landing) => landing.taken = Some(call),

@@ -84,7 +84,7 @@ impl ConsensusArgs {
         self.consensus.is_some_and(|consensus| consensus.protocol().is_some())
     }
 
-    /// This node's replica, as the files of its network describe it.
+    /// Replica of this node, as the files of its network describe it.
     pub(super) fn replica(&self) -> Result<Option<ReplicaConfig>, Usage> {
         let usage = |why: &str| Err(Usage(why.into()));
         let Some(protocol) = self.consensus.and_then(Consensus::protocol) else {

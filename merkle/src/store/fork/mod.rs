@@ -119,7 +119,7 @@ impl Store {
     /// Hands the keys that a fork writes, or a committed block that a rewind can reach, to `visit`, with their values; `None` for
     /// deleted keys. Some values may be unchanged.
     ///
-    /// Those of a committed block are read from its log, which must have it. A store in memory has none.
+    /// The log of a committed block has its changes, and must be there. A store in memory has none.
     ///
     /// # Errors
     /// [`Error::Gone`], errors of `visit`, or what reading the log reports.

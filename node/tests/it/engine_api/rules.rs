@@ -1,4 +1,4 @@
-//! What is refused, and with which code or state: tokens, versions, hashes, ancestors.
+//! Refusals, with their code or state: tokens, versions, hashes, ancestors.
 
 use super::beacon::{Driven, Payload, ROOT, attributes, driven, said, state, token};
 use crate::kit::{Call, address, genesis, signed};

@@ -43,7 +43,7 @@ fn tree(folder: &Path, rng: &mut ChaCha8Rng) -> Vec<Payload> {
     all
 }
 
-/// What a node must know and show.
+/// Facts that a node must know and show.
 struct Model {
     blocks: HashMap<B256, Payload>,
     /// Hashes of the chain, with the genesis.

@@ -27,11 +27,11 @@ const TOKENS: U256 = U256::from_limbs([0, 1, 0, 0]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
-    /// Of ether.
+    /// Transfers of ether.
     Native,
-    /// Of a token.
+    /// Transfers of a token.
     Erc20,
-    /// Of both, in turns.
+    /// Transfers of ether and of the token, in turns.
     Mixed,
 }
 
