@@ -128,12 +128,18 @@ impl VmConfig {
     /// Returns the receiver of a transfer that does not read it, unless the receiver has code: value moves to another account,
     /// and nothing runs. So the transfer commutes with all other payments to that account.
     ///
-    /// A precompile runs, so it is no such receiver. From Amsterdam on there is none: a new account costs more (EIP-2780).
+    /// A precompile runs, so it is no such receiver. Where [`Self::prices_new_accounts`], an empty receiver is seen as well.
     #[inline]
     pub fn plain_receiver(&self, tx: &TxEnv) -> Option<Address> {
         let TxKind::Call(to) = tx.kind else { return None };
-        let is_unread = to != tx.caller && !tx.value.is_zero() && !self.spec.is_enabled_in(SpecId::AMSTERDAM);
+        let is_unread = to != tx.caller && !tx.value.is_zero();
         (is_unread && self.runs_nothing(tx, &to)).then_some(to)
+    }
+
+    /// Returns true if a transfer costs more where it makes its receiver (EIP-2780): it then sees whether the receiver is empty.
+    #[inline]
+    pub fn prices_new_accounts(&self) -> bool {
+        self.spec.is_enabled_in(SpecId::AMSTERDAM)
     }
 
     /// Returns true if a call of `to`, which has no code, runs nothing, whatever the calldata.

@@ -201,7 +201,7 @@ impl ParaLyze {
         for (index, (tx, rule)) in txs.iter().zip(rules.iter()).enumerate() {
             let why = match rule {
                 Rule::Native(to) => {
-                    native::add(&self.cfg, batch, tx, *to);
+                    native::add(&self.cfg, snapshot, batch, tx, *to);
                     batch.close(Source::Native, &self.salt);
                     continue;
                 }

@@ -81,7 +81,13 @@ impl Frame {
         let values = SStoreResult { original_value: now.original_value, present_value, new_value: now.present_value };
         slot.held = Some(now.present_value);
         let params = context.cfg().gas_params();
-        let cost = params.sstore_static_gas() + params.sstore_dynamic_gas(true, &values, slot.cold);
+        let mut cost = params.sstore_static_gas() + params.sstore_dynamic_gas(true, &values, slot.cold);
+        if context.cfg().is_amsterdam_eip8037_enabled() {
+            if params.sstore_state_gas_refill(&values) > 0 {
+                return Err(Stop);
+            }
+            cost += params.sstore_state_gas(&values);
+        }
         slot.cold = false;
         let Some(Event::Store { gas, .. }) = self.recording.events.last() else { return Err(Stop) };
         if before.checked_sub(left) == gas.checked_add(cost) { Ok(()) } else { Err(Stop) }

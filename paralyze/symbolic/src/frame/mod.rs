@@ -190,7 +190,11 @@ impl Frame {
                 self.measured = Some(self.named(now, 0)?);
                 Ok(None)
             }
-            ADDMOD | MULMOD | BLOCKHASH | BLOBHASH | BLOBBASEFEE | SELFBALANCE | GAS => self.node(Node::Unknown),
+            ADDMOD | MULMOD | BLOCKHASH | BLOBHASH | BLOBBASEFEE | SLOTNUM | SELFBALANCE | GAS => {
+                self.node(Node::Unknown)
+            }
+            // Operands are named behind the instruction (EIP-8024).
+            DUPN | SWAPN | EXCHANGE => Err(Stop),
             BALANCE | EXTCODESIZE | EXTCODEHASH => {
                 self.looked_at(now)?;
                 self.node(Node::Unknown)
