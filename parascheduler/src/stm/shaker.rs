@@ -1,6 +1,6 @@
 //! Disturbs schedules, for tests: workers pause and deviate to a pattern drawn from a seed.
 
-use std::{thread, time::Duration};
+use std::{hint, thread, time::Duration};
 
 /// Disturbs the order in which workers reach the places where order matters.
 ///
@@ -37,9 +37,11 @@ impl Shaker {
     /// Sometimes lets other workers go first. `turn` tells visits of the same place apart.
     pub(super) fn pause(self, point: Point, tx: u32, turn: u32) {
         let drawn = self.draw(point, tx, turn);
+        // On a loaded machine a yield costs what the others' time slices take, so that most pauses spin.
         match drawn % 64 {
             0 => thread::sleep(Duration::from_micros(drawn >> 32 & 63)),
-            1..16 => (0..=drawn >> 32 & 3).for_each(|_| thread::yield_now()),
+            1 => thread::yield_now(),
+            2..16 => (0..drawn >> 32 & 255).for_each(|_| hint::spin_loop()),
             _ => {}
         }
     }

@@ -403,7 +403,7 @@ fn a_panic_of_the_thread_that_reads_reaches_the_caller() {
 fn hot_keys_on_disk_equal_the_loop() {
     for threads in THREADS {
         let workers = Workers::new(threads).unwrap();
-        for seed in seeds(30) {
+        for seed in seeds(12) {
             let txs = (0..400).map(|tx| vec![Op::Add(1_000 + tx, 1), Op::Add(tx % 3, 1), Op::CreditAt(900, 1)]);
             let (cap, gas_limit, gas_goal) = (UNBOUNDED, UNBOUNDED, UNBOUNDED);
             let block = Block { txs: txs.collect(), cap, gas_limit, gas_goal, disk: Some(seed), ..Block::default() };

@@ -3,7 +3,7 @@
 use super::{
     THREADS, UNBOUNDED, config,
     language::{Block, Op},
-    run_checked,
+    number, run_checked,
 };
 use phalanx_parascheduler::{StmConfig, Workers};
 
@@ -33,9 +33,10 @@ fn hostile(txs: u32) -> Vec<(&'static str, Block)> {
 
 #[test]
 fn executions_are_bounded_for_every_block() {
+    let txs = number("PHALANX_TXS").unwrap_or(1_000);
     for threads in THREADS {
         let workers = Workers::new(threads).unwrap();
-        for (name, block) in hostile(3_000) {
+        for (name, block) in hostile(txs as u32) {
             for schedule in [None, Some(1)] {
                 for attempts in [1, 3, 6] {
                     let config = StmConfig { attempts, ..config(1, schedule) };

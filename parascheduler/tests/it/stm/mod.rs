@@ -19,9 +19,12 @@ const UNBOUNDED: u64 = u64::MAX / 4;
 
 const THREADS: [usize; 4] = [1, 2, 4, 8];
 
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
+
 /// The seeds of a test that runs `count` by default.
 fn seeds(count: u64) -> Range<u64> {
-    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
     let first = number("PHALANX_SEED").unwrap_or(0);
     first..first + number("PHALANX_SEEDS").unwrap_or(count)
 }
