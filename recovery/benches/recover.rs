@@ -26,7 +26,7 @@ fn batches(c: &mut Criterion) {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let signatures: Vec<_> = (0..1_000).map(|_| signed(&mut rng)).collect();
     let mut group = c.benchmark_group("recover");
-    for set in [Instructions::None, Instructions::Avx2, Instructions::Avx512Ifma] {
+    for set in [Instructions::None, Instructions::Neon, Instructions::Avx2, Instructions::Avx512Ifma] {
         if !set.is_available() {
             continue;
         }

@@ -1,12 +1,9 @@
-//! Four lanes with AVX2 and FMA. The instruction set multiplies no 52-bit integers, but fused multiplications of doubles are
-//! exact to the last bit, so that two of them give both halves of a product of 104 bits.
-//!
-//! With A = 2^104 and B = 1.5 · 2^52, `a * b + A` rounds to A + h · 2^52, where h is the quotient of the product by 2^52, rounded to
-//! the nearest. Then `a * b + (A - that)` is the remainder, within ±2^51. Plus A and B, both are read off the low bits. (N. Emmart,
-//! F. Zheng, C. Weems: Faster Modular Exponentiation Using Double Precision Floating Point Arithmetic on the GPU, ARITH 2018,
-//! which rounds toward zero.)
+//! Four lanes with AVX2 and FMA. The instruction set multiplies no 52-bit integers, but doubles (`doubles.rs`).
 
-use super::{LIMB_BITS, MOST, Mask, Row, Word};
+use super::{
+    LIMB_BITS, MOST, Mask, Row, Word,
+    doubles::{HIGH, INTEGER, LOW},
+};
 use core::arch::x86_64::{
     __m256d, __m256i, _mm256_add_epi64, _mm256_add_pd, _mm256_and_si256, _mm256_blendv_epi8, _mm256_castpd_si256,
     _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_fmadd_pd, _mm256_loadu_si256, _mm256_movemask_pd, _mm256_or_si256,
@@ -39,13 +36,6 @@ macro_rules! vector {
         }
     }};
 }
-
-/// 2^52, whose sum with an integer below 2^52 has the integer in its low bits.
-const INTEGER: f64 = (1_u64 << LIMB_BITS) as f64;
-/// 2^104.
-const HIGH: f64 = INTEGER * INTEGER;
-/// 1.5 · 2^52.
-const LOW: f64 = 1.5 * INTEGER;
 
 impl Four {
     /// The low 52 bits as a double.

@@ -6,8 +6,12 @@
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod doubles;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ifma;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
 #[cfg(test)]
 pub(crate) mod model;
 

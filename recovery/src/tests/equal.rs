@@ -8,7 +8,7 @@ use rand::{Rng as _, SeedableRng as _};
 fn signed_digests_of_every_length_of_a_batch() {
     let mut rng = ChaCha8Rng::seed_from_u64(seed());
     let (signed, addresses): (Vec<_>, Vec<_>) = (0..300).map(|_| signed(&mut rng)).unzip();
-    for set in [Instructions::None, Instructions::Avx2, Instructions::Avx512Ifma] {
+    for set in [Instructions::None, Instructions::Neon, Instructions::Avx2, Instructions::Avx512Ifma] {
         for len in (0..70).chain([127, 128, 129, 255, 256, 257, 300]) {
             let verdicts = recover_batch_by(set, &signed[..len]);
             assert_eq!(verdicts.len(), len);

@@ -1,5 +1,7 @@
 //! Every path against libsecp256k1: random, crafted and published signatures, in every lane.
 
+#[cfg(feature = "alloy")]
+mod alloy;
 mod crafted;
 mod equal;
 mod exceptional;
@@ -25,15 +27,15 @@ fn seed() -> u64 {
 
 /// Every kernel of this processor, and the one in plain integers.
 ///
-/// `PHALANX_RECOVERY_SETS=Avx2,Avx512Ifma,Model` compares these alone; the test fails where the processor lacks one, instead of
+/// `PHALANX_RECOVERY_SETS=Avx2,Avx512Ifma,Neon,Model` compares these alone; the test fails where the processor lacks one, instead of
 /// testing less.
-fn kernels() -> Vec<(&'static str, Kernel)> {
-    let all = [("Avx512Ifma", Instructions::Avx512Ifma.kernel()), ("Avx2", Instructions::Avx2.kernel())];
-    let mut kernels: Vec<_> = all.into_iter().filter_map(|(name, kernel)| Some((name, kernel?))).collect();
-    kernels.push(("Model", Kernel::model()));
+fn kernels() -> Vec<(String, Kernel)> {
+    let sets = [Instructions::Avx512Ifma, Instructions::Avx2, Instructions::Neon];
+    let mut kernels: Vec<_> = sets.into_iter().filter_map(|set| Some((format!("{set:?}"), set.kernel()?))).collect();
+    kernels.push(("Model".to_owned(), Kernel::model()));
     if let Ok(demanded) = std::env::var("PHALANX_RECOVERY_SETS") {
         let demanded: Vec<_> = demanded.split(',').collect();
-        kernels.retain(|(name, _)| demanded.contains(name));
+        kernels.retain(|(name, _)| demanded.contains(&name.as_str()));
         assert_eq!(kernels.len(), demanded.len(), "this processor lacks a set of {demanded:?}");
     }
     kernels
