@@ -32,6 +32,8 @@ pub(crate) struct Core {
     /// Undo records of the last blocks; at most `window`.
     pub(crate) history: VecDeque<UndoRecord>,
     pub(crate) window: usize,
+    /// Height of the first block of all.
+    pub(crate) first_height: u64,
     /// Code of applied blocks that may not be written yet, with the sequence numbers of the writes.
     pub(crate) fresh_codes: HashMap<Hash, (u64, Arc<[u8]>)>,
     /// For threads that write checkpoints.
@@ -68,6 +70,11 @@ impl From<&BlockRecord> for ChainBlock {
 impl Core {
     pub(crate) fn height(&self) -> Option<u64> {
         self.chain.back().map(|block| block.height)
+    }
+
+    /// Height of the next block.
+    pub(crate) fn next_height(&self) -> u64 {
+        self.height().map_or(self.first_height, |height| height + 1)
     }
 
     /// Id of the tip; zero before the first block.

@@ -43,6 +43,8 @@ pub(crate) struct Recovery {
     /// Number of last blocks whose undo records are kept.
     pub(crate) window: usize,
     pub(crate) memory: Memory,
+    /// Height of the first block of all; `None` for any.
+    pub(crate) first_height: Option<u64>,
 }
 
 /// State and tree before the first block.
@@ -146,7 +148,9 @@ impl Recovery {
             let begun = first.parent_id == 0;
             // Sentinels come first, so a snapshot that begins behind them begins with them.
             let known = begun || first.is_base() && first.first_sn == tree.shape().next_sn;
-            if begun && (first.parent != tree.root() || first.height != 0 || first.first_sn != tree.shape().next_sn) {
+            let is_first = self.first_height.is_none_or(|height| height == first.height);
+            let follows = first.parent == tree.root() && is_first;
+            if begun && (!follows || first.first_sn != tree.shape().next_sn) {
                 return Err(corrupt("the first block does not continue the empty state".into()));
             }
             if !known {
@@ -236,7 +240,7 @@ mod tests {
                 shape,
                 payload: Vec::new(),
             };
-            Recovery { params, salt: 0, window: 8, memory }.has_room(&[record])
+            Recovery { params, salt: 0, window: 8, memory, first_height: None }.has_room(&[record])
         };
         for memory in [Memory::Resident, Memory::Cached { bytes: 0 }] {
             let most = memory.max_keys();

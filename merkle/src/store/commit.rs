@@ -38,7 +38,7 @@ impl Store {
 }
 
 impl Store {
-    /// Prepares the block that `delta` makes at `height`, which must follow the tip's (0 first): computes its root
+    /// Prepares the block that `delta` makes at `height`, which must follow the tip's ([`StoreConfig::first_height`](crate::StoreConfig::first_height) first): computes its root
     /// without I/O and without changing the store.
     ///
     /// Entries are in the order of key hashes, so the root depends only on the parent and the changes. Large blocks use
@@ -49,7 +49,7 @@ impl Store {
     pub fn prepare(&self, delta: Delta, height: u64) -> Result<Prepared, Error> {
         self.shared.check()?;
         let core = self.core();
-        let expected = core.height().map_or(0, |height| height + 1);
+        let expected = core.next_height();
         if height != expected {
             return Err(Error::Height { expected, got: height });
         }

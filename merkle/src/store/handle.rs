@@ -72,6 +72,7 @@ impl Store {
             params,
             salt,
             expected_min_height,
+            first_height,
             history: window,
             memory,
             reading,
@@ -91,7 +92,7 @@ impl Store {
         let (past_cache, note) = (memory == Memory::Resident, checkpoint::note(&checkpoint));
         let opening = Opening { access, durability, past_cache, reading, params: &params, note, disk: disk.clone() };
         let log = open_log(place.as_ref(), opening)?;
-        let recovery = Recovery { params, salt, window, memory };
+        let recovery = Recovery { params, salt, window, memory, first_height };
         let Recovered { state, tree, chain, mut staged, history, next_id, opened, behind } =
             recovery.replay(&*log, checkpoint)?;
         let found = chain.last().map(|record| record.height);
@@ -122,6 +123,7 @@ impl Store {
             chain,
             history: history.into(),
             window,
+            first_height: first_height.unwrap_or(0),
             fresh_codes: HashMap::new(),
             thread_start,
             fork_join,

@@ -241,7 +241,7 @@ impl<'s> Held<'s> {
             At::Past(depth) => self.core.chain.iter().rev().nth(depth).map(|block| block.height),
             At::Fork(overlay) => {
                 let above = overlay.depth_above(self.core.tip_id()).unwrap_or_default();
-                Some((self.core.height().map_or(0, |height| height + 1) + above as u64).saturating_sub(1))
+                Some((self.core.next_height() + above as u64).saturating_sub(1))
             }
         }
     }

@@ -27,6 +27,8 @@ pub struct StoreConfig {
     pub salt: u64,
     /// Height that consensus remembers as committed: a store that ends below it is not opened.
     pub expected_min_height: Option<u64>,
+    /// Height of the first block, which must equal that which the store was created with; `None` for that, and for 0 in a new store.
+    pub first_height: Option<u64>,
     /// Number of blocks that can be rewound, and read and proven from while later ones are applied.
     ///
     /// Takes about 80 bytes per update of each of these blocks.
@@ -84,6 +86,7 @@ impl StoreConfig {
             params: Params::default(),
             salt: 0x5bd1_e995_97f4_a7c1,
             expected_min_height: None,
+            first_height: None,
             history: 8,
             memory: Memory::Resident,
             reading: Reading::default(),
@@ -188,6 +191,14 @@ impl StoreConfig {
     #[must_use]
     pub const fn with_expected_min_height(mut self, height: u64) -> Self {
         self.expected_min_height = Some(height);
+        self
+    }
+
+    /// Sets the height of the first block, for a chain that goes on from another's block. Default: the one that the store has, 0
+    /// in a new one.
+    #[must_use]
+    pub const fn with_first_height(mut self, height: u64) -> Self {
+        self.first_height = Some(height);
         self
     }
 }

@@ -110,7 +110,7 @@ fn beside(backend: Backend, memory: Memory, blocks: u64) {
 #[test]
 fn every_answer_beside_a_writer_is_of_one_height() {
     let blocks = std::env::var("PHALANX_BLOCKS").ok().and_then(|blocks| blocks.parse().ok()).unwrap_or(500);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     beside(Backend::File(dir.path().join("file")), Memory::Resident, blocks);
     beside(Backend::File(dir.path().join("paged")), Memory::Cached { bytes: 1 << 20 }, blocks);
     #[cfg(feature = "rocksdb")]

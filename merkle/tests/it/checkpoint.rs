@@ -63,7 +63,7 @@ fn equals(store: &mut Store, models: &[Model], context: &str) {
 
 fn reopens(backend: impl Fn(&Path) -> Backend, first: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(first);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let backend = backend(dir.path());
     let mut store = Store::open(config(&backend, random_memory(&mut rng))).expect("a store");
     let mut models = vec![Model::new(HashFn::Sha256)];
@@ -132,7 +132,7 @@ fn a_damaged_checkpoint_is_ignored() {
     let seed = seed(700);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     for memory in [Memory::Resident, Memory::Cached { bytes: 1 << 16 }] {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         let backend = Backend::File(dir.path().to_path_buf());
         let models = chain(&backend, memory, seed);
         let path = dir.path().join("checkpoint");
@@ -162,7 +162,7 @@ fn a_damaged_checkpoint_is_ignored() {
 #[test]
 fn a_checkpoint_of_another_log_or_time_is_ignored() {
     let seed = seed(800);
-    let (dir, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (dir, other) = (crate::common::folder(), crate::common::folder());
     let (backend, foreign) = (Backend::File(dir.path().to_path_buf()), Backend::File(other.path().to_path_buf()));
     let memory = Memory::Cached { bytes: 1 << 20 };
     let models = chain(&backend, memory, seed);
@@ -175,7 +175,7 @@ fn a_checkpoint_of_another_log_or_time_is_ignored() {
     drop(store);
 
     // A checkpoint of another store.
-    let copy = tempfile::tempdir().expect("a directory");
+    let copy = crate::common::folder();
     drop(Store::open(config(&Backend::File(copy.path().to_path_buf()), memory)).expect("a new store"));
     std::fs::write(copy.path().join("checkpoint"), &sound).expect("a write");
     let mut shorter = Store::open(config(&Backend::File(copy.path().to_path_buf()), memory)).expect("a store");
@@ -227,11 +227,11 @@ fn keeps_notes(backend: &Backend) {
 
 #[test]
 fn the_tips_note_survives_opening_from_a_checkpoint() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     keeps_notes(&Backend::File(dir.path().to_path_buf()));
     #[cfg(feature = "rocksdb")]
     {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         keeps_notes(&Backend::Rocks(dir.path().to_path_buf()));
     }
 }
@@ -275,7 +275,7 @@ fn syncs_segment(step: Step<'_>) -> bool {
 fn a_failed_checkpoint_changes_nothing() {
     let seed = seed(950);
     for at in 1.. {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         let backend = Backend::File(dir.path().to_path_buf());
         let flaw = Arc::new(Flaw { wanted: of_checkpoint, at, step: AtomicU64::new(0) });
         let (mut model, mut models) = (Model::new(HashFn::Sha256), Vec::new());
@@ -302,7 +302,7 @@ fn a_failed_checkpoint_changes_nothing() {
 #[test]
 fn a_sync_that_fails_for_a_checkpoint_ends_the_handle() {
     let seed = seed(970);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let backend = Backend::File(dir.path().to_path_buf());
     drop(Store::open(config(&backend, Memory::Resident)).expect("a store"));
     let flaw = Arc::new(Flaw { wanted: syncs_segment, at: 1, step: AtomicU64::new(0) });
@@ -335,7 +335,7 @@ fn a_sync_that_fails_for_a_checkpoint_ends_the_handle() {
 #[test]
 fn a_checkpoint_whose_entries_were_pruned_is_not_used() {
     use crate::common::life::{config, copy};
-    let home = tempfile::tempdir().expect("a directory");
+    let home = crate::common::folder();
     let (dir, image) = (home.path().join("store"), home.path().join("image"));
     let at =
         |dir: &std::path::Path| config("file", dir, phalanx_merkle::Durability::Async).with_checkpoint_bytes(1 << 14);
@@ -379,7 +379,7 @@ fn a_checkpoint_whose_entries_were_pruned_is_not_used() {
 /// Checkpoints add a part to what is written: after a reopening the length of the last one counts as before it.
 #[test]
 fn a_reopened_store_writes_no_checkpoint_for_a_little_log() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let config = || {
         let config = StoreConfig::new(Backend::File(dir.path().to_path_buf())).with_history(WINDOW);
         config.with_memory(Memory::Cached { bytes: 1 << 20 }).with_checkpoint_bytes(4_000)

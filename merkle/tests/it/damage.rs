@@ -352,7 +352,7 @@ const ENDS: [(Durability, End); 5] = [
 ];
 
 fn swept(kind: &'static str, durability: Durability, end: End, few: usize) {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = crate::common::folder();
     let image = Image::new(home.path(), kind, durability, end);
     let (seed, hurt) = (number("PHALANX_MERKLE_SEED", SEED), home.path().join("hurt"));
     // Each image gets faults of its own.

@@ -50,7 +50,7 @@ fn proofs(reader: &Reader<'_>, key: &[u8]) -> Vec<Vec<u8>> {
 
 fn run(memory: Memory, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let dirs = [tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory")];
+    let dirs = [crate::common::folder(), crate::common::folder()];
     let open = |dir: &tempfile::TempDir| {
         let backend = Backend::File(dir.path().to_path_buf());
         Store::open(config(&backend, HashFn::Blake3).with_memory(memory)).expect("a store")

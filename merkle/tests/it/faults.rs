@@ -224,7 +224,7 @@ fn past(kind: &str, dir: &Path) -> u64 {
 /// Fails at every `stride`-th step from `first` on, until a life needs no more steps.
 fn fails(kind: &str, durability: Durability, how: How, first: u64, stride: u64) {
     let mut oracle = Oracle::new(SEED);
-    let home = tempfile::tempdir().expect("a directory");
+    let home = crate::common::folder();
     let before = home.path().join("before");
     let past = past(kind, &before);
     // In a database some blocks are past this size and some are not.
@@ -233,7 +233,7 @@ fn fails(kind: &str, durability: Durability, how: How, first: u64, stride: u64) 
     let mut at = if stride == 1 { 1 } else { first };
     loop {
         let context = format!("{kind} {durability:?} {how:?} step {at}");
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         let (place, image) = (dir.path().join("store"), dir.path().join("image"));
         copy(&before, &place);
         let plan = Plan { segment_bytes, how, at, dir: place.clone(), image: image.clone(), state: Mutex::default() };
@@ -326,7 +326,7 @@ fn rocks_dies_at_every_step() {
 
 /// A failed import leaves nothing that passes for a store.
 fn imports(kind: &str) {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let (mut stream, from) = (Vec::new(), dir.path().join("from"));
     let mut store = Store::open(config("file", &from, Durability::Async)).expect("a store");
     (0..TURNS).for_each(|_| turn(&mut store, SEED, &mut |_| ()).expect("a turn"));

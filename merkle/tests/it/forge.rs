@@ -77,7 +77,7 @@ fn images(kind: &str, home: &Path, durability: Durability) -> (PathBuf, PathBuf)
 
 /// Cuts what the last block added to one file, with the other files as they were before or after it.
 fn cut(kind: &str, durability: Durability, cuts: u64) {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = crate::common::folder();
     let (before, after) = images(kind, home.path(), durability);
     let len = |dir: &Path, name: &str| std::fs::metadata(dir.join(name)).map_or(0, |meta| meta.len());
     let names = std::fs::read_dir(&after).expect("a directory").map(|entry| entry.expect("an entry").file_name());

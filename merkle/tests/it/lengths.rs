@@ -67,7 +67,7 @@ fn opening_after_flips(image: &Path, name: &str, anew: bool, hurt: &Path) -> Vec
 
 #[test]
 fn a_damaged_length_in_the_file_of_code_is_refused() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = crate::common::folder();
     // The last block brings code, and nothing made it durable.
     let image = killed("file", home.path(), 4);
     for anew in [false, true] {
@@ -78,7 +78,7 @@ fn a_damaged_length_in_the_file_of_code_is_refused() {
 
 #[test]
 fn a_damaged_length_in_a_segment_is_refused() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = crate::common::folder();
     let image = killed("file", home.path(), 2);
     let name = "00000000.seg";
     let begins = boundaries(name, &std::fs::read(image.join(name)).expect("a segment"));
@@ -94,7 +94,7 @@ fn a_damaged_length_in_a_segment_is_refused() {
 /// Segments that a checkpoint notes are not scanned, but a place behind their end is damage.
 #[test]
 fn a_noted_segment_that_has_become_shorter_is_refused() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = crate::common::folder();
     let dir = home.path().join("store");
     let paged = |dir: &Path| {
         let config = config("file", dir, Durability::Async).with_memory(Memory::Cached { bytes: 4000 });

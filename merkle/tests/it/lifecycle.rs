@@ -305,14 +305,14 @@ fn runs(seed: u64) -> (Vec<u64>, usize) {
         Some(seed) => vec![seed],
         None => (seed..seed + number("PHALANX_MERKLE_RUNS").unwrap_or(2)).collect(),
     };
-    (seeds, number("PHALANX_MERKLE_STEPS").unwrap_or(250) as usize)
+    (seeds, number("PHALANX_MERKLE_STEPS").unwrap_or(120) as usize)
 }
 
 fn lives(backend: impl Fn(&std::path::Path) -> Backend, seed: u64) {
     let (seeds, steps) = runs(seed);
     for seed in seeds {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         let params = Params {
             hash: [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3][seed as usize % 3],
             sentinels: Sentinels::new([0, 4, 8, 11][seed as usize % 4]).expect("few sentinels"),

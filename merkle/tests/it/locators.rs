@@ -54,7 +54,7 @@ fn no_locator_names_a_sentinel() {
 /// fork. A delta that is wrong about one key of many changes nothing.
 #[test]
 fn a_declared_change_is_checked() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let on_disk =
         StoreConfig::new(Backend::File(dir.path().to_path_buf())).with_memory(Memory::Cached { bytes: 1 << 16 });
     for (config, keys) in
@@ -141,7 +141,7 @@ fn a_foreign_locator_changes_nothing() {
 /// On disk a locator is a position. A position that was never used, or that the log has dropped, is stale; reading it
 /// does not end the store.
 fn positions_out_of_range_are_stale(kind: fn(std::path::PathBuf) -> Backend) {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let memory = Memory::Cached { bytes: 1 << 16 };
     let config = |name: &str| StoreConfig::new(kind(dir.path().join(name))).with_memory(memory).with_history(1);
     let other = filled(config("other"), 9000);

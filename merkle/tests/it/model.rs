@@ -53,7 +53,7 @@ fn memory_equals_model() {
 #[test]
 fn file_equals_model() {
     for (function, seed) in FUNCTIONS.into_iter().zip(10..) {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         equals_model(&Backend::File(dir.path().to_path_buf()), function, seed, 60);
     }
 }
@@ -62,7 +62,7 @@ fn file_equals_model() {
 #[test]
 fn rocks_equals_model() {
     for (function, seed) in FUNCTIONS.into_iter().zip(20..) {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         equals_model(&Backend::Rocks(dir.path().to_path_buf()), function, seed, 40);
     }
 }
@@ -86,7 +86,7 @@ fn roots_and_logs_depend_on_neither_order_nor_threads_nor_memory() {
     let mut logs: Vec<(Vec<[u8; 32]>, u64, Vec<u8>)> = Vec::new();
     for (memory, threads) in memories.flat_map(|memory| [1, 2, 4, 8].map(|threads| (memory, threads))) {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         let backend = Backend::File(dir.path().to_path_buf());
         pool.install(|| {
             let mut store = Store::open(config(&backend, HashFn::Sha256).with_memory(memory)).expect("a store");
@@ -209,7 +209,7 @@ fn misuse_is_an_error_and_changes_nothing() {
 
 #[test]
 fn writes_follow_on_another_thread_in_order() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let backend = Backend::File(dir.path().to_path_buf());
     let seed = 3;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -239,7 +239,7 @@ fn writes_follow_on_another_thread_in_order() {
 #[test]
 fn writing_out_of_order_or_dropping_a_write_ends_the_handle() {
     for drop_it in [false, true] {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         let backend = Backend::File(dir.path().to_path_buf());
         let mut store = open(&backend, HashFn::Sha256);
         let mut apply = |height| {

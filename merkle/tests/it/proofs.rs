@@ -124,13 +124,13 @@ fn memory_proves() {
 
 #[test]
 fn file_proves() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     proves(&Backend::File(dir.path().to_path_buf()), HashFn::Sha256, 50);
 }
 
 #[cfg(feature = "rocksdb")]
 #[test]
 fn rocks_proves() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     proves(&Backend::Rocks(dir.path().to_path_buf()), HashFn::Sha256, 51);
 }

@@ -8,6 +8,7 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+        mpsc::{self, Receiver},
     },
 };
 
@@ -46,9 +47,14 @@ struct Progress {
     done: AtomicBool,
 }
 
-fn write(config: StoreConfig, blocks: u64, progress: &Progress, created: &AtomicBool) {
+/// Writes the blocks; each ten of them wait for an opening, so that a fast writer is not alone. A reader that fails drops
+/// its end of `opened`, and the writer goes on without it.
+fn write(config: StoreConfig, blocks: u64, progress: &Progress, created: &AtomicBool, opened: &Receiver<()>) {
     let mut store = Store::open(config).expect("a store");
     for height in 0..blocks {
+        if height % 10 == 5 {
+            let _ = opened.recv();
+        }
         progress.begun.store(height, SeqCst);
         commit(&mut store, height);
         progress.written.store(height, SeqCst);
@@ -91,7 +97,7 @@ fn read(config: StoreConfig, progress: &Progress, thorough: bool, context: &str)
         store.check().expect(context);
         let mut export = Vec::new();
         store.export(&mut export).expect(context);
-        let copy = tempfile::tempdir().expect("a directory");
+        let copy = crate::common::folder();
         let copy = Store::import(
             self::config("file", &copy.path().join("copy"), Durability::None).with_access(Access::Create),
             &mut &export[..],
@@ -103,12 +109,16 @@ fn read(config: StoreConfig, progress: &Progress, thorough: bool, context: &str)
 }
 
 fn beside(kind: &str, durability: Durability, memory: Memory, blocks: u64) {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let at = |dir: &Path| config(kind, dir, durability).with_memory(memory).with_checkpoint_bytes(1 << 14);
     let (progress, created) = (Progress::default(), AtomicBool::new(false));
     let (mut openings, mut heights) = (0u64, 0u64);
+    let (opened, waits) = mpsc::channel();
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| write(at(dir.path()), blocks, &progress, &created));
+        let (progress, created) = (&progress, &created);
+        let config = at(dir.path());
+        let writer = scope.spawn(move || write(config, blocks, progress, created, &waits));
+        let opened = opened;
         let mut last = None;
         while !progress.done.load(SeqCst) && !writer.is_finished() {
             if !created.load(SeqCst) {
@@ -117,7 +127,8 @@ fn beside(kind: &str, durability: Durability, memory: Memory, blocks: u64) {
             }
             let context = format!("{kind} {durability:?} {memory:?}, opening {openings}");
             let reading = at(dir.path()).with_access(Access::Read);
-            let height = read(reading, &progress, openings % 16 == 15, &context);
+            let height = read(reading, progress, openings % 16 == 15, &context);
+            let _ = opened.send(());
             openings += 1;
             heights += u64::from(last.replace(height) != Some(height));
         }
@@ -173,7 +184,7 @@ fn a_reader_that_a_writer_overtakes_while_it_opens_sees_one_height() {
     {
         for mask in [1, 2, 4, 1 << 7, 0b101, 0xff, 0x5555] {
             let context = format!("{memory:?}, {blocks} blocks before the reads {mask:b}");
-            let dir = tempfile::tempdir().expect("a directory");
+            let dir = crate::common::folder();
             let at = || config("file", dir.path(), Durability::Async).with_memory(memory);
             let mut store = Store::open(at()).expect("a store");
             (0..50).for_each(|height| commit(&mut store, height));

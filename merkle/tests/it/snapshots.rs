@@ -107,7 +107,7 @@ fn stores_of_different_history_give_the_same_bytes() {
         (1, 1_500, Params { sentinels: Sentinels::new(12).expect("4,096"), ..Params::with_hash(HashFn::Blake3) }),
         (2, 50, Params { sentinels: Sentinels::new(1).expect("two"), ..Params::with_hash(HashFn::Keccak256) }),
     ] {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         let mut seen: Vec<(Vec<u8>, Vec<Vec<u8>>)> = Vec::new();
         for (which, backend) in backends(dir.path(), "life").into_iter().enumerate() {
             // One store lives on; the other is reopened, paged, with checkpoints of another cadence, pruned, and rewound.
@@ -161,7 +161,7 @@ fn config_of(dir: &Path, params: Params) -> StoreConfig {
 #[test]
 fn a_restored_store_is_exported_and_imported() {
     let seed = seed(391);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let mut store = Store::open(config(Backend::File(dir.path().join("a")), Params::default())).expect("a store");
     grow(&mut store, seed, 5_000, 12);
     let (manifest, chunks_of) = chunks(&store);
@@ -179,7 +179,7 @@ fn a_restored_store_is_exported_and_imported() {
 fn a_changed_chunk_is_refused_alone() {
     let seed = seed(392);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let mut store = Store::open(config(Backend::File(dir.path().join("a")), Params::default())).expect("a store");
     grow(&mut store, seed, 60_000, 9);
     let (bytes, chunks_of) = chunks(&store);
@@ -235,7 +235,7 @@ fn a_changed_chunk_is_refused_alone() {
 #[test]
 fn an_interrupted_restore_goes_on() {
     let seed = seed(393);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let mut store = Store::open(config(Backend::File(dir.path().join("a")), Params::default())).expect("a store");
     grow(&mut store, seed, 60_000, 5);
     let (bytes, chunks_of) = chunks(&store);
@@ -286,7 +286,7 @@ static KEYS_SEEN: AtomicU64 = AtomicU64::new(0);
 #[test]
 fn a_chunk_is_verified_once_when_it_comes_and_once_when_it_is_used() {
     let seed = seed(395);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let mut store = Store::open(config(Backend::File(dir.path().join("a")), Params::default())).expect("a store");
     grow(&mut store, seed, 9_000, 2);
     let (bytes, chunks_of) = chunks(&store);
@@ -316,7 +316,7 @@ fn a_chunk_is_verified_once_when_it_comes_and_once_when_it_is_used() {
 #[test]
 fn an_exporter_outlives_later_blocks_and_ends_with_its_positions() {
     let seed = seed(394);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     for backend in backends(dir.path(), "a") {
         let mut store = Store::open(config(backend, Params::default())).expect("a store");
         grow(&mut store, seed, 20_000, 5);
@@ -340,7 +340,7 @@ fn an_exporter_outlives_later_blocks_and_ends_with_its_positions() {
 #[test]
 fn a_large_state_is_exported_and_restored() {
     let keys: u64 = std::env::var("PHALANX_KEYS").ok().and_then(|keys| keys.parse().ok()).unwrap_or(1 << 14);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let mut store = Store::open(config(Backend::File(dir.path().join("a")), Params::default())).expect("a store");
     let mut genesis = Delta::new();
     for key in 0..keys {

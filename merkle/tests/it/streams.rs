@@ -122,7 +122,7 @@ fn refused(place: &Backend, stream: &mut dyn Read, what: &str) {
 
 #[test]
 fn a_stream_that_was_cut_off_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let stream = exported(&store(dir.path(), seed(395)));
     assert_eq!(export_params(&stream[..EXPORT_HEAD_LEN]), Some(Params::default()));
     let frames = frames(&stream);
@@ -146,7 +146,7 @@ fn a_stream_that_was_cut_off_is_refused() {
 #[test]
 fn a_position_that_ends_in_the_bits_of_another_is_refused() {
     const EXTENTS: [u8; 2] = [2, 5];
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let honest = store(dir.path(), seed(396));
     let frames = frames(&exported(&honest));
     let mut refused = 0;
@@ -174,7 +174,7 @@ fn a_position_that_ends_in_the_bits_of_another_is_refused() {
 
 #[test]
 fn code_that_is_missing_changed_or_unnamed_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let (seed, store) = (seed(396), store(dir.path(), seed(396)));
     let honest = frames(&exported(&store));
     let current: Vec<Frame> = {
@@ -218,7 +218,7 @@ fn code_that_is_missing_changed_or_unnamed_is_refused() {
 /// Every accepted stream leads to the honest store, byte for byte but for payloads.
 #[test]
 fn what_no_root_binds_is_not_taken_over() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let seed = seed(397);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let place = dir.path().join("copy");
@@ -276,7 +276,7 @@ impl Read for Endless {
 
 #[test]
 fn a_stream_that_never_ends_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let head = joined(&frames(&exported(&store(dir.path(), 1)))[..1]);
     let mut endless = Endless { head, next: 0, given: 0 };
     refused(&Backend::File(dir.path().join("copy")), &mut endless, "endless code");
@@ -286,7 +286,7 @@ fn a_stream_that_never_ends_is_refused() {
 /// The name of a directory may end with a separator, also of one that does not exist yet.
 #[test]
 fn a_copy_goes_to_a_path_that_ends_with_a_separator() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let stream = exported(&store(dir.path(), seed(3)));
     let place = |kind: &str| dir.path().join(format!("copy-{kind}/"));
     let copies = [

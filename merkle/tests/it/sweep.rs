@@ -114,7 +114,7 @@ fn typed(error: &Error, context: &str) {
 
 #[test]
 fn a_file_is_cut_at_every_record() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let (whole, cut) = (dir.path().join("whole"), dir.path().join("cut"));
     let life = live("file", &whole, 2, 8);
     let (mut oracle, mut tally) = (Oracle::new(SEED), Tally::default());
@@ -156,7 +156,7 @@ fn a_file_is_cut_at_every_record() {
 
 /// Damages files at random: bits flip, ends are missing, ranges are zero, files are gone.
 fn damaged(kind: &str, openings: u64, turns: u64, rounds: u64) {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let (whole, hurt) = (dir.path().join("whole"), dir.path().join("hurt"));
     let life = live(kind, &whole, openings, turns);
     let (mut oracle, mut tally) = (Oracle::new(SEED), Tally::default());
@@ -206,7 +206,7 @@ fn a_damaged_database_opens_at_a_block_or_is_an_error() {
 #[cfg(feature = "rocksdb")]
 #[test]
 fn a_write_ahead_log_is_cut_at_every_record() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let (whole, cut) = (dir.path().join("whole"), dir.path().join("cut"));
     let life = live("rocks", &whole, 2, 16);
     let (mut oracle, mut tally) = (Oracle::new(SEED), Tally::default());

@@ -96,7 +96,7 @@ fn readers_and_blocks_of_a_state_in_memory_share_a_pool() {
 #[test]
 fn readers_and_blocks_of_a_state_on_disk_share_a_pool() {
     for bytes in [64 << 20, 0] {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         let config = StoreConfig::new(Backend::File(dir.path().to_path_buf()));
         readers_and_blocks_share_a_pool(config.with_memory(Memory::Cached { bytes }));
     }
@@ -107,7 +107,7 @@ fn run(seed: u64, memory: Memory) -> Vec<Hash> {
     // Records of more than two chunks.
     const KEYS: u32 = 150_000;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let config = StoreConfig::new(Backend::File(dir.path().to_path_buf())).with_history(2).with_memory(memory);
     let mut store = Store::open(config).expect("a store");
     let (mut models, mut roots, mut history) = (Vec::<BTreeMap<u32, Vec<u8>>>::new(), Vec::new(), 0);
@@ -196,7 +196,7 @@ fn started(config: StoreConfig) -> BTreeSet<String> {
 
 #[test]
 fn every_thread_that_a_store_starts_calls_the_callback() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let config = |name: &str| StoreConfig::new(Backend::File(dir.path().join(name)));
     let resident = started(config("resident"));
     assert_eq!(resident, ["phalanx-checkpoint"].map(str::to_owned).into());

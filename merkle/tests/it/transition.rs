@@ -105,7 +105,7 @@ fn memory_follows() {
 #[test]
 fn file_follows() {
     for seed in seeds(520, 2) {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         follows(&Backend::File(dir.path().to_path_buf()), seed, 30);
     }
 }
@@ -114,7 +114,7 @@ fn file_follows() {
 #[test]
 fn rocks_follows() {
     for seed in seeds(540, 2) {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::common::folder();
         follows(&Backend::Rocks(dir.path().to_path_buf()), seed, 20);
     }
 }
@@ -155,7 +155,7 @@ fn follows_beside(backend: Backend, memory: Memory, seed: u64) {
 #[test]
 fn forks_and_earlier_blocks_have_witnesses() {
     follows_beside(Backend::Mem, Memory::Resident, 560);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     follows_beside(Backend::File(dir.path().to_path_buf()), Memory::Cached { bytes: 2000 }, 561);
 }
 

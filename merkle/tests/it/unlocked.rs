@@ -108,7 +108,7 @@ impl Faults for Gate {
 #[test]
 fn a_block_is_applied_while_a_reader_waits_for_the_disk() {
     for reading in [Reading::Direct, Reading::Buffered, Reading::Threads] {
-        let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::new());
+        let (dir, gate) = (crate::common::folder(), Gate::new());
         let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);
         let mut store = begun(config(dir.path(), 0, reading).with_faults(faults), 900);
         let snapshot = store.snapshot(store.tip()).expect("the tip");
@@ -133,7 +133,7 @@ fn a_block_is_applied_while_a_reader_waits_for_the_disk() {
 
 #[test]
 fn a_block_is_applied_while_entries_are_read_ahead() {
-    let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::new());
+    let (dir, gate) = (crate::common::folder(), Gate::new());
     let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);
     drop(begun(config(dir.path(), 1 << 20, Reading::Direct), 900));
     let mut store = Store::open(config(dir.path(), 1 << 20, Reading::Direct).with_faults(faults)).expect("the store");
@@ -153,7 +153,7 @@ fn a_block_is_applied_while_entries_are_read_ahead() {
 #[test]
 fn a_cold_read_waits_for_no_write() {
     for reading in [Reading::Direct, Reading::Threads] {
-        let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::of(true));
+        let (dir, gate) = (crate::common::folder(), Gate::of(true));
         let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);
         let config = config(dir.path(), 0, reading).with_durability(Durability::Block).with_faults(faults);
         let mut store = begun(config, 900);
@@ -192,7 +192,7 @@ fn a_batch_waits_for_what_is_read_ahead_and_reads_none_of_it_again() {
     };
     let batches: [Option<Batch<'_>>; 3] = [None, Some(&prepare), Some(&look_up)];
     let extents = batches.map(|batch| {
-        let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::new());
+        let (dir, gate) = (crate::common::folder(), Gate::new());
         let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);
         drop(begun(config(dir.path(), 1 << 20, Reading::Direct), 900));
         let store = Store::open(config(dir.path(), 1 << 20, Reading::Direct).with_faults(faults)).expect("the store");
@@ -220,7 +220,7 @@ fn a_batch_waits_for_what_is_read_ahead_and_reads_none_of_it_again() {
 
 #[test]
 fn a_store_that_is_closed_lets_its_log_go_though_entries_are_read_ahead() {
-    let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::new());
+    let (dir, gate) = (crate::common::folder(), Gate::new());
     let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);
     let config = config(dir.path(), 1 << 20, Reading::Direct);
     drop(begun(config.clone(), 900));
@@ -243,7 +243,7 @@ fn a_store_that_is_closed_lets_its_log_go_though_entries_are_read_ahead() {
 
 #[test]
 fn small_announcements_are_read_side_by_side() {
-    let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::new());
+    let (dir, gate) = (crate::common::folder(), Gate::new());
     let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);
     drop(begun(config(dir.path(), 1 << 20, Reading::Direct), 900));
     let store = Store::open(config(dir.path(), 1 << 20, Reading::Direct).with_faults(faults)).expect("the store");
@@ -258,7 +258,7 @@ fn small_announcements_are_read_side_by_side() {
 
 #[test]
 fn announcements_are_bounded_in_bytes() {
-    let (dir, gate) = (tempfile::tempdir().expect("a folder"), Gate::new());
+    let (dir, gate) = (crate::common::folder(), Gate::new());
     let faults: Arc<dyn Faults> = Arc::<Gate>::clone(&gate);
     drop(begun(config(dir.path(), 1 << 20, Reading::Direct), 900));
     let store = Store::open(config(dir.path(), 1 << 20, Reading::Direct).with_faults(faults)).expect("the store");
@@ -278,7 +278,7 @@ fn announcements_are_bounded_in_bytes() {
 #[test]
 fn a_store_that_is_closed_beside_a_prefetcher_makes_its_checkpoint() {
     let heights = [true, false].map(|ahead| {
-        let dir = tempfile::tempdir().expect("a folder");
+        let dir = crate::common::folder();
         let config = config(dir.path(), 1 << 20, Reading::Direct).with_checkpoint_bytes(1 << 17);
         let store = begun(config.clone(), 900);
         let prefetcher = store.prefetcher().filter(|_| ahead);
@@ -296,7 +296,7 @@ fn a_store_that_is_closed_beside_a_prefetcher_makes_its_checkpoint() {
 #[test]
 fn a_folder_that_is_replaced_under_an_open_store_is_not_read() {
     for reading in [Reading::Direct, Reading::Buffered] {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = crate::common::folder();
         let (dir, other) = (home.path().join("store"), home.path().join("other"));
         drop(begun(config(&dir, 0, reading), 900));
         let store = Store::open(config(&dir, 0, reading)).expect("the store");
@@ -385,7 +385,7 @@ fn answers_are_of_one_block_while_blocks_come_and_go() {
         (3, Reading::Threads, 30_000),
         (4, Reading::Buffered, 1 << 20),
     ] {
-        let dir = tempfile::tempdir().expect("a folder");
+        let dir = crate::common::folder();
         let config = config(dir.path(), bytes, reading).with_faults(Arc::new(Slow(AtomicU64::new(0))));
         let mut store = Store::open(config).expect("a store");
         let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -28,7 +28,7 @@ fn copies(from: &Backend, to: impl Fn(&Path) -> Backend) {
     let (store, model) = chain(from, seed, 30);
     let mut stream = Vec::new();
     assert_eq!(store.export(&mut stream).expect("an export"), 30);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let backend = to(&dir.path().join("copy"));
     let copy = Store::import(config(&backend, HashFn::Sha256), &mut &stream[..]).expect("an import");
     model.assert_equals(&copy, "the copy");
@@ -67,14 +67,14 @@ fn copies(from: &Backend, to: impl Fn(&Path) -> Backend) {
 
 #[test]
 fn a_copy_of_a_file_is_the_same_store() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     copies(&Backend::File(dir.path().to_path_buf()), |path| Backend::File(path.to_path_buf()));
 }
 
 #[cfg(feature = "rocksdb")]
 #[test]
 fn copies_go_from_one_backend_to_another() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     copies(&Backend::File(dir.path().join("file")), |path| Backend::Rocks(path.to_path_buf()));
     copies(&Backend::Rocks(dir.path().join("rocks")), |path| Backend::File(path.to_path_buf()));
 }
@@ -83,7 +83,7 @@ fn copies_go_from_one_backend_to_another() {
 fn copies_meanwhile(backend: &Backend) {
     let seed = 23;
     let (mut store, mut model) = chain(backend, seed, 12);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let background = store.background();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -132,14 +132,14 @@ fn copies_meanwhile(backend: &Backend) {
 
 #[test]
 fn a_file_is_copied_and_checked_beside_commits() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     copies_meanwhile(&Backend::File(dir.path().to_path_buf()));
 }
 
 #[cfg(feature = "rocksdb")]
 #[test]
 fn a_database_is_copied_and_checked_beside_commits() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     copies_meanwhile(&Backend::Rocks(dir.path().to_path_buf()));
 }
 
@@ -192,7 +192,7 @@ fn copies_wait_for_blocks(backend: &Backend) {
             let Before(stream, _) = out;
             match exported {
                 Ok(_) => {
-                    let dir = tempfile::tempdir().expect("a directory");
+                    let dir = crate::common::folder();
                     let place = Backend::File(dir.path().join("copy"));
                     let copy = Store::import(config(&place, HashFn::Sha256), &mut &stream[..]).expect("an import");
                     assert_eq!(copy.height(), Some(copied as u64 - 1));
@@ -211,14 +211,14 @@ fn copies_wait_for_blocks(backend: &Backend) {
 
 #[test]
 fn a_file_is_copied_by_a_writer_that_waits_for_blocks() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     copies_wait_for_blocks(&Backend::File(dir.path().join("store")));
 }
 
 /// Damage is reported, and the export of another node replaces the damaged store.
 #[test]
 fn a_corrupt_store_is_restored_from_an_export() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let [damaged, peer] = ["damaged", "peer"].map(|name| Backend::File(dir.path().join(name)));
     let (store, model) = chain(&damaged, 24, 20);
     drop(store);
@@ -244,7 +244,7 @@ fn a_corrupt_store_is_restored_from_an_export() {
 /// A stream with correct checksums and wrong blocks.
 #[test]
 fn a_forged_stream_is_corrupt() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     let (store, model) = chain(&Backend::File(dir.path().join("from")), 22, 12);
     let mut stream = Vec::new();
     store.export(&mut stream).expect("an export");
@@ -325,14 +325,14 @@ fn prunes(backend: &Backend, dir: &Path) {
 
 #[test]
 fn a_pruned_file_is_the_same_store() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     prunes(&Backend::File(dir.path().to_path_buf()), dir.path());
 }
 
 #[cfg(feature = "rocksdb")]
 #[test]
 fn a_pruned_database_is_the_same_store() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     prunes(&Backend::Rocks(dir.path().to_path_buf()), dir.path());
 }
 
@@ -340,7 +340,7 @@ fn a_pruned_database_is_the_same_store() {
 #[cfg(feature = "rocksdb")]
 #[test]
 fn a_database_keeps_the_file_that_ends_at_the_first_kept_block() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = crate::common::folder();
     // Files move down, where they can be dropped, once there are four: the kept part must begin further back.
     let config = config(&Backend::Rocks(dir.path().to_path_buf()), HashFn::Sha256).with_history(14);
     let key = |i: u64| i.to_be_bytes();

@@ -11,6 +11,8 @@
 //! the same parent, a revert discards a version, and [`Trie::advance`] drops the oldest. The root depends on the state
 //! alone, not on the order of changes, threads or lanes.
 //!
+//! [`Trie::witness`] collects the nodes that a block reads and changes, and [`Partial`] executes on these alone.
+//!
 //! ```
 //! use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, address, keccak256};
 //! use phalanx_trie::{Account, Changes, Config, Fate, Trie, Values, Wipe};
@@ -46,6 +48,8 @@
 
 mod versions;
 
+mod partial;
+
 mod update;
 
 mod hash;
@@ -56,6 +60,7 @@ mod nodes;
 
 mod types;
 
+pub use partial::{Nodes, Owner, Partial, PartialError, Place};
 pub use phalanx_hash_lanes::Lanes;
 pub use types::{Account, AccountChange, Changes, Error, Fate, SlotChange, Values, Wipe, Work};
 pub use versions::{AccountProof, Config, SlotProof, Trie, Updated, Version};

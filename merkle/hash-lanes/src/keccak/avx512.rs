@@ -1,6 +1,6 @@
 //! Keccak-f\[1600\] (FIPS 202 §3.2) on eight states with AVX-512: all 25 words stay in the 32 registers.
 
-use super::{Blocks, RATE, RATE_WORDS, ROUNDS, States, word};
+use super::state::{Blocks, RATE, RATE_WORDS, ROUNDS, States, word};
 use core::arch::x86_64::{
     __m512i, _mm512_loadu_si512, _mm512_rol_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_setzero_si512,
     _mm512_shuffle_i64x2, _mm512_ternarylogic_epi64, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64, _mm512_xor_si512,

@@ -33,7 +33,7 @@ impl Store {
         let core = self.core();
         let tip = core.tip_id();
         if parent.0 == tip {
-            return self.prepare(delta, core.height().map_or(0, |height| height + 1));
+            return self.prepare(delta, core.next_height());
         }
         let fork = self.forks.get(&parent.0).ok_or(Error::Gone { block: parent })?;
         let overlay = Arc::clone(&fork.overlay);
@@ -279,6 +279,7 @@ impl Store {
         let target = height.and_then(|height| Some((steps?, *core.at(height)?)));
         let Some((steps, target)) = target else {
             let earliest = (now.max(1) - 1).checked_sub(core.history.len() as u64).or(Some(0)).filter(|_| now > 0);
+            let earliest = earliest.map(|height| height.max(core.first_height));
             return Err(Error::Rewind { height, earliest });
         };
         drop(core);

@@ -13,6 +13,20 @@ use sha3::Digest as _;
 pub(crate) type Digest = [u8; 32];
 pub(crate) type Op = (Vec<u8>, Option<Vec<u8>>);
 
+/// Least room of a file system in memory, in bytes: containers often have 64 MiB.
+const ROOM: u64 = 2 << 30;
+
+/// A folder in memory where the system has one: what a test damages, cuts and opens some thousand times waits for no disk. With
+/// `PHALANX_ON_DISK`, as at night, it is on the disk.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let has_room = |room: rustix::fs::StatVfs| room.f_bavail.saturating_mul(room.f_frsize) >= ROOM;
+    let is_fit = std::env::var_os("PHALANX_ON_DISK").is_none() && rustix::fs::statvfs("/dev/shm").is_ok_and(has_room);
+    is_fit
+        .then(|| tempfile::tempdir_in("/dev/shm"))
+        .and_then(Result::ok)
+        .unwrap_or_else(|| tempfile::tempdir().expect("a folder"))
+}
+
 pub(crate) fn hash(function: HashFn, parts: &[&[u8]]) -> Digest {
     let message = parts.concat();
     match function {

@@ -181,6 +181,17 @@ impl<N: Names> Grower<'_, N> {
         children: &[(usize, Grown)],
     ) -> Grown {
         self.journal.made.push((self.number, What::Branch(branch, count as u8)));
+        self.branch_item(branch, depth, count, children)
+    }
+
+    /// Item of a branch, to which the references of these children belong.
+    pub(super) fn branch_item(
+        &mut self,
+        branch: u32,
+        depth: usize,
+        count: usize,
+        children: &[(usize, Grown)],
+    ) -> Grown {
         for (nibble, grown) in children {
             let item = &mut self.items[grown.item as usize];
             (item.at, item.up) = (depth as u8 + 1, Up::Branch { branch, nibble: *nibble as u8 });

@@ -28,6 +28,6 @@ pub(crate) struct Item {
 pub(crate) enum Up {
     /// Result of the task: the node is the subtrie's topmost.
     Task,
-    /// Child of a new branch.
+    /// Child of a branch.
     Branch { branch: u32, nibble: u8 },
 }

@@ -52,7 +52,9 @@ pub(crate) fn levels<V: LeafValues>(
     let leaves = order.leaves();
     for (first_leaf, together) in (0..).step_by(Many::LIMIT).zip(leaves.chunks(Many::LIMIT)) {
         for next in leaves.iter().skip(first_leaf + Many::LIMIT).take(Many::LIMIT) {
-            values.prefetch(items[*next as usize].change);
+            let next = &items[*next as usize];
+            values.prefetch(next.change);
+            shards[usize::from(next.shard - first)].look_ahead_whole(next.node);
         }
         for item in together.iter().map(|item| &items[*item as usize]) {
             let Node::Leaf(at) = item.node else { unreachable!("only leaves are in this part of the order") };
@@ -67,7 +69,11 @@ pub(crate) fn levels<V: LeafValues>(
         many.take(&mut work, |at, reference| put(shards, &items[together[at] as usize], reference));
     }
     for level in order.levels() {
-        for together in level.chunks(Many::LIMIT) {
+        for (first_branch, together) in (0..).step_by(Many::LIMIT).zip(level.chunks(Many::LIMIT)) {
+            for next in level.iter().skip(first_branch + Many::LIMIT).take(Many::LIMIT) {
+                let next = &items[*next as usize];
+                shards[usize::from(next.shard - first)].look_ahead_whole(next.node);
+            }
             for item in together.iter().map(|item| &items[*item as usize]) {
                 let Node::Branch(branch) = item.node else { unreachable!("the rest are branches") };
                 stored_branch(&shards[usize::from(item.shard - first)], branch, many.out());

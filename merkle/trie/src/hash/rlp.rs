@@ -86,21 +86,19 @@ impl Path {
 /// Writes an account as the value of a leaf: nonce, balance, storage root, hash of the code (Yellow Paper, 4.1).
 pub(crate) fn account_value(account: &Account, storage: &B256, out: &mut Vec<u8>) {
     let (nonce, balance) = (account.nonce.to_be_bytes(), account.balance.to_be_bytes::<32>());
-    let (nonce, balance) = (significant(&nonce), significant(&balance));
+    let nonce = &nonce[account.nonce.leading_zeros() as usize / 8..];
+    let balance = &balance[account.balance.leading_zeros() / 8..];
     list(string_len(nonce) + string_len(balance) + 33 + 33, out);
     string(nonce, out);
     string(balance, out);
-    string(storage.as_slice(), out);
-    string(account.code_hash.as_slice(), out);
+    for hash in [storage, &account.code_hash] {
+        let mut string = [STRING + 32; 33];
+        string[1..].copy_from_slice(&hash.0);
+        out.extend_from_slice(&string);
+    }
 }
 
 /// Writes the value of a slot as the value of a leaf.
 pub(crate) fn slot_value(value: &U256, out: &mut Vec<u8>) {
-    string(significant(&value.to_be_bytes::<32>()), out);
-}
-
-/// Bytes of a number without leading zeros.
-fn significant(bytes: &[u8]) -> &[u8] {
-    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
-    &bytes[zeros..]
+    string(&value.to_be_bytes::<32>()[value.leading_zeros() / 8..], out);
 }

@@ -16,6 +16,8 @@ const LINE: usize = 32;
 const CACHE_LINE: usize = 64;
 const HEAD: usize = 8;
 const RADIX: usize = 16;
+/// Lines before the references at most.
+const INDICES: usize = (HEAD + 4 * RADIX).div_ceil(LINE);
 
 /// Branches of a shard, by the index of their first line.
 #[derive(Debug, Default)]
@@ -80,6 +82,7 @@ pub(crate) struct Child {
 }
 
 impl Branches {
+    #[inline]
     pub(crate) fn head(&self, branch: u32) -> Head {
         let [a, b, c, d, e, f, depth, ..] = self.lines[branch as usize];
         let mask = |low, high| u16::from_le_bytes([low, high]);
@@ -95,6 +98,7 @@ impl Branches {
     }
 
     /// The child at a nibble; empty if there is none.
+    #[inline]
     pub(crate) fn node(&self, branch: u32, head: Head, nibble: usize) -> Node {
         if !head.has(nibble) {
             return Node::Empty;
@@ -106,6 +110,7 @@ impl Branches {
     }
 
     /// The reference of a child that exists.
+    #[inline]
     pub(crate) fn reference(&self, branch: u32, head: Head, nibble: usize) -> Reference {
         let line = branch as usize + head.indices() + head.rank(nibble);
         Reference { bytes: self.lines[line], inline: head.inlined & 1 << nibble != 0 }
@@ -136,6 +141,7 @@ impl Branches {
     }
 
     /// Replaces the reference of a child that exists.
+    #[inline]
     pub(crate) fn set_reference(&mut self, branch: u32, nibble: usize, reference: Reference) {
         let mut head = self.head(branch);
         let inlined = head.inlined & !(1 << nibble) | u16::from(reference.inline) << nibble;
@@ -157,15 +163,6 @@ impl Branches {
             self.set_node(branch, child.nibble, child.node);
             self.set_reference(branch, child.nibble, child.reference);
         }
-        branch
-    }
-
-    /// Makes a copy of a branch.
-    pub(crate) fn copy(&mut self, from: u32) -> u32 {
-        let head = self.head(from);
-        let branch = self.room(head);
-        let len = head.indices() + head.count();
-        self.lines.copy_within(from as usize..from as usize + len, branch as usize);
         branch
     }
 
@@ -191,9 +188,22 @@ impl Branches {
         self.free[children].push(branch);
     }
 
+    /// Prefetches the head of a branch and the indices of its children.
+    #[inline]
+    pub(crate) fn prefetch_head(&self, branch: u32) {
+        let end = self.lines.len().min(branch as usize + INDICES);
+        prefetch_slice(&self.lines[branch as usize..end]);
+    }
+
+    /// Prefetches the reference of the child at a nibble.
+    #[inline]
+    pub(crate) fn prefetch_reference(&self, branch: u32, head: Head, nibble: usize) {
+        self.lines.get(branch as usize + head.indices() + head.rank(nibble)).into_iter().for_each(prefetch_write);
+    }
+
     /// Prefetches a branch as far as the longest.
     pub(crate) fn prefetch(&self, branch: u32) {
-        let end = self.lines.len().min(branch as usize + HEAD + RADIX);
+        let end = self.lines.len().min(branch as usize + INDICES + RADIX);
         prefetch_slice(&self.lines[branch as usize..end]);
     }
 

@@ -1,18 +1,48 @@
-//! The nodes that an update made, and those that it made superfluous.
+//! The nodes that an update made, those that it made superfluous, and the children that it changed in place.
 
 use super::{
-    node::Node,
+    node::{Node, Reference},
     shard::{Root, SHARDS, Shard},
 };
 
-/// Nodes that an update made and replaced. The made ones are freed if its version is discarded, the replaced ones when no
-/// version is left that sees them.
+/// Difference between a version and its parent.
+///
+/// Nodes that the update made are freed if the version is discarded, those that it replaced when no version is left that
+/// sees them. Children that it changed in place are exchanged when the trie goes from one of both versions to the other.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     pub(crate) made: Vec<(u8, What)>,
     pub(crate) replaced: Vec<(u8, What)>,
+    /// Children as they are at the other side of the update, ordered by shard, each child once.
+    pub(crate) others: Vec<Other>,
     /// Journals of groups of shards.
     parts: Vec<Self>,
+}
+
+/// Memory of journals that are gone, which the next ones take: the system would clear fresh pages for every block.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(Vec<Vec<Other>>);
+
+impl Spare {
+    /// More than the groups of a block with 100,000 changes need, each some 200 KB.
+    const MOST: usize = 128;
+
+    fn take(&mut self, mut others: Vec<Other>) {
+        if self.0.len() < Self::MOST && others.capacity() != 0 {
+            others.clear();
+            self.0.push(others);
+        }
+    }
+}
+
+/// Child of a branch that two versions share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Other {
+    pub(crate) branch: u32,
+    pub(crate) shard: u8,
+    pub(crate) nibble: u8,
+    pub(crate) node: Node,
+    pub(crate) reference: Reference,
 }
 
 /// Part of a shard.
@@ -30,9 +60,9 @@ pub(crate) enum What {
 }
 
 impl Journal {
-    /// A journal with room for so many nodes, made and replaced.
-    pub(crate) fn with_capacity(nodes: usize) -> Self {
-        Self { made: Vec::with_capacity(nodes), replaced: Vec::with_capacity(nodes), parts: Vec::new() }
+    /// An empty journal on memory of one that is gone.
+    pub(crate) fn new(spare: &mut Spare) -> Self {
+        Self { others: spare.0.pop().unwrap_or_default(), ..Self::default() }
     }
 
     /// Adds a journal of the same update.
@@ -40,16 +70,39 @@ impl Journal {
         self.parts.push(other);
     }
 
-    /// Undoes the update.
-    pub(crate) fn discard(self, shards: &mut [Shard; SHARDS]) {
-        self.made.into_iter().for_each(|(shard, what)| free(shards, shard, what));
-        self.parts.into_iter().for_each(|part| part.discard(shards));
+    /// Goes to the other side of the update: exchanges all children that it changed in place.
+    pub(crate) fn cross(&mut self, shards: &mut [Shard; SHARDS]) {
+        for Other { branch, shard, nibble, node, reference } in &mut self.others {
+            let branches = &mut shards[usize::from(*shard)].branches;
+            let (head, at) = (branches.head(*branch), usize::from(*nibble));
+            let here = (branches.node(*branch, head, at), branches.reference(*branch, head, at));
+            branches.set_node(*branch, at, *node);
+            branches.set_reference(*branch, at, *reference);
+            (*node, *reference) = here;
+        }
+        self.parts.iter_mut().for_each(|part| part.cross(shards));
     }
 
-    /// Makes the update final.
-    pub(crate) fn finish(self, shards: &mut [Shard; SHARDS]) {
+    /// Children of a shard that are different at the other side of the update.
+    pub(crate) fn others_of(&self, shard: u8) -> impl Iterator<Item = &Other> {
+        self.parts.iter().flat_map(move |part| {
+            let start = part.others.partition_point(|other| other.shard < shard);
+            part.others[start..].iter().take_while(move |other| other.shard == shard)
+        })
+    }
+
+    /// Frees what the update made, once the trie is at the side before it.
+    pub(crate) fn discard(self, shards: &mut [Shard; SHARDS], spare: &mut Spare) {
+        self.made.into_iter().for_each(|(shard, what)| free(shards, shard, what));
+        spare.take(self.others);
+        self.parts.into_iter().for_each(|part| part.discard(shards, spare));
+    }
+
+    /// Makes the update final, once no version before it is left.
+    pub(crate) fn finish(self, shards: &mut [Shard; SHARDS], spare: &mut Spare) {
         self.replaced.into_iter().for_each(|(shard, what)| free(shards, shard, what));
-        self.parts.into_iter().for_each(|part| part.finish(shards));
+        spare.take(self.others);
+        self.parts.into_iter().for_each(|part| part.finish(shards, spare));
     }
 }
 

@@ -1,6 +1,7 @@
 //! A shard: the nodes of all keys with one first byte, so that threads write to different ones.
 
 use alloy_primitives::B256;
+use phalanx_memory::prefetch;
 
 use super::{
     arena::Arena,
@@ -49,6 +50,25 @@ impl Default for Shard {
 }
 
 impl Shard {
+    /// Prefetches what visiting a node takes.
+    #[inline]
+    pub(crate) fn look_ahead(&self, node: Node) {
+        match node {
+            Node::Empty => {}
+            Node::Leaf(leaf) => prefetch(self.leaves.get(leaf)),
+            Node::Branch(branch) => self.branches.prefetch_head(branch),
+        }
+    }
+
+    /// Prefetches what hashing a node takes.
+    #[inline]
+    pub(crate) fn look_ahead_whole(&self, node: Node) {
+        match node {
+            Node::Branch(branch) => self.branches.prefetch(branch),
+            node => self.look_ahead(node),
+        }
+    }
+
     /// Key of some leaf below a branch: all of them share the nibbles above it.
     pub(crate) fn any_key(&self, mut branch: u32) -> &B256 {
         loop {

@@ -11,6 +11,13 @@ pub(crate) fn nibble(key: &B256, at: usize) -> usize {
     usize::from(if at.is_multiple_of(2) { key[at / 2] >> 4 } else { key[at / 2] & 15 })
 }
 
+/// First bytes of a key, in the keys' order.
+#[inline]
+pub(crate) const fn prefix(key: &B256) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = key.0;
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
 /// Number of nibbles with which both keys begin.
 #[inline]
 pub(crate) fn common(a: &B256, b: &B256) -> usize {

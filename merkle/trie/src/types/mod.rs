@@ -11,4 +11,4 @@ pub use error::Error;
 pub use values::{Account, Values};
 pub use work::Work;
 
-pub(crate) use key::{DEPTH, common, nibble, runs};
+pub(crate) use key::{DEPTH, common, nibble, prefix, runs};

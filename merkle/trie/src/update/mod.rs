@@ -19,7 +19,7 @@ use alloy_primitives::{B256, b256};
 use phalanx_hash_lanes::Lanes;
 
 use crate::{
-    nodes::{Journal, SHARDS, Shard, Top},
+    nodes::{Journal, SHARDS, Shard, Spare, Top},
     types::{Changes, Error, Values, Work},
 };
 
@@ -38,6 +38,7 @@ pub(crate) struct Update<'a, V> {
     /// Slots above which a storage is spread over all shards.
     pub(crate) spread: u64,
     pub(crate) journal: Journal,
+    pub(crate) spare: &'a mut Spare,
     pub(crate) work: Work,
 }
 

@@ -13,11 +13,34 @@ use super::{
 use crate::{
     grow::{NONE, Step, Verb},
     nodes::{Node, Root, SHARDS, Storage, Top, What},
-    types::{AccountChange, Error, Fate, Values, Wipe},
+    types::{AccountChange, Changes, Error, Fate, Values, Wipe},
 };
 
 /// Accounts that a thread should look up at least.
 const LOOKUPS: usize = 256;
+
+/// Storages after a block, by the number of their account's change; those that are as before are absent.
+#[derive(Debug, Default)]
+pub(super) struct Storages {
+    /// Records by part and place, [`NONE`] where nothing changed.
+    parts: Vec<Vec<u32>>,
+}
+
+impl Storages {
+    fn set(&mut self, change: u32, record: u32) {
+        let (part, at) = Changes::place(change);
+        self.parts.resize_with(self.parts.len().max(part + 1), Vec::new);
+        let part = &mut self.parts[part];
+        part.resize(part.len().max(at + 1), NONE);
+        part[at] = record;
+    }
+
+    /// Record of the storage after the block, 0 if it is empty; `None` if it did not change.
+    pub(super) fn get(&self, change: u32) -> Option<u32> {
+        let (part, at) = Changes::place(change);
+        self.parts.get(part)?.get(at).copied().filter(|record| *record != NONE)
+    }
+}
 
 /// A storage that changes.
 struct Plan {
@@ -39,63 +62,69 @@ enum Before {
 }
 
 impl<V: Values> Update<'_, V> {
-    /// Applies the changes of slots; returns the storages after the block by account change, [`NONE`] where it is as
-    /// before.
-    pub(super) fn storages(&mut self) -> Result<Vec<u32>, Error<V::Error>> {
-        let accounts = self.changes.accounts();
-        let touched: Vec<u32> =
-            (0..).zip(accounts).filter(|(_, account)| account.touches_storage()).map(|(at, _)| at).collect();
+    /// Applies the changes of slots; returns the storages after the block.
+    pub(super) fn storages(&mut self) -> Result<Storages, Error<V::Error>> {
+        let changes = self.changes;
+        let touched = |(part, accounts): (usize, &Vec<AccountChange>)| {
+            let touched = accounts.iter().enumerate().filter(|(_, account)| account.touches_storage());
+            touched.map(|(at, _)| Changes::number(part, at)).collect::<Vec<_>>()
+        };
+        let touched: Vec<Vec<u32>> = changes.parts().par_iter().enumerate().map(touched).collect();
+        let touched = touched.concat();
+        let mut storages = Storages::default();
         if touched.is_empty() {
-            return Ok(Vec::new());
+            return Ok(storages);
         }
         let (shards, before) = (&*self.shards, &self.before.top);
         let record = |at: &u32| {
-            let key = &accounts[*at as usize].key;
+            let key = &changes.at(*at).key;
             let (shard, piece) = (&shards[usize::from(key[0])], &before.pieces[usize::from(key[0])]);
             shard.find(piece.node, key).map(|leaf| shard.leaves.get(leaf).name.storage())
         };
         let records: Vec<Option<u32>> = touched.par_iter().with_min_len(LOOKUPS).map(record).collect();
 
-        let mut storages = vec![NONE; accounts.len()];
         let (mut plans, mut folds, mut tasks) = (Vec::new(), Vec::new(), Tasks::default());
         for (at, record) in touched.into_iter().zip(records) {
-            let account = &accounts[at as usize];
+            let account = changes.at(at);
             if account.fate == Fate::Kept && record.is_none() {
                 return Err(Error::NoAccount { address: account.address });
             }
-            let record = self.wiped(account, record.unwrap_or(0), &mut storages[at as usize]);
-            if account.fate != Fate::Removed && !account.slots.is_empty() {
+            let before = record.unwrap_or(0);
+            let record = self.wiped(account, before);
+            if record != before {
+                storages.set(at, 0);
+            }
+            if account.fate != Fate::Removed && !account.slots().is_empty() {
                 plans.push(self.plan(at, record, &mut folds, &mut tasks));
             }
         }
-        let mut tasks = tasks.ordered();
-        let output = (&mut self.journal, &mut self.work);
-        let values = SlotValues { changes: self.changes, values: self.values, tasks: &tasks.tasks.clone() };
-        let done = run(self.shards, &mut tasks, &SlotNames(self.changes), &values, self.lanes, output)?;
-        self.finish(&values, plans, folds, &tasks.tasks, done, &mut storages)?;
+        let Tasks { tasks, steps } = tasks.ordered();
+        let output = (&mut self.journal, &mut *self.spare, &mut self.work);
+        let values = SlotValues { changes, values: self.values, tasks: &tasks };
+        let done = run(self.shards, &tasks, &steps[..], &SlotNames(changes), &values, self.lanes, output)?;
+        self.finish(&values, plans, folds, &tasks, done, &mut storages)?;
         Ok(storages)
     }
 
     /// The record of a storage after the account was removed or its storage wiped, 0 if it has none.
-    fn wiped(&mut self, account: &AccountChange, record: u32, storage: &mut u32) -> u32 {
+    fn wiped(&mut self, account: &AccountChange, record: u32) -> u32 {
         if record == 0 || account.fate != Fate::Removed && account.wipe == Wipe::Nothing {
             return record;
         }
         self.journal.replaced.push((account.key[0], What::Storage(record)));
-        *storage = 0;
         0
     }
 
     /// Adds the tasks of a storage.
     fn plan(&mut self, at: u32, record: u32, folds: &mut Vec<Fold>, tasks: &mut Tasks) -> Plan {
-        let account = &self.changes.accounts()[at as usize];
+        let account = self.changes.at(at);
         let home = account.key[0];
         let Storage { root, len, nodes } = match record {
             0 => Storage { root: EMPTY_ROOT, len: 0, nodes: Root::Whole(Node::Empty) },
             record => self.shards[usize::from(home)].storages.get(record).clone(),
         };
         let top = match nodes {
-            Root::Whole(node) if len + account.slots.len() as u64 <= self.spread => {
+            Root::Whole(node) if len + account.slots().len() as u64 <= self.spread => {
                 let steps = self.slot_steps(account, tasks);
                 tasks.tasks.push(Task { shard: home, at: 0, node, steps, account: at });
                 let before = Before::Whole { node, root };
@@ -113,7 +142,7 @@ impl<V: Values> Update<'_, V> {
     fn slot_steps(&self, account: &AccountChange, tasks: &mut Tasks) -> core::ops::Range<usize> {
         let start = tasks.steps.len();
         let slots = &self.changes.slots()[account.slots()];
-        tasks.steps.extend((account.slots.start..).zip(slots).map(|(change, slot)| {
+        tasks.steps.extend((account.slots().start as u32..).zip(slots).map(|(change, slot)| {
             let verb = if slot.value.is_zero() { Verb::Delete } else { Verb::Put };
             Step { key: slot.key, change, verb }
         }));
@@ -122,7 +151,7 @@ impl<V: Values> Update<'_, V> {
 
     /// Adds a task for each piece that changes.
     fn spread_tasks(&self, at: u32, top: &Top, tasks: &mut Tasks) {
-        let steps = self.slot_steps(&self.changes.accounts()[at as usize], tasks);
+        let steps = self.slot_steps(self.changes.at(at), tasks);
         tasks.steps[steps.clone()].sort_by_key(|step| step.key[0]);
         let mut start = steps.start;
         while start < steps.end {
@@ -142,7 +171,7 @@ impl<V: Values> Update<'_, V> {
         mut folds: Vec<Fold>,
         tasks: &[Task],
         done: Vec<Done>,
-        storages: &mut [u32],
+        storages: &mut Storages,
     ) -> Result<(), Error<V::Error>> {
         let accounts: Vec<u32> =
             plans.iter().filter(|plan| matches!(plan.before, Before::Spread(_))).map(|plan| plan.account).collect();
@@ -186,17 +215,16 @@ impl<V: Values> Update<'_, V> {
                     None => continue,
                 },
             };
-            let home = self.changes.accounts()[plan.account as usize].key[0];
+            let home = self.changes.at(plan.account).key[0];
             if plan.record != 0 {
                 self.journal.replaced.push((home, What::Record(plan.record)));
             }
-            storages[plan.account as usize] = if len == 0 {
-                0
-            } else {
-                let record = self.shards[usize::from(home)].storages.add(Storage { root, len, nodes });
+            let mut record = 0;
+            if len != 0 {
+                record = self.shards[usize::from(home)].storages.add(Storage { root, len, nodes });
                 self.journal.made.push((home, What::Record(record)));
-                record
-            };
+            }
+            storages.set(plan.account, record);
         }
         Ok(())
     }

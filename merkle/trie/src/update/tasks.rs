@@ -8,8 +8,8 @@ use rayon::prelude::*;
 use crate::{
     grow::{Grower, Item, NONE, Names, Step},
     hash::{LeafValues, levels},
-    nodes::{Journal, Node, Reference, SHARDS, Shard},
-    types::{Error, Work},
+    nodes::{Journal, Node, Reference, SHARDS, Shard, Spare},
+    types::{Error, Work, prefix},
 };
 
 /// Steps that a thread should have at least: below, handing them over costs more than it saves.
@@ -26,6 +26,7 @@ pub(super) struct Task {
     /// Nibbles above the subtrie.
     pub(super) at: u8,
     pub(super) node: Node,
+    /// Indices of its steps among those of all tasks.
     pub(super) steps: Range<usize>,
     /// Change of the account that it belongs to.
     pub(super) account: u32,
@@ -67,38 +68,50 @@ impl Tasks {
     }
 }
 
+/// Source of the tasks' steps.
+pub(super) trait Steps: Sync {
+    /// Appends the steps of a task, in any order.
+    fn collect(&self, task: &Task, steps: &mut Vec<Step>);
+}
+
+impl Steps for [Step] {
+    fn collect(&self, task: &Task, steps: &mut Vec<Step>) {
+        steps.extend_from_slice(&self[task.steps.clone()]);
+    }
+}
+
 /// Tasks of neighbouring shards, which one thread does.
 struct Group<'a> {
     first: u8,
     shards: &'a mut [Shard],
     first_task: usize,
     tasks: &'a [Task],
-    steps: &'a mut [Step],
 }
 
 /// Does tasks, which are ordered; the results are in their order.
 pub(super) fn run<N: Names + Sync, V, E: Send>(
     shards: &mut [Shard; SHARDS],
-    tasks: &mut Tasks,
+    tasks: &[Task],
+    steps: &(impl Steps + ?Sized),
     names: &N,
     values: &V,
     lanes: Lanes,
-    (journal, work): (&mut Journal, &mut Work),
+    (journal, spare, work): (&mut Journal, &mut Spare, &mut Work),
 ) -> Result<Vec<Done>, Error<E>>
 where
     V: LeafValues<Error = Error<E>>,
 {
-    let groups = groups(shards, tasks);
-    let run = |group: Group<'_>| {
-        let mut journal = Journal::with_capacity(2 * group.steps.len());
-        let result = group.run(names, values, lanes, &mut journal);
+    let groups = groups(shards, tasks).into_iter().map(|group| (group, Journal::new(spare)));
+    let groups: Vec<_> = groups.collect();
+    let run = |(group, mut journal): (Group<'_>, Journal)| {
+        let result = group.run(steps, names, values, lanes, &mut journal);
         (journal, result)
     };
     let all: Vec<_> = match groups.len() {
         0 | 1 => groups.into_iter().map(run).collect(),
         _ => groups.into_par_iter().with_max_len(1).map(run).collect(),
     };
-    let mut done = Ok(Vec::with_capacity(tasks.tasks.len()));
+    let mut done = Ok(Vec::with_capacity(tasks.len()));
     for (made, result) in all {
         journal.append(made);
         match (&mut done, result) {
@@ -113,12 +126,12 @@ where
     done
 }
 
-fn groups<'a>(shards: &'a mut [Shard; SHARDS], tasks: &'a mut Tasks) -> Vec<Group<'a>> {
-    let Tasks { tasks, steps } = tasks;
-    let most = (GROUPS_PER_THREAD * rayon::current_num_threads()).min(steps.len() / STEPS_PER_GROUP).max(1);
-    let enough = steps.len().div_ceil(most).min(STEPS_AT_ONCE);
+fn groups<'a>(shards: &'a mut [Shard; SHARDS], tasks: &'a [Task]) -> Vec<Group<'a>> {
+    let steps = tasks.last().map_or(0, |task| task.steps.end);
+    let most = (GROUPS_PER_THREAD * rayon::current_num_threads()).min(steps / STEPS_PER_GROUP).max(1);
+    let enough = steps.div_ceil(most).min(STEPS_AT_ONCE);
     let mut groups = Vec::with_capacity(most);
-    let (mut shards, mut steps) = (&mut shards[..], &mut steps[..]);
+    let mut shards = &mut shards[..];
     let (mut first, mut first_task) = (0, 0);
     while let Some(task) = tasks.get(first_task) {
         let start = task.steps.start;
@@ -128,17 +141,22 @@ fn groups<'a>(shards: &'a mut [Shard; SHARDS], tasks: &'a mut Tasks) -> Vec<Grou
         let last = rest[full].shard;
         let len = rest.partition_point(|task| task.shard <= last);
         let (own, others) = shards.split_at_mut(usize::from(last) + 1 - first);
-        let (own_steps, other_steps) = steps.split_at_mut(rest[len - 1].steps.end - start);
-        groups.push(Group { first: first as u8, shards: own, first_task, tasks: &rest[..len], steps: own_steps });
-        (shards, steps) = (others, other_steps);
+        groups.push(Group { first: first as u8, shards: own, first_task, tasks: &rest[..len] });
+        shards = others;
         (first, first_task) = (usize::from(last) + 1, first_task + len);
     }
     groups
 }
 
 impl Group<'_> {
+    /// Number of steps.
+    fn len(&self) -> usize {
+        self.tasks.iter().map(|task| task.steps.len()).sum()
+    }
+
     fn run<N: Names, V, E>(
         self,
+        all: &(impl Steps + ?Sized),
         names: &N,
         values: &V,
         lanes: Lanes,
@@ -147,15 +165,15 @@ impl Group<'_> {
     where
         V: LeafValues<Error = Error<E>>,
     {
-        let Self { first, shards, first_task, tasks, steps } = self;
-        let mut items: Vec<Item> = Vec::with_capacity(2 * steps.len());
+        let mut items: Vec<Item> = Vec::with_capacity(2 * self.len());
+        let Self { first, shards, first_task, tasks } = self;
         let mut done = Vec::with_capacity(tasks.len());
-        let mut rest = steps;
+        let mut steps = Vec::new();
         for (number, task) in (first_task as u32..).zip(tasks) {
-            let (steps, after) = rest.split_at_mut(task.steps.len());
-            rest = after;
+            steps.clear();
+            all.collect(task, &mut steps);
             if !steps.is_sorted_by(|a, b| a.key < b.key) {
-                steps.sort_unstable_by_key(|step| step.key);
+                steps.sort_unstable_by(|a, b| prefix(&a.key).cmp(&prefix(&b.key)).then_with(|| a.key.cmp(&b.key)));
             }
             if let Some([twice, _]) = steps.array_windows().find(|[a, b]| a.key == b.key) {
                 return Err(Error::Twice { key: twice.key });
@@ -163,7 +181,7 @@ impl Group<'_> {
             let shard = &mut shards[usize::from(task.shard - first)];
             let mut grower =
                 Grower { shard, number: task.shard, task: number, names, items: &mut items, journal, added: 0 };
-            let grown = grower.grow(task.node, task.at.into(), steps);
+            let grown = grower.grow(task.node, task.at.into(), &steps);
             let added = grower.added;
             let top = items.get_mut(grown.item as usize);
             let change = top.as_ref().map_or(NONE, |item| item.change);

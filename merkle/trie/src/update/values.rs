@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, U256};
 
 use phalanx_memory::{prefetch, prefetch_all};
 
-use super::{EMPTY_ROOT, tasks::Task};
+use super::{EMPTY_ROOT, storages::Storages, tasks::Task};
 use crate::{
     grow::{NONE, Names},
     hash::{LeafValues, account_value, slot_value},
@@ -31,7 +31,7 @@ pub(super) struct AccountValues<'a, V> {
 /// Names of accounts, with the storages that the update made, by change.
 pub(super) struct AccountNames<'a> {
     pub(super) changes: &'a Changes,
-    pub(super) storages: &'a [u32],
+    pub(super) storages: &'a Storages,
 }
 
 impl Names for SlotNames<'_> {
@@ -42,8 +42,7 @@ impl Names for SlotNames<'_> {
 
 impl Names for AccountNames<'_> {
     fn name(&self, change: u32) -> Name {
-        let storage = self.storages.get(change as usize).copied().filter(|storage| *storage != NONE);
-        Name::of_account(&self.changes.accounts()[change as usize].address, storage.unwrap_or(0))
+        Name::of_account(&self.changes.at(change).address, self.storages.get(change).unwrap_or(0))
     }
 }
 
@@ -57,7 +56,7 @@ impl<V: Values> SlotValues<'_, V> {
         out: &mut Vec<u8>,
     ) -> Result<(), Error<V::Error>> {
         let value = match change {
-            NONE => slot(self.values, &self.changes.accounts()[account as usize].address, leaf)?,
+            NONE => slot(self.values, &self.changes.at(account).address, leaf)?,
             change => self.changes.slots()[change as usize].value,
         };
         slot_value(&value, out);
@@ -81,21 +80,25 @@ impl<V: Values> LeafValues for AccountValues<'_, V> {
     type Error = Error<V::Error>;
 
     fn prefetch(&self, change: u32) {
-        self.changes.accounts().get(change as usize).into_iter().for_each(prefetch_all);
+        self.changes.get(change).into_iter().for_each(prefetch_all);
     }
 
     fn write(&self, shard: &Shard, leaf: &Leaf, _: u32, change: u32, out: &mut Vec<u8>) -> Result<(), Self::Error> {
-        let changed = self.changes.accounts().get(change as usize).map(|change| change.fate);
-        let account = match changed {
+        let read;
+        let account = match self.changes.get(change).map(|change| &change.fate) {
             Some(Fate::Set(account)) => account,
-            _ => account(self.values, leaf)?,
+            _ => {
+                read = account(self.values, leaf)?;
+                &read
+            }
         };
-        account_value(&account, &storage_root(shard, leaf), out);
+        account_value(account, &storage_root(shard, leaf), out);
         Ok(())
     }
 }
 
 /// Root of the storage of an account's leaf.
+#[inline]
 pub(crate) fn storage_root(shard: &Shard, leaf: &Leaf) -> B256 {
     match leaf.name.storage() {
         0 => EMPTY_ROOT,

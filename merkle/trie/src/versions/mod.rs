@@ -2,6 +2,8 @@
 
 mod prove;
 mod trie;
+mod view;
+mod witness;
 
 pub use prove::{AccountProof, SlotProof};
 pub use trie::{Config, Trie, Updated, Version};

@@ -2,10 +2,13 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 
-use super::trie::{Trie, Version};
+use super::{
+    trie::{State, Trie, Version},
+    view::{ShardView, View},
+};
 use crate::{
-    hash::{account_value, branch_of, extension, leaf, reference_of, slot_value, stored_branch},
-    nodes::{Leaf, Middle, Node, Root, SHARDS, Shard, Top},
+    hash::{account_value, branch_of, extension, leaf, reference_of, slot_value},
+    nodes::{Leaf, Middle, Node, Root, Top},
     types::{Account, Error, Values, common, nibble},
     update::{EMPTY_ROOT, account, first_byte, slot, storage_root},
 };
@@ -46,74 +49,94 @@ impl Trie {
         slots: &[B256],
         values: &V,
     ) -> Result<AccountProof, Error<V::Error>> {
-        let state = self.state(version)?;
-        let key = keccak256(address);
-        let mut path = Proving { shards: self.shards(), key: &key, nodes: Vec::new() };
-        let found = path.below_top(&state.accounts.top);
-        let shard = &self.shards()[usize::from(key[0])];
-        let (mut proven, mut storage) = (None, None);
-        let mut root = EMPTY_ROOT;
-        if let Some((found, at)) = found {
-            let its = account(values, found)?;
-            // The leaf may be another key's, of another shard.
-            root = storage_root(&self.shards()[usize::from(found.key[0])], found);
-            let mut value = Vec::new();
-            account_value(&its, &root, &mut value);
-            path.leaf(found, at, &value);
-            if found.key == key {
-                proven = Some(its);
-                storage = Some(found.name.storage()).filter(|storage| *storage != 0);
-            } else {
-                root = EMPTY_ROOT;
-            }
-        }
-        let nodes = path.nodes;
-        let storage = storage.map(|storage| &shard.storages.get(storage).nodes);
-        let slots = slots.iter().map(|slot| self.prove_slot(address, shard, storage, *slot, values));
+        let prover = Prover { state: self.state(version)?, view: self.view(version), values };
+        let (nodes, found) = prover.account(&keccak256(address))?;
+        let slots = slots.iter().map(|slot| {
+            let (nodes, value) = prover.slot(found.as_ref(), &keccak256(slot))?;
+            Ok(SlotProof { slot: *slot, value, nodes })
+        });
         let slots = slots.collect::<Result<_, _>>()?;
-        Ok(AccountProof { account: proven, storage_root: root, nodes, slots })
+        let storage_root = found.as_ref().map_or(EMPTY_ROOT, |found| found.root);
+        Ok(AccountProof { account: found.map(|found| found.account), storage_root, nodes, slots })
+    }
+}
+
+/// Nodes on the way to a key, and what the key has.
+type Way<T> = (Vec<Bytes>, T);
+
+/// Proofs under the root of one version.
+pub(super) struct Prover<'a, V> {
+    pub(super) state: &'a State,
+    pub(super) view: View<'a>,
+    pub(super) values: &'a V,
+}
+
+/// An account that exists.
+pub(super) struct Owned<'a> {
+    account: Account,
+    address: Address,
+    /// Root of its storage.
+    root: B256,
+    shard: ShardView<'a>,
+    /// Record of its storage in the shard, 0 if it has none.
+    storage: u32,
+}
+
+impl<V: Values> Prover<'_, V> {
+    /// Nodes on the way to an account, and the account.
+    pub(super) fn account(&self, key: &B256) -> Result<Way<Option<Owned<'_>>>, Error<V::Error>> {
+        let mut path = Proving { view: &self.view, key: *key, nodes: Vec::new() };
+        let Some(Found { shard, leaf, at }) = path.below_top(&self.state.accounts.top) else {
+            return Ok((path.nodes, None));
+        };
+        let account = account(self.values, leaf)?;
+        // The leaf may be another key's, of another shard.
+        let root = storage_root(shard.shard, leaf);
+        let mut value = Vec::new();
+        account_value(&account, &root, &mut value);
+        path.leaf(leaf, at, &value);
+        let (address, storage) = (leaf.name.address(), leaf.name.storage());
+        let found = (leaf.key == *key).then_some(Owned { account, address, root, shard, storage });
+        Ok((path.nodes, found))
     }
 
-    fn prove_slot<V: Values>(
-        &self,
-        address: &Address,
-        home: &Shard,
-        storage: Option<&Root>,
-        name: B256,
-        values: &V,
-    ) -> Result<SlotProof, Error<V::Error>> {
-        let key = keccak256(name);
-        let mut path = Proving { shards: self.shards(), key: &key, nodes: Vec::new() };
-        let found = match storage {
-            None => None,
-            Some(Root::Whole(node)) => path.down(home, *node, 0),
-            Some(Root::Spread(top)) => path.below_top(top),
+    /// Nodes on the way to a slot of an account, and its value.
+    pub(super) fn slot(&self, owner: Option<&Owned<'_>>, key: &B256) -> Result<Way<U256>, Error<V::Error>> {
+        let mut path = Proving { view: &self.view, key: *key, nodes: Vec::new() };
+        let Some(owner) = owner.filter(|owner| owner.storage != 0) else { return Ok((path.nodes, U256::ZERO)) };
+        let found = match &owner.shard.shard.storages.get(owner.storage).nodes {
+            Root::Whole(node) => path.down(owner.shard, *node, 0),
+            Root::Spread(top) => path.below_top(top).map(|found| (found.leaf, found.at)),
         };
         let mut value = U256::ZERO;
         if let Some((found, at)) = found {
-            let its = slot(values, address, found)?;
+            let its = slot(self.values, &owner.address, found)?;
             let mut rlp = Vec::new();
             slot_value(&its, &mut rlp);
             path.leaf(found, at, &rlp);
-            if found.key == key {
+            if found.key == *key {
                 value = its;
             }
         }
-        Ok(SlotProof { slot: name, value, nodes: path.nodes })
+        Ok((path.nodes, value))
     }
 }
 
 /// The nodes on the way to a key.
-struct Proving<'a> {
-    shards: &'a [Shard; SHARDS],
-    key: &'a B256,
+struct Proving<'v, 'w> {
+    view: &'v View<'w>,
+    key: B256,
     nodes: Vec<Bytes>,
 }
 
-/// The leaf at the end of the way, which may be another key's, and the nibbles above it.
-type Found<'a> = Option<(&'a Leaf, usize)>;
+/// The leaf at the end of the way, which may be another key's, its shard, and the nibbles above it.
+struct Found<'a> {
+    shard: ShardView<'a>,
+    leaf: &'a Leaf,
+    at: usize,
+}
 
-impl<'a> Proving<'a> {
+impl<'v> Proving<'v, '_> {
     /// Adds a node, unless it is so short that its parent contains it.
     fn push(&mut self, rlp: Vec<u8>) {
         if rlp.len() >= 32 || self.nodes.is_empty() {
@@ -127,8 +150,8 @@ impl<'a> Proving<'a> {
         self.push(rlp);
     }
 
-    fn below_top(&mut self, top: &Top) -> Found<'a> {
-        let first = nibble(self.key, 0);
+    fn below_top(&mut self, top: &Top) -> Option<Found<'v>> {
+        let first = nibble(&self.key, 0);
         let middle = match top.below_root()[..] {
             [] => return None,
             [(_, Middle::Piece(piece))] => return self.piece(top, piece, 0),
@@ -165,33 +188,35 @@ impl<'a> Proving<'a> {
         }
     }
 
-    fn piece(&mut self, top: &Top, piece: usize, at: usize) -> Found<'a> {
-        self.down(&self.shards[piece], top.pieces[piece].node, at)
+    fn piece(&mut self, top: &Top, piece: usize, at: usize) -> Option<Found<'v>> {
+        let shard = self.view.shard(piece as u8);
+        let (leaf, at) = self.down(shard, top.pieces[piece].node, at)?;
+        Some(Found { shard, leaf, at })
     }
 
-    fn down(&mut self, shard: &'a Shard, mut node: Node, mut at: usize) -> Found<'a> {
+    fn down(&mut self, shard: ShardView<'v>, mut node: Node, mut at: usize) -> Option<(&'v Leaf, usize)> {
         loop {
             let branch = match node {
                 Node::Empty => return None,
-                Node::Leaf(leaf) => return Some((shard.leaves.get(leaf), at)),
+                Node::Leaf(leaf) => return Some((shard.shard.leaves.get(leaf), at)),
                 Node::Branch(branch) => branch,
             };
-            let head = shard.branches.head(branch);
+            let head = shard.shard.branches.head(branch);
             let depth = usize::from(head.depth);
             let mut rlp = Vec::new();
-            stored_branch(shard, branch, &mut rlp);
+            branch_of(&shard.references(branch, head), &mut rlp);
             if at < depth {
                 let below = reference_of(&rlp);
                 let key = shard.any_key(branch);
                 let mut above = Vec::new();
                 extension(key, at, depth, &below, &mut above);
                 self.push(above);
-                if common(key, self.key) < depth {
+                if common(key, &self.key) < depth {
                     return None;
                 }
             }
             self.push(rlp);
-            node = shard.branches.node(branch, head, nibble(self.key, depth));
+            (node, _) = shard.child(branch, head, nibble(&self.key, depth));
             at = depth + 1;
         }
     }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use alloy_primitives::B256;
 use phalanx_hash_lanes::Lanes;
 
+use super::view::View;
 use crate::{
-    nodes::{Journal, SHARDS, Shard, Top},
+    nodes::{Journal, SHARDS, Shard, Spare, Top},
     types::{Changes, Error, Values, Work},
     update::{Accounts, EMPTY_ROOT, Update},
 };
@@ -30,7 +31,7 @@ impl Default for Config {
 
 /// Name of a state: that of a block, on top of its parent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version(u64);
+pub struct Version(pub(super) u64);
 
 /// A version that was made.
 #[derive(Clone, Copy, Debug)]
@@ -46,14 +47,18 @@ pub struct Updated {
 /// Ethereum's state trie in memory: hashes of all nodes, keys of all leaves, and no values.
 ///
 /// Versions share the nodes that they have in common. The oldest one is the state that no fork reverts; all others
-/// descend from it. Memory: some 220 bytes per account or slot, with room for a
-/// few versions.
+/// descend from it. The trie stands at one version, the last one made, and goes to another to make a child of that: so a
+/// fork costs what the blocks on the way changed. Memory: some 160 bytes per account or slot, and per version some 100 for each
+/// that its block changed.
 #[derive(Debug)]
 pub struct Trie {
     shards: Box<[Shard; SHARDS]>,
     config: Config,
     versions: BTreeMap<Version, State>,
     oldest: Version,
+    spare: Spare,
+    /// Version that the branches have the children of.
+    at: Version,
     next: u64,
 }
 
@@ -61,7 +66,10 @@ pub struct Trie {
 pub(super) struct State {
     /// The version below; its own for the oldest one.
     parent: Version,
+    /// Versions right above.
+    children: Vec<Version>,
     pub(super) accounts: Accounts,
+    /// Difference from the parent.
     journal: Journal,
 }
 
@@ -72,8 +80,16 @@ impl Trie {
         let shards = shards.into_boxed_slice().try_into().expect("as many shards as were made");
         let oldest = Version(0);
         let accounts = Accounts { top: Box::new(Top::EMPTY), root: EMPTY_ROOT };
-        let state = State { parent: oldest, accounts, journal: Journal::default() };
-        Self { shards, config, versions: BTreeMap::from([(oldest, state)]), oldest, next: 1 }
+        let state = State { parent: oldest, children: Vec::new(), accounts, journal: Journal::default() };
+        Self {
+            shards,
+            config,
+            versions: BTreeMap::from([(oldest, state)]),
+            oldest,
+            spare: Spare::default(),
+            at: oldest,
+            next: 1,
+        }
     }
 
     /// The version that all others descend from.
@@ -89,7 +105,8 @@ impl Trie {
     /// Makes the version of a block on top of `parent`, on the threads of the current rayon pool.
     ///
     /// `values` are those of `parent`. They are read for leaves that move because a neighbour came or went, and for
-    /// accounts of which only slots change. O(changes · depth).
+    /// accounts of which only slots change. O(changes · depth), and O(changes) for each version between this parent and the
+    /// one before.
     ///
     /// # Errors
     /// If there is no such parent, the store fails or lacks what the trie has, or the changes contradict each other or
@@ -101,6 +118,7 @@ impl Trie {
         values: &V,
     ) -> Result<Updated, Error<V::Error>> {
         let before = self.state(parent)?.accounts.clone();
+        self.go(parent);
         let mut update = Update {
             shards: &mut self.shards,
             before: &before,
@@ -109,6 +127,7 @@ impl Trie {
             lanes: self.config.lanes,
             spread: self.config.spread,
             journal: Journal::default(),
+            spare: &mut self.spare,
             work: Work::default(),
         };
         let result = update.run();
@@ -118,11 +137,17 @@ impl Trie {
                 let version = Version(self.next);
                 self.next += 1;
                 let root = accounts.root;
-                self.versions.insert(version, State { parent, accounts, journal });
+                self.versions.insert(version, State { parent, children: Vec::new(), accounts, journal });
+                if let Some(parent) = self.versions.get_mut(&parent) {
+                    parent.children.push(version);
+                }
+                self.at = version;
                 Ok(Updated { version, root, work })
             }
             Err(error) => {
-                journal.discard(&mut self.shards);
+                let mut journal = journal;
+                journal.cross(&mut self.shards);
+                journal.discard(&mut self.shards, &mut self.spare);
                 Err(error)
             }
         }
@@ -136,17 +161,17 @@ impl Trie {
         if self.state(version)?.parent != self.oldest || version == self.oldest {
             return Err(Error::NotNext { version: version.0 });
         }
-        let siblings = self
-            .versions
-            .iter()
-            .filter(|(other, state)| state.parent == self.oldest && **other != version && **other != self.oldest);
-        let siblings: Vec<Version> = siblings.map(|(sibling, _)| *sibling).collect();
+        let children = self.versions.get(&self.oldest).map(|oldest| oldest.children.clone()).unwrap_or_default();
+        let siblings = children.into_iter().filter(|sibling| *sibling != version);
         siblings.into_iter().try_for_each(|sibling| self.discard(sibling))?;
+        if self.at == self.oldest {
+            self.go(version);
+        }
         self.versions.remove(&self.oldest);
         self.oldest = version;
         if let Some(state) = self.versions.get_mut(&version) {
             state.parent = version;
-            core::mem::take(&mut state.journal).finish(&mut self.shards);
+            core::mem::take(&mut state.journal).finish(&mut self.shards, &mut self.spare);
         }
         Ok(())
     }
@@ -160,19 +185,61 @@ impl Trie {
         if version == self.oldest {
             return Err(Error::NotNext { version: version.0 });
         }
-        // Parents have smaller numbers, so that one pass finds all descendants.
+        let parent = self.state(version)?.parent;
+        if let Some(parent) = self.versions.get_mut(&parent) {
+            parent.children.retain(|child| *child != version);
+        }
         let mut gone = vec![version];
-        for (other, state) in self.versions.range((core::ops::Bound::Excluded(version), core::ops::Bound::Unbounded)) {
-            if gone.binary_search(&state.parent).is_ok() {
-                gone.push(*other);
-            }
+        let mut next = 0;
+        while let Some(version) = gone.get(next) {
+            gone.extend_from_slice(&self.state(*version)?.children);
+            next += 1;
+        }
+        if gone.contains(&self.at) {
+            self.go(parent);
         }
         for version in gone.into_iter().rev() {
             if let Some(state) = self.versions.remove(&version) {
-                state.journal.discard(&mut self.shards);
+                state.journal.discard(&mut self.shards, &mut self.spare);
             }
         }
         Ok(())
+    }
+
+    /// Goes to a version that exists.
+    fn go(&mut self, version: Version) {
+        let way = self.way(version);
+        for crossed in way {
+            if let Some(state) = self.versions.get_mut(&crossed) {
+                state.journal.cross(&mut self.shards);
+            }
+        }
+        self.at = version;
+    }
+
+    /// Versions whose difference from their parent is on the way from where the trie stands to `version`, in that order.
+    fn way(&self, version: Version) -> Vec<Version> {
+        let (mut down, mut up) = (Vec::new(), Vec::new());
+        let (mut from, mut to) = (self.at, version);
+        let parent = |of: Version| self.versions.get(&of).map_or(of, |state| state.parent);
+        // A parent has a smaller number than its children.
+        while from != to {
+            if from > to {
+                down.push(from);
+                from = parent(from);
+            } else {
+                up.push(to);
+                to = parent(to);
+            }
+        }
+        down.extend(up.into_iter().rev());
+        down
+    }
+
+    /// The branches as a version that exists has them.
+    pub(super) fn view(&self, version: Version) -> View<'_> {
+        let way = self.way(version);
+        View::new(&self.shards, way.iter().map(|crossed| &self.versions[crossed].journal).collect())
     }
 
     /// Number of leaves and branches of all versions: those that they share count once.
@@ -187,9 +254,5 @@ impl Trie {
 
     pub(super) fn state<E>(&self, version: Version) -> Result<&State, Error<E>> {
         self.versions.get(&version).ok_or(Error::Unknown { version: version.0 })
-    }
-
-    pub(super) const fn shards(&self) -> &[Shard; SHARDS] {
-        &self.shards
     }
 }

@@ -6,4 +6,5 @@ mod shapes;
 mod histories;
 mod proofs;
 mod refused;
+mod witness;
 mod work;

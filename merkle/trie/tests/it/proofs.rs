@@ -78,3 +78,42 @@ fn a_proof_does_not_hold_under_another_root() {
     let (path, root) = (Nibbles::unpack(keccak256(address)), second.root);
     assert!(verify_proof(root, path, None, &proof.nodes).is_err());
 }
+
+/// Versions of a tree with forks: the trie stands at the last one made, and proves under all.
+#[test]
+fn every_version_proves_its_own_state_wherever_the_trie_stands() {
+    for seed in 0..8 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut pair = Pair::new(Config { lanes: Lanes::most(), spread: 24 });
+        let addresses: Vec<Address> = (0..120).map(|_| Address::from(rng.random::<[u8; 20]>())).collect();
+        let mut versions = vec![pair.trie.oldest()];
+        for height in 0..14 {
+            let parent = versions[rng.random_range(versions.len().saturating_sub(4)..versions.len())];
+            let mut block = Vec::new();
+            for address in &addresses {
+                let numbers = 0..if rng.random_bool(0.1) { 60 } else { rng.random_range(0..4) };
+                let slots: Vec<_> = numbers.map(|number| (slot(number), U256::from(rng.random_range(0..5)))).collect();
+                match rng.random_range(0..8) {
+                    0 => block.push(Change { fate: Fate::Removed, ..set(*address, &[]) }),
+                    1..4 => block.push(Change { fate: Fate::Set(account(height)), ..set(*address, &slots) }),
+                    _ => {}
+                }
+            }
+            versions.push(pair.update(parent, &block).version);
+            if height == 9 {
+                // One that leads to other versions, and the trie may stand there.
+                let _ = pair.trie.discard(versions[5]);
+                versions.retain(|version| pair.trie.root(*version).is_some());
+            }
+        }
+        for version in versions {
+            let (state, root) = (&pair.states[&version], pair.trie.root(version).expect("a version"));
+            for address in &addresses {
+                let wanted: Vec<B256> = [0, 1, 30, 70].map(slot).to_vec();
+                let proof = pair.trie.prove(version, address, &wanted, state).expect("a proof");
+                assert_eq!(proof.account, state.accounts.get(address).map(|owner| owner.account), "seed {seed}");
+                verify(root, *address, &proof);
+            }
+        }
+    }
+}

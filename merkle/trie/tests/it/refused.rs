@@ -85,7 +85,7 @@ fn a_slot_without_an_owner_is_not_added() {
     assert!(changes.slots().is_empty());
     changes.account(key(&[1]), address_of(key(&[1])), Fate::Kept, Wipe::Nothing);
     changes.slot(key(&[1]), key(&[1]), U256::ONE);
-    assert_eq!((changes.accounts().len(), changes.slots().len()), (1, 1));
+    assert_eq!((changes.accounts().count(), changes.slots().len()), (1, 1));
 }
 
 #[test]
