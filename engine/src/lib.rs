@@ -83,17 +83,19 @@ pub use model::{
 };
 pub use plan::{Block, LeftTransactions, Planner, SourceCounts};
 pub use recovery::{
-    CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, encode_forced, recover, recover_all,
+    CacheStats, Form, RecoverError, RecoveredTx, Recovery, RecoveryCache, encode_forced, is_transaction, recover,
+    recover_all,
 };
 pub use seal::{BlockInfo, BlockStats, Committed, Executed, Merkleized};
 pub use service::{
     Anchor, BlockAttributes, BlockSink, CheckForced, Performed, ProofMismatch, ProvenTransaction, Recovered, SendError,
-    Service, ServiceConfig, SinkBlock, SinkRefused, SteppedService, WholeBlock, verify_account, verify_code,
-    verify_fate, verify_inclusion, verify_slot, verify_transaction,
+    Service, ServiceConfig, SinkBlock, SinkRefused, SteppedService, WholeBlock, plain_payload, verify_account,
+    verify_code, verify_fate, verify_inclusion, verify_slot, verify_transaction,
 };
 pub use state::{
-    Ancestors, Anchored, CODE_RULE, ChangedAccount, Done, GenesisAccount, SnapshotError, State, StateDiff, StateError,
-    StateSnapshot, StoredEntry, WriteHandle, contents, genesis_digest, verify_anchored,
+    Ancestors, Anchored, CODE_RULE, ChangedAccount, Done, GenesisAccount, RemoteAccount, RemoteError, RemoteState,
+    RemoteValue, SnapshotError, State, StateDiff, StateError, StateSnapshot, StateWitness, StoredEntry, WriteHandle,
+    contents, genesis_digest, verify_anchored,
 };
 
 pub use phalanx_access as access;
@@ -106,6 +108,7 @@ pub use phalanx_paralyze::{
     ChainRules, ChainRulesError, ExtraFee, ForcedTx, ForeignDb, ForeignEvm, ForeignFailure, Payments, Share,
 };
 pub use phalanx_parascheduler as parascheduler;
+pub use phalanx_trie as state_trie;
 pub use phalanx_trie::{AccountProof, SlotProof};
 pub use revm;
 

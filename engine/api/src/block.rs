@@ -87,8 +87,8 @@ impl Candidate {
         Self { id, parent, env, policy, payload, hints: None }
     }
 
-    /// Adds predictions in the engine's own encoding. They may change speed, never a result, so they are not part of the
-    /// identity; an engine ignores what it cannot read.
+    /// Adds predictions in the engine's own encoding: for Phalanx the block access list of a whole block, as EIP-7928 encodes it. They
+    /// may change speed, never a result, so they are not part of the identity; an engine ignores what it cannot read.
     #[must_use]
     pub fn with_hints(mut self, hints: Bytes) -> Self {
         self.hints = Some(hints);

@@ -38,6 +38,8 @@ pub enum RetryCause {
     DiskFull,
     /// The node's own store refused a block.
     Sink,
+    /// The remote state could not be read.
+    Remote,
 }
 
 /// Rule that makes a block invalid for ever.
@@ -58,6 +60,8 @@ pub enum InvalidCause {
     },
     /// The transactions need more gas than the block has.
     GasLimit,
+    /// The block touches more accounts and slots than its gas limit permits (EIP-7928).
+    AccessList,
     /// The environment breaks a rule of the chain.
     Environment,
     /// The first transaction for which a block with forced transactions is refused: it does not decode, stands there twice, or
@@ -120,6 +124,7 @@ impl fmt::Display for RetryCause {
             Self::Quiesced => f.write_str("the engine is quiesced"),
             Self::DiskFull => f.write_str("the disk is full"),
             Self::Sink => f.write_str("the node's own store refused the block"),
+            Self::Remote => f.write_str("the remote state could not be read"),
         }
     }
 }
@@ -130,6 +135,7 @@ impl fmt::Display for InvalidCause {
             Self::Transaction { index } => write!(f, "transaction {index} is invalid"),
             Self::Height { says, expected } => write!(f, "height {says} where {expected} is due"),
             Self::GasLimit => f.write_str("more gas than the block has"),
+            Self::AccessList => f.write_str("more accounts and slots than the gas limit permits (EIP-7928)"),
             Self::Environment => f.write_str("the environment breaks a rule of the chain"),
             Self::Forced { index } => write!(
                 f,

@@ -28,7 +28,8 @@ pub(crate) trait Sink {
     fn write(&mut self, slot: U256, before: U256, after: U256);
 }
 
-/// Reports the effects of a finished step on `accounts` to `sink`. An account that `is_blind` names was shown as empty.
+/// Reports the effects of a finished step on `accounts` to `sink`. Of an account that `is_blind` names only
+/// a part was shown, and whatever came to its balance is a credit.
 pub(crate) fn tell<'a>(
     accounts: impl IntoIterator<Item = (&'a Address, &'a Account)>,
     rules: AccountRules,
@@ -38,8 +39,9 @@ pub(crate) fn tell<'a>(
     for (address, account) in accounts {
         sink.account(address);
         if is_blind(address) {
-            if !account.info.balance.is_zero() {
-                sink.credit(account.info.balance);
+            let added = account.info.balance.saturating_sub(account.original_info().balance);
+            if !added.is_zero() {
+                sink.credit(added);
             }
         } else if rules.counts(account) {
             tell_changes(account, rules.transition(account) == AccountTransition::Gone, sink);

@@ -25,6 +25,12 @@ const READS_EACH: usize = 16;
 /// The list may be malformed in any way: entries that fit no transaction are left out. O(n log n) in the list and the
 /// number of transactions.
 pub fn access_list_hints(list: &[AccountChanges], txs: &[TxEnv]) -> AccessSets<StateKey> {
+    hints_beside(list, txs, None)
+}
+
+/// [`access_list_hints`] without the rewards of `payee`, which the executors pay by themselves: with them each transaction would
+/// wait for the one before.
+pub(crate) fn hints_beside(list: &[AccountChanges], txs: &[TxEnv], payee: Option<Address>) -> AccessSets<StateKey> {
     let mut sets: Vec<Vec<(StateKey, Access)>> = Vec::with_capacity(txs.len());
     for tx in txs {
         let mut set = vec![(StateKey::Basic(tx.caller), Access::Write)];
@@ -43,10 +49,12 @@ pub fn access_list_hints(list: &[AccountChanges], txs: &[TxEnv]) -> AccessSets<S
                 set.extend([(key, Access::Write), (StateKey::Basic(address), Access::Read)]);
             }
         };
+        let is_paid = payee == Some(address);
         for slot in &account.storage_changes {
             slot.changes.iter().for_each(|at| change(at.block_access_index, StateKey::Slot(address, slot.slot)));
         }
-        account.balance_changes.iter().for_each(|at| change(at.block_access_index, StateKey::Basic(address)));
+        let balances = account.balance_changes.iter().filter(|_| !is_paid);
+        balances.for_each(|at| change(at.block_access_index, StateKey::Basic(address)));
         account.nonce_changes.iter().for_each(|at| change(at.block_access_index, StateKey::Basic(address)));
         for at in &account.code_changes {
             change(at.block_access_index, StateKey::Code(address));

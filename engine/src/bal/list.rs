@@ -18,6 +18,9 @@ const CODE_GAS: u64 = 12_500;
 /// protocol calls.
 const FREE_ITEMS: u64 = 128;
 
+/// Bytes of what no gas pays for: queues of the contracts that the protocol calls.
+const UNPAID_BYTES: u64 = 1 << 18;
+
 /// Gas of the protocol's own steps in a block, beyond that of its transactions.
 const PROTOCOL_GAS: u64 = 4 * 30_000_000;
 
@@ -76,16 +79,16 @@ impl List {
         if hash != expected {
             return Err(AccessListFault::Hash { expected, actual: hash });
         }
+        // Decoded, a byte may take as much as 32.
+        if rlp.len() as u64 > most_bytes(payload, spec) {
+            return Err(malformed(&format_args!("its {} bytes are more than the block could pay for", rlp.len())));
+        }
         let mut rest = rlp;
         let accounts = Vec::<AccountChanges>::decode(&mut rest).map_err(|error| malformed(&error))?;
         if !rest.is_empty() {
             return Err(malformed(&"something follows the list"));
         }
-        let items = total_bal_items(&accounts);
-        let most = most_items(payload, spec);
-        if items > most {
-            return Err(AccessListFault::TooLong { items, most });
-        }
+        check_length(&accounts, payload, spec)?;
         validate_block_access_list(&accounts, txs).map_err(|error| malformed(&error))?;
         let codes = accounts.iter().flat_map(|account| &account.code_changes).map(|change| change.new_code.len());
         let (count, bytes) =
@@ -195,12 +198,37 @@ impl List {
     }
 }
 
-/// Maximum number of accounts and slots that a block can touch. From Amsterdam on it is no less than the bound of EIP-7928, which
-/// counts unpaid items as paid.
+/// Checks the number of a list's items: the block's own list has as many at most, or from Amsterdam on the block is invalid.
+///
+/// # Errors
+/// [`AccessListFault::TooLong`].
+pub(crate) fn check_length(
+    accounts: &[AccountChanges],
+    payload: &RecoveredBlock<'_>,
+    spec: SpecId,
+) -> Result<(), AccessListFault> {
+    let (items, most) = (total_bal_items(accounts), most_items(payload, spec));
+    if items > most { Err(AccessListFault::TooLong { items, most }) } else { Ok(()) }
+}
+
+/// Maximum number of accounts and slots that a block can touch; from Amsterdam on the bound of EIP-7928, which counts unpaid items as
+/// paid.
 fn most_items(payload: &RecoveredBlock<'_>, spec: SpecId) -> u64 {
+    if spec.is_enabled_in(SpecId::AMSTERDAM) {
+        return payload.header.gas_limit / ITEM_COST as u64;
+    }
     let paid = payload.ommers.len() + payload.withdrawals.map_or(0, <[_]>::len);
     let items = gross_gas(payload.header.gas_limit, spec) / item_gas(spec);
     items.saturating_add(paid as u64 + FREE_ITEMS)
+}
+
+/// Length that no list of a block has. From Berlin on a byte of it costs 25 gas and more: a slot that is read has 33 for 2,000, one that
+/// changes 76 for 2,900, a transaction's accounts 120 for 12,000, code one for 200. Before, a slot costs 20.
+fn most_bytes(payload: &RecoveredBlock<'_>, spec: SpecId) -> u64 {
+    let gas = gross_gas(payload.header.gas_limit, spec);
+    let paid = if spec.is_enabled_in(SpecId::BERLIN) { gas / 8 } else { gas.saturating_mul(4) };
+    let recipients = payload.ommers.len() + payload.withdrawals.map_or(0, <[_]>::len);
+    paid.saturating_add(UNPAID_BYTES).saturating_add(64 * recipients as u64)
 }
 
 /// Maximum gas of a block's transactions before refunds. Refunds are capped by a share of each transaction's gas, and a block's

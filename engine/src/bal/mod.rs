@@ -22,6 +22,7 @@ mod hints;
 
 pub(crate) use check::Check;
 pub use hints::access_list_hints;
+pub(crate) use hints::hints_beside;
 pub(crate) use list::List;
 pub(crate) use record::{Footprint, Record};
 pub(crate) use values::Values;

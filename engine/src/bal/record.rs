@@ -55,6 +55,11 @@ impl Footprint {
         footprint
     }
 
+    /// Sets what the beneficiary and other accounts are still to receive.
+    pub(crate) fn owe(&mut self, reward: U256, shares: Vec<(Address, U256)>) {
+        (self.reward, self.shares) = (Some(reward), shares);
+    }
+
     /// Sets the shares that other accounts are still to receive.
     pub(crate) fn with_shares(self, shares: Vec<(Address, U256)>) -> Self {
         Self { shares, ..self }

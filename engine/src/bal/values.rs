@@ -5,7 +5,7 @@ use crate::bal::{
     list::{Slot, before},
 };
 use crate::model::Fault;
-use crate::state::{Ancestors, Changes, CodeId, Codes, Origin, State, StateError, Value};
+use crate::state::{Changes, CodeId, Codes, Hashes, Origin, StateError, StateRef, Value};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{Bytes, U256, keccak256};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ pub(crate) struct Values {
     /// Ids of the list's codes, from [`Self::meet_codes`] on.
     code_ids: Vec<CodeId>,
     pub(crate) codes: Arc<Codes>,
-    pub(crate) ancestors: Arc<Ancestors>,
+    pub(crate) hashes: Hashes,
 }
 
 impl Values {
@@ -35,8 +35,8 @@ impl Values {
     /// behind the first is looked at.
     ///
     /// # Errors
-    /// The store is corrupt.
-    pub(crate) fn load(list: List, state: &State) -> Result<Self, StateError> {
+    /// The store is corrupt, or the database fails.
+    pub(crate) fn load(list: List, state: StateRef<'_>) -> Result<Self, StateError> {
         let keys = list.names();
         let mut loaded = vec![(Value::default(), Origin::default()); keys.len()];
         let pieces = loaded.par_chunks_mut(LOAD_PIECE).zip(keys.par_chunks(LOAD_PIECE));
@@ -49,8 +49,8 @@ impl Values {
             })
         })?;
         let accessed = keys.iter().map(|_| AtomicBool::new(false)).collect();
-        let (codes, ancestors) = (Arc::clone(&state.codes), Arc::clone(&state.ancestors));
-        Ok(Self { list, loaded, accessed, code_ids: Vec::new(), codes, ancestors })
+        let (codes, hashes) = (Arc::clone(state.codes()), state.hashes());
+        Ok(Self { list, loaded, accessed, code_ids: Vec::new(), codes, hashes })
     }
 
     /// Hashes and analyses the list's codes. They are in the table as long as the block runs, and stay if it is
@@ -139,7 +139,7 @@ impl Values {
     }
 
     /// Changes of the block, if the list is true.
-    pub(crate) fn changes(&self, state: &State) -> Result<Changes, StateError> {
+    pub(crate) fn changes(&self, state: StateRef<'_>) -> Result<Changes, StateError> {
         let mut changes = Changes::default();
         for (number, account) in self.list.accounts.iter().enumerate() {
             let AccountChanges { address, storage_changes, balance_changes, nonce_changes, code_changes, .. } = account;
@@ -148,13 +148,13 @@ impl Values {
                 let (before, origin) = &self.loaded[self.list.key(number)];
                 let after = Value { incarnation, ..self.account(number, u64::MAX) };
                 state.note(&mut changes, *address, before, &after);
-                state.put(&mut changes.delta, &StateKey::Basic(*address), &after, origin);
+                state.put(&mut changes, &StateKey::Basic(*address), &after, origin);
             }
             for (place, slot) in storage_changes.iter().enumerate() {
                 let (_, origin) = &self.loaded[self.list.slot_key(number, Slot::Changed(place))];
                 let number = self.slot(number, Slot::Changed(place), u64::MAX);
                 let value = Value { number, incarnation, ..Value::default() };
-                state.put(&mut changes.delta, &StateKey::Slot(*address, slot.slot), &value, origin);
+                state.put(&mut changes, &StateKey::Slot(*address, slot.slot), &value, origin);
             }
         }
         Ok(changes)

@@ -6,9 +6,9 @@ use super::{
 };
 use alloy_consensus::Header;
 use alloy_eips::{
-    eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS, eip4895::Withdrawal, eip7002, eip7251,
+    eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS, eip4895::Withdrawal, eip7002, eip7251, eip8282,
 };
-use alloy_primitives::{Address, B256, U256, address};
+use alloy_primitives::{Address, B256, U256};
 use revm::primitives::hardfork::SpecId;
 
 /// Step of a block before its first transaction.
@@ -38,8 +38,8 @@ pub enum PreStep {
 const REQUEST_CALLS: [(u8, Address); 4] = [
     (eip7002::WITHDRAWAL_REQUEST_TYPE, eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS),
     (eip7251::CONSOLIDATION_REQUEST_TYPE, eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS),
-    (0x03, address!("0x0000bFF46984e3725691FA540a8C7589300D8282")),
-    (0x04, address!("0x000064D678505ad48F8cCb093BC65613800E8282")),
+    (eip8282::BUILDER_DEPOSIT_REQUEST_TYPE, eip8282::BUILDER_DEPOSIT_CONTRACT_ADDRESS),
+    (eip8282::BUILDER_EXIT_REQUEST_TYPE, eip8282::BUILDER_EXIT_CONTRACT_ADDRESS),
 ];
 
 /// Number of Prague's contracts among them.

@@ -6,7 +6,10 @@ use alloy_eips::{
     eip4844::VERSIONED_HASH_VERSION_KZG, eip7594::MAX_BLOBS_PER_TX_FUSAKA, eip7825::MAX_TX_GAS_LIMIT_OSAKA,
 };
 use alloy_primitives::ChainId;
-use revm::{context_interface::Cfg as _, primitives::hardfork::SpecId};
+use revm::{
+    context::CfgEnv,
+    primitives::{eip3860, eip7954, hardfork::SpecId},
+};
 
 /// Rule that a transaction breaks, in any state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,7 +119,7 @@ impl ChainSpec {
         if gas_limit > max {
             return Err(TxRuleError::GasLimit { gas_limit, max });
         }
-        let (len, max) = (tx.input().len(), self.base.max_initcode_size());
+        let (len, max) = (tx.input().len(), self.max_initcode(spec));
         if tx.is_create() && spec.is_enabled_in(SpecId::SHANGHAI) && len > max {
             return Err(TxRuleError::Initcode { len, max });
         }
@@ -142,5 +145,13 @@ impl ChainSpec {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Maximum length of initcode (EIP-3860, 7954), as revm has it: no configuration is made for a transaction.
+    fn max_initcode(&self, spec: SpecId) -> usize {
+        let is_larger = spec.is_enabled_in(SpecId::AMSTERDAM);
+        let usual = if is_larger { eip7954::MAX_INITCODE_SIZE } else { eip3860::MAX_INITCODE_SIZE };
+        let CfgEnv { limit_contract_code_size: code, limit_contract_initcode_size: own, .. } = self.base;
+        own.or_else(|| code.map(|size| size.saturating_mul(2))).unwrap_or(usual)
     }
 }

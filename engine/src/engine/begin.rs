@@ -6,9 +6,9 @@ use crate::{
     model::Error,
     state::{GenesisAccount, genesis_digest},
 };
-use alloy_consensus::Header;
+use alloy_consensus::{Header, Sealable as _};
 use alloy_genesis::Genesis;
-use alloy_primitives::{B256, Keccak256};
+use alloy_primitives::{B256, Keccak256, Sealed};
 
 /// Digest of everything in geth's or reth's `genesis.json` that decides what a chain is: chain id, every fork with its parameters, header
 /// and accounts. Stores and nodes are compared by it. Forks that a running chain takes later are laid over the file, which stays as it is.
@@ -49,7 +49,13 @@ impl Engine {
         if held != wanted {
             return Err(Error::OtherChain { found: name(held.0, held.1), expected: name(wanted.0, wanted.1) });
         }
+        let remote = self.state.remote_height();
+        if remote.is_some_and(|height| genesis.number != Some(height)) {
+            return Err(Error::Genesis { what: "the genesis is not at the height of the remote state" });
+        }
         let root = match self.state.height() {
+            // Above a remote state the root is that of the store, which holds the first block or not any more.
+            Some(_) if remote.is_some() => self.state.root(),
             Some(_) => {
                 let params = *self.state.store.params();
                 let store = phalanx_merkle::StoreConfig::new(phalanx_merkle::Backend::Mem).with_params(params);
@@ -59,8 +65,22 @@ impl Engine {
             None => self.genesis_named(accounts_of, digest)?,
         };
         let header = self.rules.chain.genesis_header(genesis, root);
-        self.begun = Some(Box::new(header.clone()));
+        self.begun = Some(Box::new(header.clone().seal_slow()));
         Ok(header)
+    }
+
+    /// Commits the genesis of a chain above a remote state, or checks that the store holds it, like [`Self::begin`]. The chain's first
+    /// block has the header and the hash of the block that the remote state is after.
+    ///
+    /// # Errors
+    /// The errors of [`Self::begin`]; the genesis is not at the height of the remote state.
+    pub fn begin_above(&mut self, genesis: &Genesis, block: Sealed<Header>) -> Result<(), Error> {
+        if self.state.remote_height() != Some(block.number) {
+            return Err(Error::Genesis { what: "the block is not that of the remote state" });
+        }
+        self.begin(genesis)?;
+        self.begun = Some(Box::new(block));
+        Ok(())
     }
 
     fn genesis_named(&mut self, accounts: Vec<GenesisAccount>, digest: B256) -> Result<B256, Error> {

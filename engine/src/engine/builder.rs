@@ -8,7 +8,7 @@ use crate::{
     model::{
         Error, Executor, Observer, RootKind, StoreStage, ThreadRole, ThreadStart, Tuning, Unobserved, is_supported,
     },
-    state::{CodeRule, Persister, State, contents},
+    state::{CodeRule, Persister, Remote, RemoteState, State, contents},
 };
 use alloy_primitives::B256;
 use phalanx_access::{Interner, Salt};
@@ -33,6 +33,8 @@ pub struct EngineBuilder {
     chain: Option<ChainSpec>,
     genesis: Option<B256>,
     root: Option<RootKind>,
+    /// State that the chain goes on from.
+    remote: Option<Arc<dyn RemoteState>>,
     access_lists: bool,
     /// Commits between two prunings; zero for none.
     pruning: u64,
@@ -123,6 +125,15 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets the state that the chain goes on from: what its store lacks is read there. The genesis is that state with the accounts of
+    /// the genesis over it, at the [height](RemoteState::height) of its block. The chain has the root of the twigs, over what has
+    /// changed since. Default: none.
+    #[must_use]
+    pub fn with_remote(mut self, remote: Arc<dyn RemoteState>) -> Self {
+        self.remote = Some(remote);
+        self
+    }
+
     /// Sets a seed for rare schedules, for tests. The DAG runs its transactions one at a time, in a reproducible order
     /// drawn from the seed among all that it permits; Block-STM's threads are disturbed where order matters. No result
     /// changes. Default: undisturbed.
@@ -203,6 +214,10 @@ impl EngineBuilder {
         if !is_supported(&cfg) {
             return Err(Error::UnsupportedSpec { spec: cfg.spec });
         }
+        if self.remote.is_some() && rules.chain.root() == RootKind::Ethereum {
+            let what = "a chain that goes on from a remote state knows a part of it alone: it has no root of Ethereum";
+            return Err(Error::Configuration { what: what.into() });
+        }
         let threads = self.threads.max(1);
         let start = |source| Error::Threads { threads, source };
         let workers = Arc::new(Workers::new(threads).map_err(start)?);
@@ -212,6 +227,7 @@ impl EngineBuilder {
             .store
             .with_contents(contents())
             .with_salt(self.salt)
+            .with_first_height(self.remote.as_ref().map_or(0, |remote| remote.height()))
             .with_fork_join_observer(Arc::clone(&store_stage) as _);
         if let Some(start) = self.thread_start.clone() {
             store = store.with_thread_start(move || start(ThreadRole::Store));
@@ -223,7 +239,7 @@ impl EngineBuilder {
         let Tuning { fast_path, traces, learning, code_cache, read_ahead } = self.tuning;
         let (force_parallel, schedule_seed) = (self.force_parallel, self.schedule_seed);
         let options = ExecOptions { fast_path, traces, force_parallel, schedule_seed };
-        let mut state = State::new(store, CodeRule::of(cfg.spec), code_cache)?;
+        let mut state = State::new(store, CodeRule::of(cfg.spec), code_cache, self.remote.map(Remote::new))?;
         state.read_ahead(memory, read_ahead);
         check_identity(&state, rules.chain.chain_id(), self.genesis)?;
         check_root(&state, rules.chain.root())?;
@@ -298,6 +314,7 @@ impl Engine {
             chain: None,
             genesis: None,
             root: None,
+            remote: None,
             access_lists: false,
             pruning: 0,
             tuning: Tuning::default(),

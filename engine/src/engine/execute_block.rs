@@ -10,12 +10,12 @@ use super::{
     setting::Setting,
 };
 use crate::{
-    bal::{Footprint, List, Record},
+    bal::{Footprint, List, Record, hints_beside},
     exec::context::ExecContext,
     model::{BlockError, Error, Hints, Invalid, RecoveredBlock, Stage, Txs, observe},
     seal::{
         Executed, Sealing,
-        access_list::{Around, compare, produce, refused},
+        access_list::{Around, check_own, compare, produce, refused},
     },
     state::State,
 };
@@ -32,19 +32,29 @@ impl Engine {
     /// # Errors
     /// The block is invalid, with its lowest invalid transaction; or the engine failed.
     pub fn execute_block(&mut self, payload: &RecoveredBlock<'_>, hints: Hints<'_>) -> Result<Executed, BlockError> {
-        self.execute_block_by(payload, hints, Invalid::Refuse)
+        self.execute_by(payload, hints, Invalid::Refuse, self.own_setting())
     }
 
-    /// Executes like [`Self::execute_block`], with invalid transactions refused or skipped. A block with an access list
-    /// has none.
-    pub(crate) fn execute_block_by(
+    /// Executes like [`Self::execute_block`], for a caller that adds to the changes before they are merkleized, with invalid
+    /// transactions refused or skipped. A block with an access list has none.
+    pub(crate) fn execute_open_block(
         &mut self,
         payload: &RecoveredBlock<'_>,
         hints: Hints<'_>,
         invalid: Invalid,
     ) -> Result<Executed, BlockError> {
+        self.execute_by(payload, hints, invalid, Setting { is_complete: false, ..self.own_setting() })
+    }
+
+    fn execute_by(
+        &mut self,
+        payload: &RecoveredBlock<'_>,
+        hints: Hints<'_>,
+        invalid: Invalid,
+        setting: Setting<'static>,
+    ) -> Result<Executed, BlockError> {
         let env = self.follow(payload)?;
-        let (run_on, setting) = (self.run_on(payload.txs, &hints), self.own_setting());
+        let run_on = self.run_on(payload.txs, &hints);
         self.at(run_on, |engine| engine.execute_whole(payload, &env, hints, run_on, invalid, setting))
     }
 
@@ -59,15 +69,16 @@ impl Engine {
         setting: Setting<'_>,
     ) -> Result<Executed, BlockError> {
         let list = match self.validate_hints(payload, hints)? {
-            // Nothing merkleizes beside a block on a foreign state.
-            Some((_, decoded)) if setting.foreign.is_some() => Some(decoded),
-            Some((rlp, decoded)) => match self.execute_listed(payload, env, rlp, decoded)? {
+            Some((rlp, decoded)) => match self.execute_listed(payload, env, rlp, decoded, setting)? {
                 Listed::Executed(executed) => return Ok(*executed),
                 Listed::Unsuited(decoded) => Some(*decoded),
             },
             None => None,
         };
-        let block = self.predict(payload.txs, env, hints, run_on, setting);
+        // What the block commits to is the best prediction where its values cannot be used.
+        let listed = list.as_ref().map(|list| hints_beside(&list.accounts, payload.txs, Some(env.beneficiary)));
+        let order = listed.as_ref().map_or(hints, Hints::Sets);
+        let block = self.predict(payload.txs, env, order, run_on, setting);
         let (is_predicted, sources) = (block.is_predicted(), block.sources);
         let (resources, executors) = self.split_for(setting);
         let (state, observer) = (resources.state, resources.observer);
@@ -97,7 +108,14 @@ impl Engine {
             let around = Around { base, first: &first, last: &last };
             let access_list = match (record, list) {
                 (Some(record), Some(list)) => Some(compare(state, &list, &around, env, &run, record, ended.is_ok())?),
-                (Some(record), None) if ended.is_ok() => Some(produce(state, Some(&around), env, &run, record)?.0),
+                (Some(record), None) if ended.is_ok() => {
+                    let (list, _) = produce(state, Some(&around), env, &run, record)?;
+                    // Edits cost no gas, which does not bound their items.
+                    if resources.edits.is_empty() {
+                        check_own(&list, payload, resources.cfg.spec)?;
+                    }
+                    Some(list)
+                }
                 _ => None,
             };
             let sealing = Sealing {

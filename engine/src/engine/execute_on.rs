@@ -34,8 +34,8 @@ impl Engine {
     /// Executes a whole block of the engine's chain on the state in `database`: a snapshot, or another client's
     /// database. Nothing is hashed or committed, and the engine's own state is neither read nor changed.
     ///
-    /// The rules are those of [`Self::execute_block`], and so are the hints; an access list is compared with the
-    /// block's accesses after the execution. The database is read from all threads, each item at most once but for
+    /// The rules are those of [`Self::execute_block`], and so are the hints: with an access list all transactions run at
+    /// once on its values. The database is read from all threads, each item at most once but for
     /// hashes of blocks and reads at the same time. BLOCKHASH of the parent is the header's `parent_hash`, any other the
     /// database's.
     ///
@@ -100,7 +100,7 @@ impl Engine {
         hints: Hints<'_>,
         invalid: Invalid,
     ) -> Result<ForeignBlock, BlockError> {
-        let setting = Setting { foreign: Some(foreign), executor };
+        let setting = Setting { foreign: Some(foreign), executor, is_complete: true };
         self.at(RunOn::Worker, |engine| {
             let Executed { changes, block, .. } =
                 engine.execute_whole(payload, env, hints, RunOn::Worker, invalid, setting)?;

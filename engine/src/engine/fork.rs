@@ -179,7 +179,8 @@ impl Engine {
         Ok(count)
     }
 
-    /// Rewinds to an earlier committed block and waits until that is written. Forks are dropped. O(state).
+    /// Rewinds to an earlier committed block and waits until that is written. Forks are dropped. O(changes of the
+    /// blocks above it), or O(state) if this engine was opened above that block.
     ///
     /// # Errors
     /// The block is further back than the store's history, or writing failed.
@@ -207,7 +208,7 @@ impl Engine {
         self.committed_number = None;
         match Fault::RewoundIndex.is_seeded() {
             true => self.state.move_to(None),
-            false => self.state.meet_all()?,
+            false => self.state.go_back()?,
         }
         self.persister.submit(pending)?.wait()
     }

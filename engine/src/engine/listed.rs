@@ -4,6 +4,7 @@ use super::{
     Engine,
     judge::{judge, judge_prefix},
     protocol::{after, before},
+    setting::Setting,
 };
 use crate::{
     bal::{Check, Footprint, List, Values, build::Builder},
@@ -24,7 +25,7 @@ use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
 
 /// Result of a block that should run on its list.
-pub(crate) enum Listed {
+pub(super) enum Listed {
     Executed(Box<Executed>),
     /// The list cannot express all effects of the block: it must be executed otherwise and compared.
     Unsuited(Box<List>),
@@ -36,20 +37,22 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of [`Self::execute_block`].
-    pub(crate) fn execute_listed(
+    pub(super) fn execute_listed(
         &mut self,
         payload: &RecoveredBlock<'_>,
         env: &BlockEnv,
         rlp: &[u8],
         list: List,
+        setting: Setting<'_>,
     ) -> Result<Listed, BlockError> {
-        let (resources, executors) = self.split();
+        let (resources, executors) = self.split_for(setting);
         let (cfg, observer) = (resources.cfg, resources.observer);
-        let Some(state) = resources.state.own() else { return Ok(Listed::Unsuited(Box::new(list))) };
+        let (state, own) = (resources.state, resources.state.own());
         // A list cannot express empty accounts that exist, storage without an account, storage that goes with its
-        // account, and code that only looks like a delegation. All of them are history.
+        // account, and code that only looks like a delegation. All of them are history. Of a foreign state it is not known that it
+        // has none: a transaction that would empty storage stops the run.
         let in_words = cfg.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON)
-            && !state.bare_storage
+            && !own.is_some_and(|own| own.bare_storage)
             && (cfg.spec.is_enabled_in(SpecId::CANCUN) || !list.takes_code_away())
             && (cfg.spec.is_enabled_in(SpecId::PRAGUE) || !list.has_delegation());
         // A check of a step knows one payee.
@@ -71,9 +74,9 @@ impl Engine {
         let values = Arc::new(values);
         let (txs, gas_limit) = (Txs::List(payload.txs), payload.header.gas_limit);
         let ctx = ExecContext { gas: Some(gas_limit), ..ExecContext::new(resources, env, txs) };
-        let delta = mem::take(&mut changes.delta);
+        let complete = own.filter(|_| setting.is_complete).map(|own| (own, mem::take(&mut changes.delta)));
         let (prepared, ended) = observe(observer, Stage::Execute, || {
-            let prepare = || state.prepare_delta(delta);
+            let prepare = || complete.map(|(own, delta)| own.prepare_delta(delta)).transpose();
             rayon::join(prepare, || executors.list.execute(&ctx, &values))
         });
         let Ended { outcomes, stop } = ended?;
@@ -108,7 +111,7 @@ impl Engine {
             let sealing = Sealing { is_whole: true, requests, access_list, ..Sealing::new(resources.state, cfg, env) };
             Executed::seal(run, txs, sealing, observer)
         })?;
-        Ok(Listed::Executed(Box::new(Executed { prepared: Some(prepared), ..executed })))
+        Ok(Listed::Executed(Box::new(Executed { prepared, ..executed })))
     }
 }
 

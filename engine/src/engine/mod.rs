@@ -43,7 +43,7 @@ use crate::{
     state::{Ancestors, Persister, Prepared, State, StateRef},
 };
 use alloy_consensus::Header;
-use alloy_primitives::B256;
+use alloy_primitives::{B256, Sealed};
 use environment::checked_env;
 use forks::Forks;
 use phalanx_access::{Interner, Salt};
@@ -83,8 +83,8 @@ pub struct Engine {
     genesis: Option<B256>,
     /// Edits of the next block, on a chain for development.
     pub(crate) edits: Arc<[Edit]>,
-    /// Header of the genesis, if it was begun with one.
-    pub(crate) begun: Option<Box<Header>>,
+    /// Header of the first block with its hash, if it was begun with one.
+    pub(crate) begun: Option<Box<Sealed<Header>>>,
     /// Predictor for given orders; it keeps what it learns from block to block.
     paralyze: ParaLyze,
     interner: Interner<StateKey>,

@@ -13,6 +13,8 @@ pub(super) struct Setting<'f> {
     /// Database under the block; `None` for the engine's own state.
     pub(super) foreign: Option<&'f Foreign<'f>>,
     pub(super) executor: Executor,
+    /// True if the block's changes are all there is: then the root can be computed beside an execution on a list.
+    pub(super) is_complete: bool,
 }
 
 impl Setting<'_> {
@@ -31,7 +33,7 @@ impl Setting<'_> {
 impl Engine {
     /// Setting of a block on the engine's own state.
     pub(super) const fn own_setting(&self) -> Setting<'static> {
-        Setting { foreign: None, executor: self.executor }
+        Setting { foreign: None, executor: self.executor, is_complete: true }
     }
 
     /// Splits the engine like [`Self::split`], for a block in this setting.

@@ -22,11 +22,33 @@ struct Fixed {
     nonce: u64,
     code: CodeId,
     exists: bool,
-    /// True if the account existed and was empty when it was last written.
-    hollow: bool,
+    /// True if the number was not zero when it was last written.
+    funded: bool,
     dirty: bool,
     /// True if some write of the block changed the code.
     recoded: bool,
+}
+
+/// Part of an account that a creditor may see: other creditors do not change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outline {
+    pub(crate) nonce: u64,
+    pub(crate) code: CodeId,
+    /// True if the account had a balance when it was last written, which it keeps.
+    pub(crate) funded: bool,
+    exists: bool,
+}
+
+impl Outline {
+    /// True if the account was empty when it was last written (EIP-161).
+    pub(crate) const fn is_empty(self) -> bool {
+        self.nonce == 0 && self.code.is_none() && !self.funded
+    }
+
+    /// True if the account existed and was empty when it was last written.
+    pub(crate) const fn is_hollow(self) -> bool {
+        self.exists && self.is_empty()
+    }
 }
 
 /// Value of one key, in a cache line of its own so that neighbours do not share one.
@@ -155,17 +177,16 @@ impl Cells {
         Value { number, nonce: fixed.nonce, code: fixed.code, exists, incarnation: 0 }
     }
 
-    /// Code of an account, the only part that a creditor may know; `None` if a credit must see more, because the
-    /// account exists and is empty.
+    /// Part of an account that a creditor may see.
     ///
     /// # Safety
     /// The running transaction holds some access of `id`, and its predecessors in the DAG have finished.
     #[inline]
     #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
-    pub(crate) unsafe fn code(&self, id: KeyId) -> Option<CodeId> {
+    pub(crate) unsafe fn outline(&self, id: KeyId) -> Outline {
         // SAFETY: no writer is active, by the caller's promise; creditors leave this part alone.
-        let fixed = unsafe { *self.memory.cells[id.index()].fixed.get() };
-        (!fixed.hollow).then_some(fixed.code)
+        let Fixed { nonce, code, funded, exists, .. } = unsafe { *self.memory.cells[id.index()].fixed.get() };
+        Outline { nonce, code, funded, exists }
     }
 
     /// # Safety
@@ -178,8 +199,8 @@ impl Cells {
         let (number, fixed) = unsafe { (&mut *cell.number.get(), &mut *cell.fixed.get()) };
         let recoded = fixed.recoded || fixed.code != value.code;
         *number = value.number;
-        let hollow = value.is_empty_existing();
-        *fixed = Fixed { nonce: value.nonce, code: value.code, exists: value.exists, hollow, dirty: true, recoded };
+        let funded = !value.number.is_zero();
+        *fixed = Fixed { nonce: value.nonce, code: value.code, exists: value.exists, funded, dirty: true, recoded };
         cell.credited.store(false, Ordering::Relaxed);
     }
 
@@ -309,7 +330,7 @@ pub(crate) struct Changed {
 impl Cell {
     fn new(value: Value) -> Self {
         let Value { nonce, code, exists, .. } = value;
-        let fixed = Fixed { nonce, code, exists, hollow: value.is_empty_existing(), dirty: false, recoded: false };
+        let fixed = Fixed { nonce, code, exists, funded: !value.number.is_zero(), dirty: false, recoded: false };
         Self {
             number: UnsafeCell::new(value.number),
             fixed: UnsafeCell::new(fixed),
@@ -322,9 +343,9 @@ impl Cell {
     #[inline]
     fn reset(&mut self, value: &Value) {
         let Value { number, nonce, code, exists, .. } = *value;
-        let hollow = value.is_empty_existing();
+        let funded = !number.is_zero();
         *self.number.get_mut() = number;
-        *self.fixed.get_mut() = Fixed { nonce, code, exists, hollow, dirty: false, recoded: false };
+        *self.fixed.get_mut() = Fixed { nonce, code, exists, funded, dirty: false, recoded: false };
         *self.lock.get_mut() = false;
         *self.credited.get_mut() = false;
     }
@@ -380,7 +401,7 @@ mod tests {
             cells.memory.cells[1] = Cell::new(value);
             let [reset, new] = [0, 1].map(|id| {
                 let (cells, id) = (cells.still(), KeyId(id));
-                (cells.get(id), cells.is_changed(id), cells.is_recoded(id), cells.fixed(id).hollow)
+                (cells.get(id), cells.is_changed(id), cells.is_recoded(id), cells.fixed(id).funded)
             });
             assert_eq!((reset, reset.0), (new, value));
             // SAFETY: single thread.

@@ -4,7 +4,7 @@
 use crate::{
     bal::Record,
     chain::ChainSpec,
-    exec::{block_gas::BlockGas, fast_path::FastPath, overlay::Overlay, policy::Policy},
+    exec::{block_gas::BlockGas, overlay::Overlay, policy::Policy},
     model::{Edit, Executor, GasRoom, GasRules, Observer, StoreStage, Traces, Txs},
     plan::PlanContext,
     state::{AccountRules, StateRef},
@@ -149,11 +149,6 @@ impl<'a> ExecContext<'a> {
     /// The reason for which a transaction with this result is left out.
     pub(crate) fn refuses(&self, result: &ExecutionResult) -> Option<InvalidTransaction> {
         self.limits.and_then(|limits| limits.refuses(self.cfg.spec, result))
-    }
-
-    /// The fast path, where it may be taken: footprints are read from revm's journal.
-    pub(crate) fn permitted<'p>(&self, path: &'p Option<FastPath>) -> Option<&'p FastPath> {
-        path.as_ref().filter(|_| self.record.is_none())
     }
 
     /// Returns true if no further transaction is to be started.

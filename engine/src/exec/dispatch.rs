@@ -52,10 +52,10 @@ impl Executors {
         match executor {
             Executor::Dag if !block.is_unpredicted() => self.on_dag(ctx, block),
             Executor::Dag if ctx.policy().prefers_serial(block.order.iter().map(tx)) => {
-                self.serial(ctx, self.dag.fast_path(ctx), block.order, true)
+                self.serial(ctx, self.dag.fast_path(), block.order, true)
             }
             Executor::BlockStm if ctx.policy().has_nothing_ahead(block.order.iter().map(tx)) => {
-                self.serial(ctx, self.stm.fast_path(ctx), block.order, false)
+                self.serial(ctx, self.stm.fast_path(), block.order, false)
             }
             Executor::Dag | Executor::BlockStm => {
                 let stats = RunStats { fallback: executor == Executor::Dag, ..RunStats::default() };

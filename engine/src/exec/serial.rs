@@ -1,7 +1,7 @@
 //! Serial execution on stock revm: the oracle, and the fallback of a block.
 
 use crate::{
-    bal::Footprint,
+    bal::{Footprint, Record},
     exec::{block_gas::BlockGas, context::ExecContext, fast_path::FastPath, overlay::Overlay},
     model::{Error, Outcome, payments, reward},
     state::StateError,
@@ -40,11 +40,23 @@ impl<'o, 's> Sequential<'o, 's> {
         self.evm.ctx.journaled_state.database
     }
 
-    /// Runs `tx` without an EVM, if `path` is given and it is a transfer that surely succeeds.
-    pub(crate) fn transfer(&mut self, path: Option<&FastPath>, tx: &TxEnv) -> Result<Option<Outcome>, StateError> {
+    /// Runs transaction `number` of the caller's list without an EVM, if `path` is given and it is a transfer that surely succeeds.
+    /// Its footprint goes to `record`.
+    pub(crate) fn transfer(
+        &mut self,
+        path: Option<&FastPath>,
+        number: u32,
+        tx: &TxEnv,
+        record: Option<&Record>,
+    ) -> Result<Option<Outcome>, StateError> {
         let Some(path) = path else { return Ok(None) };
         let ctx = &mut self.evm.ctx;
-        path.run_alone(ctx.journaled_state.database, tx, &ctx.block)
+        let mut footprint = record.map(|_| Footprint::default());
+        let outcome = path.run_alone(ctx.journaled_state.database, tx, &ctx.block, footprint.as_mut())?;
+        if let Some((record, footprint)) = record.zip(footprint).filter(|_| outcome.is_some()) {
+            record.put(number, footprint);
+        }
+        Ok(outcome)
     }
 
     /// Runs transaction `index` of the block; revm makes all payments. Its changes are returned and not committed
@@ -135,7 +147,7 @@ pub(crate) fn run(
         if !gas.admits(tx) {
             break;
         }
-        let outcome = match sequential.transfer(path, tx)? {
+        let outcome = match sequential.transfer(path, *number, tx, record)? {
             Some(outcome) => outcome,
             None => {
                 let (outcome, state) = sequential.run(index, tx)?;

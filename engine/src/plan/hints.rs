@@ -68,7 +68,8 @@ fn is_blind(cfg: &VmConfig, tx: &TxEnv, key: &StateKey) -> bool {
 pub(crate) fn relaxed(cfg: &VmConfig, tx: &TxEnv, state: &EvmState, key: &StateKey, access: Access) -> Access {
     let plain = is_blind(cfg, tx, key)
         && state.get(key.address()).is_some_and(|account| {
-            account.info.is_empty_code_hash() && !account.is_created() && !account.is_selfdestructed()
+            let is_new = cfg.prices_new_accounts() && account.original_info().is_empty();
+            account.info.is_empty_code_hash() && !is_new && !account.is_created() && !account.is_selfdestructed()
         });
     if plain { Access::Credit } else { access }
 }

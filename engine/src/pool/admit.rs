@@ -62,6 +62,9 @@ impl Pool {
         if ForcedTx::is(tx.tx()) {
             return Err(Refusal::Forced);
         }
+        if !tx.has_proofs_of(config.spec) {
+            return Err(Refusal::Proofs);
+        }
         let (len, max) = (tx.bytes().len().max(tx.tx().data.len()), config.max_tx_bytes);
         if len > max {
             return Err(Refusal::TooLong { len, max });

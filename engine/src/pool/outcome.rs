@@ -42,6 +42,9 @@ pub enum Refusal {
     /// No sender offers a forced transaction.
     #[error("a forced transaction is not pooled: put it into the block that the chain derives")]
     Forced,
+    /// The blobs have the proofs of another hard fork (EIP-7594).
+    #[error("the blobs have the proofs of another hard fork")]
+    Proofs,
     /// The encoding is too long.
     #[error("{len} bytes are more than {max}")]
     TooLong {
@@ -188,6 +191,8 @@ pub enum Cause {
     Passed,
     /// The transaction was executed and is invalid.
     Invalid(InvalidTransaction),
+    /// A hard fork has begun that demands other proofs of blobs (EIP-7594).
+    Proofs,
     /// The sender has become a contract.
     SenderIsContract,
     /// The sender has begun to delegate (EIP-7702), and keeps one transaction.

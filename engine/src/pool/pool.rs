@@ -18,7 +18,10 @@ use revm::{
     context::{BlockEnv, TxEnv},
     primitives::{U256, hardfork::SpecId},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Sender and nonce of a transaction, and the tick of its arrival.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +47,8 @@ pub struct Pool {
     pub(super) by_hash: B256Map<u64>,
     /// Rank is the order of arrival, so this is also the order of birth.
     pub(super) by_rank: BTreeMap<u64, Place>,
+    /// Ranks of the transactions with blobs.
+    with_blobs: BTreeSet<u64>,
     pub(super) fees: Fees,
     /// Number of pooled authorizations of each account (EIP-7702).
     pub(super) authorities: AddressMap<u32>,
@@ -70,6 +75,7 @@ impl Pool {
             senders: Senders::default(),
             by_hash: B256Map::default(),
             by_rank: BTreeMap::new(),
+            with_blobs: BTreeSet::new(),
             fees: Fees::default(),
             authorities: AddressMap::default(),
             heads: Lane::default(),
@@ -141,9 +147,35 @@ impl Pool {
         self.by_rank.values().filter_map(|place| self.senders[place.sender].get(place.nonce))
     }
 
-    /// Sets the hard fork. Admitted transactions stay.
-    pub const fn set_spec(&mut self, spec: SpecId) {
-        self.config.spec = spec;
+    /// Transactions with blobs in order of arrival. O(log n) each.
+    pub fn with_blobs(&self) -> impl Iterator<Item = &Arc<PooledTx>> {
+        let places = self.with_blobs.iter().filter_map(|rank| self.by_rank.get(rank));
+        places.filter_map(|place| self.senders[place.sender].get(place.nonce))
+    }
+
+    /// False if the transaction has blobs with the proofs of another hard fork than the next block's.
+    pub(super) fn has_proofs(&self, place: Place) -> bool {
+        let tx = self.senders[place.sender].get(place.nonce);
+        tx.is_none_or(|tx| tx.recovered().has_proofs_of(self.config.spec))
+    }
+
+    /// Sets the hard fork. Admitted transactions stay, but for those that are not handed out and have blobs with the proofs of
+    /// another. A sender's later ones go with them. O(blob transactions) where Osaka begins, or is left. Returns the removed ones.
+    pub fn set_spec(&mut self, spec: SpecId) -> Vec<Removed> {
+        let before = core::mem::replace(&mut self.config.spec, spec);
+        let mut removed = Vec::new();
+        if before.is_enabled_in(SpecId::OSAKA) == spec.is_enabled_in(SpecId::OSAKA) {
+            return removed;
+        }
+        let waits = |place: Place| place.nonce >= self.senders[place.sender].cursor();
+        let is_unfit = |place: &&Place| waits(**place) && !self.has_proofs(**place);
+        let with_blobs = self.with_blobs.iter().filter_map(|rank| self.by_rank.get(rank));
+        let mut unfit: Vec<Place> = with_blobs.filter(is_unfit).copied().collect();
+        // The last of a sender first, so that the place of each is still there.
+        unfit.sort_unstable_by_key(|place| core::cmp::Reverse(place.nonce));
+        unfit.iter().for_each(|place| self.cut(place.sender, place.nonce, Cause::Proofs, &mut removed));
+        self.events.removed(&removed);
+        removed
     }
 
     /// Sets the prices of gas. O(senders) if they change.
@@ -229,6 +261,9 @@ impl Pool {
         for authority in authorities(tx.tx()) {
             *self.authorities.entry(authority).or_default() += 1;
         }
+        if !tx.tx().blob_hashes.is_empty() {
+            self.with_blobs.insert(tx.rank());
+        }
         self.by_rank.insert(tx.rank(), Place { sender, nonce, born });
         let replaced = self.edit(sender, |queue| queue.insert(tx))?;
         Some(self.forget(replaced, Cause::Replaced { by }, seat))
@@ -250,6 +285,7 @@ impl Pool {
     pub(super) fn forget(&mut self, tx: Arc<PooledTx>, cause: Cause, seat: Seat) -> Removed {
         self.by_hash.remove(tx.hash());
         self.by_rank.remove(&tx.rank());
+        self.with_blobs.remove(&tx.rank());
         for authority in authorities(tx.tx()) {
             if let Entry::Occupied(mut count) = self.authorities.entry(authority) {
                 *count.get_mut() -= 1;

@@ -42,6 +42,10 @@ impl Pool {
             let Some(place) = self.by_rank.get(&rank).copied() else { continue };
             match settled {
                 Settled::Included => {}
+                // The fork has begun while it was handed out.
+                Settled::Returned if !self.has_proofs(place) => {
+                    self.cut(place.sender, place.nonce, Cause::Proofs, &mut removed);
+                }
                 Settled::Returned | Settled::Invalid(InvalidTransaction::NonceTooHigh { .. }) => {
                     let first = returned.entry(place.sender).or_insert(place.nonce);
                     *first = place.nonce.min(*first);

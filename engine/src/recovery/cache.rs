@@ -9,6 +9,9 @@ use std::{collections::VecDeque, sync::Arc};
 /// Number of shards, with a lock each, so that threads rarely contend.
 const SHARDS: usize = 64;
 
+/// Places for digests of blobs whose proofs hold. A new one takes the place of one before.
+const PROVEN: usize = 1 << 10;
+
 /// Overhead of an entry beside its transaction, in bytes: its places in map and queue.
 const OVERHEAD: usize = 160;
 
@@ -27,9 +30,17 @@ const OVERHEAD: usize = 160;
 #[derive(Debug)]
 pub struct RecoveryCache {
     shards: Box<[Mutex<Shard>]>,
+    proven: Mutex<Proven>,
     /// Maximum size of one shard, in bytes.
     share: usize,
     salt: Salt,
+}
+
+/// Digests of encodings with blobs whose proofs hold.
+#[derive(Debug)]
+struct Proven {
+    places: Box<[B256]>,
+    hits: u64,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +66,8 @@ pub struct CacheStats {
     pub hits: u64,
     /// Look-ups that found none.
     pub misses: u64,
+    /// Blob transactions whose proofs were not checked anew, as the same bytes came before.
+    pub proven: u64,
     /// Transactions evicted.
     pub evicted: u64,
     /// Number of transactions in the cache.
@@ -67,7 +80,8 @@ impl RecoveryCache {
     /// Creates an empty cache for at most `max_bytes`, overhead included. `salt` must be random in production.
     pub fn new(max_bytes: usize, salt: Salt) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, share: max_bytes / SHARDS, salt }
+        let proven = Proven { places: vec![B256::ZERO; PROVEN].into(), hits: 0 };
+        Self { shards, proven: Mutex::new(proven), share: max_bytes / SHARDS, salt }
     }
 
     /// The transaction whose bytes have this hash.
@@ -103,9 +117,11 @@ impl RecoveryCache {
 
     /// Sums the counters of all shards. O(1).
     pub fn stats(&self) -> CacheStats {
-        self.shards.iter().fold(CacheStats::default(), |sum, shard| {
-            let CacheStats { hits, misses, evicted, entries, bytes } = shard.lock().stats;
+        let first = CacheStats { proven: self.proven.lock().hits, ..CacheStats::default() };
+        self.shards.iter().fold(first, |sum, shard| {
+            let CacheStats { hits, misses, proven, evicted, entries, bytes } = shard.lock().stats;
             CacheStats {
+                proven: sum.proven + proven,
                 hits: sum.hits + hits,
                 misses: sum.misses + misses,
                 evicted: sum.evicted + evicted,
@@ -115,10 +131,28 @@ impl RecoveryCache {
         })
     }
 
+    /// Checks proofs of blobs by `check`, unless the same bytes were checked before. `digest` is their Keccak-256.
+    pub(super) fn prove<E>(&self, digest: B256, check: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let place = self.salted(&digest) as usize % PROVEN;
+        {
+            let proven = &mut *self.proven.lock();
+            if proven.places[place] == digest {
+                proven.hits += 1;
+                return Ok(());
+            }
+        }
+        check()?;
+        self.proven.lock().places[place] = digest;
+        Ok(())
+    }
+
     fn shard(&self, hash: &B256) -> &Mutex<Shard> {
+        &self.shards[self.salted(hash) as usize % SHARDS]
+    }
+
+    fn salted(&self, hash: &B256) -> u64 {
         let words = hash.0.as_chunks::<8>().0;
-        let digest = self.salt.digest3([0, 1, 2].map(|word| u64::from_le_bytes(words[word])));
-        &self.shards[digest as usize % SHARDS]
+        self.salt.digest3([0, 1, 2].map(|word| u64::from_le_bytes(words[word])))
     }
 }
 

@@ -1,15 +1,16 @@
 //! Decoding of transactions.
 
 use super::RecoverError;
-use crate::model::TooWide;
-use alloy_consensus::{Signed, TxEip4844, TxEip4844Variant, TxEnvelope, transaction::RlpEcdsaDecodableTx};
+use crate::{chain::TxRuleError, model::TooWide};
+use alloy_consensus::{
+    Signed, TxEip4844, TxEip4844Variant, TxEnvelope, crypto::SECP256K1N_HALF, transaction::RlpEcdsaDecodableTx,
+};
 use alloy_eips::{
     Encodable2718 as _,
     eip2718::{Eip2718Error, Eip2718Result},
-    eip7594::{BlobTransactionSidecarVariant, CELLS_PER_EXT_BLOB},
+    eip7594::BlobTransactionSidecarVariant,
 };
-use alloy_primitives::{B256, keccak256};
-use revm::primitives::hardfork::SpecId;
+use alloy_primitives::B256;
 
 /// A decoded transaction, its signature unchecked.
 pub(super) enum Decoded {
@@ -17,6 +18,21 @@ pub(super) enum Decoded {
     Plain(TxEnvelope),
     /// A blob transaction with its blobs.
     WithBlobs(Signed<TxEip4844>, Box<BlobTransactionSidecarVariant>),
+}
+
+/// Returns true if the bytes decode to a transaction of a block, whose signature is canonical. Recovers no sender, so that it is cheap.
+#[must_use]
+pub fn is_transaction(bytes: &[u8]) -> bool {
+    canonical(bytes, B256::ZERO).is_ok()
+}
+
+/// Decodes a transaction of a block, whose signature must be canonical.
+pub(super) fn canonical(bytes: &[u8], hash: B256) -> Result<TxEnvelope, RecoverError> {
+    match decode(bytes, hash)? {
+        Decoded::Plain(envelope) if envelope.signature().s() > SECP256K1N_HALF => Err(RecoverError::Signature),
+        Decoded::Plain(envelope) => Ok(envelope),
+        Decoded::WithBlobs(..) => Err(RecoverError::Rule(TxRuleError::Sidecar)),
+    }
 }
 
 /// Decodes all of `bytes`, whose Keccak-256 is `hash`: the bytes are not hashed again.
@@ -73,34 +89,4 @@ fn blobs(signed: Signed<TxEip4844Variant>) -> Decoded {
             Decoded::WithBlobs(Signed::new_unchecked(tx, signature, hash), Box::new(sidecar))
         }
     }
-}
-
-/// Strips the blobs: returns the transaction as a block holds it, its bytes and its hash. `sidecar` must match its
-/// hashes, and have as many proofs as blobs or cells; from Osaka on proofs are of cells (EIP-7594). Proofs themselves are not checked
-/// (KZG).
-pub(super) fn strip(
-    signed: Signed<TxEip4844>,
-    sidecar: &BlobTransactionSidecarVariant,
-    spec: SpecId,
-) -> Result<(TxEnvelope, Vec<u8>, B256), RecoverError> {
-    let (tx, signature, _) = signed.into_parts();
-    let are_there = match sidecar {
-        BlobTransactionSidecarVariant::Eip4844(of) => {
-            !spec.is_enabled_in(SpecId::OSAKA) && of.proofs.len() == of.blobs.len()
-        }
-        BlobTransactionSidecarVariant::Eip7594(of) => of.cell_proofs.len() == of.blobs.len() * CELLS_PER_EXT_BLOB,
-    };
-    if !are_there {
-        return Err(RecoverError::Blobs { what: "the proofs that the hard fork demands" });
-    }
-    if sidecar.blobs().len() != tx.blob_versioned_hashes.len() {
-        return Err(RecoverError::Blobs { what: "their number" });
-    }
-    if !sidecar.versioned_hashes().eq(tx.blob_versioned_hashes.iter().copied()) {
-        return Err(RecoverError::Blobs { what: "a commitment" });
-    }
-    let envelope = TxEnvelope::Eip4844(Signed::new_unhashed(TxEip4844Variant::TxEip4844(tx), signature));
-    let bytes = envelope.encoded_2718();
-    let hash = keccak256(&bytes);
-    Ok((envelope, bytes, hash))
 }

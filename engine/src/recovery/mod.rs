@@ -13,36 +13,36 @@
 //! Hashes and signatures of the transactions that one call brings are computed side by side
 //! ([`phalanx_recovery`]). No call waits for another to fill a batch.
 
+mod batch;
 mod cache;
+mod canonical;
 mod decode;
 mod error;
 mod forced;
+mod sidecar;
 mod signed;
 mod transaction;
 
 pub use cache::{CacheStats, RecoveryCache};
+pub use canonical::{recover, recover_all};
+pub use decode::is_transaction;
 pub use error::RecoverError;
 pub use forced::encode_forced;
 pub use transaction::RecoveredTx;
 
 use crate::chain::ChainSpec;
-use alloy_consensus::{TxEnvelope, crypto::SECP256K1N_HALF};
+use alloy_consensus::TxEnvelope;
+use alloy_eips::eip7594::BlobTransactionSidecarVariant;
 use alloy_primitives::{B256, Bytes};
-use decode::{Decoded, decode, strip};
+use batch::{hashed, in_chunks};
+use decode::{Decoded, decode};
 use forced::decode_forced;
-use phalanx_hash_lanes::keccak256_many;
 use phalanx_paralyze::ForcedTx;
 use phalanx_parascheduler::Workers;
-use rayon::prelude::*;
 use revm::{context::TxEnv, primitives::hardfork::SpecId};
+use sidecar::{Pooled, check, strip};
 use signed::signed;
 use std::{borrow::Cow, sync::Arc};
-
-/// Multiple of signatures that fills all lanes.
-const LANES: usize = 16;
-
-/// Maximum number of transactions of a chunk: half a millisecond of work, so that the last chunk of a batch is short.
-const CHUNK: usize = 128;
 
 /// Encoding of a transaction. The two differ for blob transactions alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,11 +165,13 @@ impl Recovery {
         let open = match decode(bytes, hash)? {
             Decoded::Plain(envelope) => Open { envelope, bytes: Cow::Borrowed(bytes), hash, pooled: None },
             Decoded::WithBlobs(envelope, sidecar) if form == Form::Pooled => {
+                let digest = hash;
                 let (envelope, block_bytes, hash) = strip(envelope, &sidecar, self.spec)?;
+                let blobs = Blobs { bytes, digest, sidecar };
                 if let Some(known) = self.known(&hash)? {
-                    return Ok(Begun::Known(Arc::new(known.with_blobs(bytes))));
+                    return Ok(Begun::Known(Arc::new(known.with_blobs(self.checked(&blobs)?))));
                 }
-                Open { envelope, bytes: Cow::Owned(block_bytes), hash, pooled: Some(bytes) }
+                Open { envelope, bytes: Cow::Owned(block_bytes), hash, pooled: Some(blobs) }
             }
             Decoded::WithBlobs(..) => return Err(RecoverError::Rule(crate::chain::TxRuleError::Sidecar)),
         };
@@ -185,10 +187,21 @@ impl Recovery {
             Some(cache) => cache.keep(tx),
             None => tx,
         };
-        match open.pooled {
-            Some(pooled) => Ok(Arc::new(tx.with_blobs(pooled))),
+        match &open.pooled {
+            // The dearest check is the last.
+            Some(blobs) => Ok(Arc::new(tx.with_blobs(self.checked(blobs)?))),
             None => tx.as_form(form),
         }
+    }
+
+    /// Checks that the proofs are those of the blobs: once for the same bytes, as that takes milliseconds per blob.
+    fn checked(&self, blobs: &Blobs<'_>) -> Result<Pooled, RecoverError> {
+        let check = || check(&blobs.sidecar);
+        match &self.cache {
+            Some(cache) => cache.prove(blobs.digest, check)?,
+            None => check()?,
+        }
+        Ok(Pooled::new(blobs.bytes, &blobs.sidecar))
     }
 
     /// The cached transaction with that hash, if it is valid by these rules.
@@ -223,51 +236,14 @@ struct Open<'a> {
     bytes: Cow<'a, [u8]>,
     /// Hash of `bytes`.
     hash: B256,
-    /// Encoding with blobs, if these came with it.
-    pooled: Option<&'a [u8]>,
+    /// Encoding with blobs, if they came with it.
+    pooled: Option<Blobs<'a>>,
 }
 
-/// Decodes a transaction of a block and recovers its sender, for an unknown chain: the signature must be canonical
-/// (EIP-2), and no other rule is checked.
-///
-/// # Errors
-/// [`RecoverError`], never a panic, whatever the bytes.
-pub fn recover(bytes: &[u8]) -> Result<TxEnv, RecoverError> {
-    recover_each(&[bytes]).pop().expect("a result per transaction")
-}
-
-/// Does [`recover`] for many, in the current rayon pool and in order.
-pub fn recover_all(encoded: &[Bytes]) -> Vec<Result<TxEnv, RecoverError>> {
-    in_chunks(encoded, recover_each)
-}
-
-fn recover_each<B: AsRef<[u8]>>(encoded: &[B]) -> Vec<Result<TxEnv, RecoverError>> {
-    let hashes = hashed(encoded);
-    let decoded: Vec<_> = encoded.iter().zip(hashes).map(|(bytes, hash)| canonical(bytes.as_ref(), hash)).collect();
-    let mut recovered = signed(decoded.iter().flatten(), false).into_iter();
-    let mut next = |_| recovered.next().expect("a result per decoded transaction");
-    decoded.into_iter().map(|decoded| decoded.and_then(&mut next)).collect()
-}
-
-/// Decodes a transaction of a block, whose signature must be canonical.
-fn canonical(bytes: &[u8], hash: B256) -> Result<TxEnvelope, RecoverError> {
-    match decode(bytes, hash)? {
-        Decoded::Plain(envelope) if envelope.signature().s() > SECP256K1N_HALF => Err(RecoverError::Signature),
-        Decoded::Plain(envelope) => Ok(envelope),
-        Decoded::WithBlobs(..) => Err(RecoverError::Rule(crate::chain::TxRuleError::Sidecar)),
-    }
-}
-
-/// Keccak-256 of each transaction's bytes.
-fn hashed<B: AsRef<[u8]>>(encoded: &[B]) -> Vec<B256> {
-    let mut hashes = Vec::new();
-    keccak256_many(encoded.iter().map(AsRef::as_ref), &mut hashes);
-    hashes
-}
-
-/// Recovers chunks on all threads of the current rayon pool, each of them full lanes where there are enough transactions.
-fn in_chunks<R: Send>(encoded: &[Bytes], recover: impl Fn(&[Bytes]) -> Vec<R> + Send + Sync) -> Vec<R> {
-    let share = encoded.len().div_ceil(rayon::current_num_threads());
-    let chunk = share.next_multiple_of(LANES).clamp(LANES, CHUNK);
-    encoded.par_chunks(chunk).flat_map_iter(recover).collect()
+/// The encoding of a transaction with its blobs.
+struct Blobs<'a> {
+    bytes: &'a [u8],
+    /// Keccak-256 of `bytes`.
+    digest: B256,
+    sidecar: Box<BlobTransactionSidecarVariant>,
 }

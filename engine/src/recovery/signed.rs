@@ -103,11 +103,7 @@ impl Signatures {
 
     /// Adds the signature of the message that ends here.
     fn add(&mut self, signature: &Signature) {
-        let mut bytes = [0; 65];
-        bytes[..32].copy_from_slice(&signature.r().to_be_bytes::<32>());
-        bytes[32..64].copy_from_slice(&signature.s().to_be_bytes::<32>());
-        bytes[64] = signature.v().into();
-        self.signatures.push(bytes);
+        self.signatures.push(signature.as_rsy());
         self.ends.push(self.messages.len());
     }
 

@@ -1,4 +1,4 @@
-use super::{Form, RecoverError};
+use super::{Form, RecoverError, sidecar::Pooled};
 use crate::model::Transaction;
 use alloy_primitives::{Address, B256, Bytes};
 use revm::{
@@ -28,7 +28,7 @@ pub struct RecoveredTx {
     bytes: Bytes,
     tx: TxEnv,
     /// Encoding with blobs, as pools send it.
-    pooled: Option<Bytes>,
+    pooled: Option<Pooled>,
     /// Chain and hard fork whose stateless rules the transaction satisfies.
     checked: Option<(u64, SpecId)>,
     /// Hard fork whose prices `gas` uses.
@@ -50,8 +50,8 @@ impl RecoveredTx {
         Self::new(hash, Bytes::new(), tx, None)
     }
 
-    pub(super) fn with_blobs(&self, pooled: &[u8]) -> Self {
-        Self { pooled: Some(Bytes::copy_from_slice(pooled)), ..self.clone() }
+    pub(super) fn with_blobs(&self, pooled: Pooled) -> Self {
+        Self { pooled: Some(pooled), ..self.clone() }
     }
 
     pub(super) fn is_checked_for(&self, chain_id: u64, spec: SpecId) -> bool {
@@ -74,8 +74,14 @@ impl RecoveredTx {
     }
 
     /// Encoding with blobs, if a blob transaction came with them.
-    pub const fn pooled_bytes(&self) -> Option<&Bytes> {
-        self.pooled.as_ref()
+    pub fn pooled_bytes(&self) -> Option<&Bytes> {
+        self.pooled.as_ref().map(|pooled| &pooled.bytes)
+    }
+
+    /// False if the transaction has blobs with the proofs of another hard fork: of blobs before Osaka, of their cells from then on
+    /// (EIP-7594).
+    pub fn has_proofs_of(&self, spec: SpecId) -> bool {
+        self.pooled.as_ref().is_none_or(|pooled| pooled.fits(spec))
     }
 
     /// The transaction as revm takes it.
@@ -106,7 +112,7 @@ impl RecoveredTx {
         size_of::<Self>()
             + self.bytes.len()
             + data.len()
-            + self.pooled.as_ref().map_or(0, |bytes| bytes.len())
+            + self.pooled_bytes().map_or(0, |bytes| bytes.len())
             + access_list.0.len() * 64
             + keys * 32
             + blob_hashes.len() * 32

@@ -1,14 +1,14 @@
 //! The access list of a block that ran with a record, and its comparison with one that the block came with.
 
 use crate::{
-    bal::{List, Record, build::Builder, compare::first_fault, record::Footprint},
+    bal::{List, Record, build::Builder, compare::first_fault, list::check_length, record::Footprint},
     exec::{overlay::Overlay, run::Run},
-    model::{AccessListFault, BlockAccessList, BlockError, Error},
+    model::{AccessListFault, BlockAccessList, BlockError, Error, RecoveredBlock},
     state::{StateError, StateRef, Value},
 };
 use alloy_primitives::Address;
 use phalanx_paralyze::StateKey;
-use revm::context::BlockEnv;
+use revm::{context::BlockEnv, primitives::hardfork::SpecId};
 use std::sync::Arc;
 
 /// Effects of the protocol's steps around the transactions of a whole block.
@@ -21,6 +21,17 @@ pub(crate) struct Around<'b> {
 /// Maps a fault to the error of the step at which the block and its list differ.
 pub(crate) fn refused(index: Option<usize>) -> impl FnOnce(AccessListFault) -> BlockError {
     move |what| BlockError::AccessList { index, what }
+}
+
+/// Checks that a whole block's own list is no longer than its gas limit permits: from Amsterdam on (EIP-7928).
+///
+/// # Errors
+/// The list is longer.
+pub(crate) fn check_own(list: &BlockAccessList, payload: &RecoveredBlock<'_>, spec: SpecId) -> Result<(), BlockError> {
+    match spec.is_enabled_in(SpecId::AMSTERDAM) {
+        true => check_length(list.accounts(), payload, spec).map_err(refused(None)),
+        false => Ok(()),
+    }
 }
 
 /// Derives the list of a block that ran with a record.

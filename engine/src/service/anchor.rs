@@ -4,7 +4,7 @@ use super::codec::{Fees, Tag};
 use crate::state::{Anchored, verify_anchored};
 use alloy_consensus::Header;
 use alloy_primitives::B256;
-use phalanx_engine_api::{BlockEnv, CommitMeta, CommittedTip, ExecId, ExecOutcome, TxPolicy};
+use phalanx_engine_api::{BlockEnv, BlockResult, CommitMeta, CommittedTip, ExecId, ExecOutcome, TxPolicy};
 use phalanx_merkle::Params;
 use std::sync::Arc;
 
@@ -52,11 +52,10 @@ impl Anchor {
     }
 
     /// Application data of the block for [`phalanx_merkle::Restore::finish`]: a service that is opened on the restored store
-    /// goes on from the block. Its transactions are not known, and are not proven.
-    pub fn payload(&self, anchored: &Anchored) -> Vec<u8> {
+    /// goes on from the block, whose commit has had this metadata. Its transactions are not known, and are not proven.
+    pub fn payload(&self, anchored: &Anchored, meta: CommitMeta) -> Vec<u8> {
         let Header { number, timestamp, gas_limit, gas_used, state_root, receipts_root, .. } = self.header;
         let id = ExecId(anchored.name);
-        let meta = CommitMeta { cursor: number, ..CommitMeta::default() };
         let row = CommittedTip { height: number, exec: id, state_root, meta };
         let (transactions_root, txs) = (B256::ZERO, Arc::new([]));
         let outcome = ExecOutcome { id, state_root, receipts_root, transactions_root, gas_used, txs };
@@ -71,4 +70,19 @@ impl Anchor {
         let hash = self.header.hash_slow();
         Tag { hash, outcome, fees, covered: number, rows: vec![row], hashes: Arc::new([]) }.write()
     }
+}
+
+/// Application data of a block for [`phalanx_merkle::Restore::finish`], on a chain whose blocks are transactions alone: the execution, the
+/// roots and the gas are those that consensus has certified. What [`Anchor::payload`] is for whole blocks.
+#[must_use]
+pub fn plain_payload(env: &BlockEnv, result: &BlockResult, meta: CommitMeta) -> Vec<u8> {
+    let BlockEnv { height, timestamp_ms, gas_limit, base_fee, .. } = *env;
+    let [hash, state_root, receipts_root, transactions_root] =
+        [result.execution, result.state_root, result.receipts_root, result.transactions_root].map(B256::new);
+    let (id, gas_used, txs) = (ExecId(hash), result.gas_used, Arc::new([]));
+    let outcome = ExecOutcome { id, state_root, receipts_root, transactions_root, gas_used, txs };
+    let timestamp = timestamp_ms / 1000;
+    let fees = Fees { timestamp, gas_limit, gas_used, base_fee, ..Fees::default() };
+    let row = CommittedTip { height, exec: id, state_root, meta };
+    Tag { hash, outcome, fees, covered: height, rows: vec![row], hashes: Arc::new([]) }.write()
 }

@@ -4,7 +4,7 @@ use super::{
     Service,
     driver::{Driver, Order, rows_above},
     environment::check as check_environment,
-    execute::{Executing, Failed, Frame, environment, keep},
+    execute::{Executing, Failed, Frame, environment, keep, sound},
     failure::unread,
     kept::{Changed, Kept},
     shared::{PoolRules, Shared, is_forced},
@@ -41,7 +41,7 @@ pub enum SendError {
     #[error(transparent)]
     Recover(#[from] RecoverError),
     /// A blob transaction, and the service's blocks have none: it would keep out the sender's later transactions.
-    #[error("blocks of this service have no blobs: set the engine's chain, for whole blocks")]
+    #[error("blocks have no blobs here: the engine has no chain for whole blocks, or replicas order them")]
     Blobs,
     /// The state cannot be read now, or at all.
     #[error(transparent)]
@@ -104,6 +104,28 @@ impl Service {
     /// If the state cannot be read now, or at all; then the pool has not changed. Each transaction has its own result
     /// besides, as from [`Self::send`].
     pub fn admit(&self, recovered: Recovered) -> Result<Vec<Result<Admission, SendError>>, Failure> {
+        // Without the lock: a remote state may take its time.
+        let senders = recovered.0.iter().flatten().map(|tx| tx.sender());
+        self.shared.views.read_ahead(senders).map_err(unread)?;
+        self.admit_into(&mut self.shared.pool.lock(), recovered)
+    }
+
+    /// Does [`Self::admit`], unless the pool is in use at this moment. A remote state is read under the lock of the pool.
+    ///
+    /// # Errors
+    /// The transactions, if it is.
+    pub fn try_admit(
+        &self,
+        recovered: Recovered,
+    ) -> Result<Result<Vec<Result<Admission, SendError>>, Failure>, Recovered> {
+        match self.shared.pool.try_lock() {
+            Some(mut pool) => Ok(self.admit_into(&mut pool, recovered)),
+            None => Err(recovered),
+        }
+    }
+
+    /// Admits into the locked pool.
+    fn admit_into(&self, pool: &mut Pool, recovered: Recovered) -> Result<Vec<Result<Admission, SendError>>, Failure> {
         let mut fit = Vec::with_capacity(recovered.0.len());
         let refused = recovered.0.into_iter().map(|tx| tx.map(|tx| fit.push(tx)).err()).collect::<Vec<_>>();
         if fit.is_empty() {
@@ -111,10 +133,8 @@ impl Service {
         }
         // In this order: the driver commits, then tells the pool which of its senders changed. A state from before the lock could be
         // older than that, and a sender that is new to the pool would keep its old nonce: its transactions would wait for ever.
-        let mut pool = self.shared.pool.lock();
         let senders = Senders(self.snapshot(api::ViewAt::Committed)?);
         let mut admitted = pool.add_all(fit, &senders)?.into_iter();
-        drop(pool);
         let mut next = || admitted.next().expect("an admission per recovered transaction");
         Ok(refused.into_iter().map(|refused| refused.map_or_else(|| Ok(next()), Err)).collect())
     }
@@ -244,7 +264,13 @@ impl Driver {
     /// Works on a job until it is stopped, the pool is exhausted, or the block is full.
     pub(super) fn build(&mut self, slot: &Slot) {
         if slot.begin() {
-            let built = self.try_build(slot);
+            let mut taken = Vec::new();
+            let built = self.try_build(slot, &mut taken);
+            let built = sound(&self.engine, built);
+            if built.is_err() {
+                // What was taken for the block waits again.
+                drop(self.shared.pool.lock().settle(taken.into_iter().map(|rank| (rank, Settled::Returned))));
+            }
             self.follow(Changed::default());
             slot.end(built.map_err(|failed| match failed {
                 Failed::Invalid(cause) => Failure::Invalid(cause),
@@ -253,7 +279,8 @@ impl Driver {
         }
     }
 
-    fn try_build(&mut self, slot: &Slot) -> Result<BuiltCandidate, Failed> {
+    /// Builds a block; `ranks` are those of the transactions that it takes from the pool.
+    fn try_build(&mut self, slot: &Slot, ranks: &mut Vec<u64>) -> Result<BuiltCandidate, Failed> {
         let request = &slot.request;
         let Some((parent, passed, rows)) = self.ancestry(request.parent) else {
             return Err(Failed::Engine(Failure::Retry(RetryCause::MissingParent(request.parent))));
@@ -299,7 +326,7 @@ impl Driver {
             // No account is read for this.
             let _ = pool.advance(&tip, &Senders(senders));
         }
-        let mut ranks = Vec::new();
+        let spec = shared.rules.plain(&environment(&request.env)).spec;
         // No block is without them, and the block's gas bounds them.
         let mut progress = job.extend([], &|| false)?;
         if first > 0 {
@@ -333,7 +360,10 @@ impl Driver {
                 break;
             }
             ranks.extend(taken.iter().map(|tx| tx.rank()));
-            let fresh = taken.into_iter().filter(|tx| !passed.contains(tx.hash()));
+            let fresh = taken.into_iter().filter(|tx| {
+                // Where Osaka begins with this block, those that wait have proofs that no payload takes.
+                !passed.contains(tx.hash()) && tx.recovered().has_proofs_of(spec)
+            });
             let candidates: Vec<_> = fresh
                 .map(|tx| {
                     let (rank, tx) = (first + tx.rank(), Arc::clone(tx.recovered()));
@@ -344,10 +374,12 @@ impl Driver {
             progress = job.extend(candidates, &stop)?;
         }
         let mut built = job.finish();
+        // Before anything is judged by it.
+        sound(&self.engine, Ok(()))?;
         // Nothing is decided: transactions of the block stay reserved for it, the others are returned, except those that are invalid
         // on the committed state. What is invalid after forced transactions may be so because of them.
         let on_committed = at_tip && first == 0;
-        let mut settled: BTreeMap<u64, Settled> = ranks.into_iter().map(|rank| (rank, Settled::Returned)).collect();
+        let mut settled: BTreeMap<u64, Settled> = ranks.iter().map(|rank| (*rank, Settled::Returned)).collect();
         let reserved: Vec<u64> = built.txs.iter().filter_map(|tx| tx.rank.checked_sub(first)).collect();
         settled.extend(reserved.iter().map(|rank| (*rank, Settled::Included)));
         for dropped in &built.dropped {
@@ -416,7 +448,7 @@ impl Driver {
         let PoolRules { spec, base, blob, env } = self.shared.pool_rules(&kept.fees, now);
         *self.shared.spec.lock() = spec;
         let pool = &mut *self.shared.pool.lock();
-        pool.set_spec(spec);
+        drop(pool.set_spec(spec));
         pool.set_env(env);
         let known = *pool.fees();
         let fees = Fees { base: base.map_or(known.base, u128::from), blob: blob.unwrap_or(known.blob) };

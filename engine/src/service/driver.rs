@@ -206,6 +206,10 @@ impl Driver {
             if let Some(old) = desk.height().checked_sub(Kept::WHOLE) {
                 desk.change_row(old, Kept::thin);
             }
+            let blocks = desk.rows().iter().rev().map(|row| (row.committed.height, row.value.txs()));
+            for height in Kept::beyond(blocks) {
+                desk.change_row(height, Kept::drop_parts);
+            }
             drop(desk);
             self.follow(changed);
             self.release(is_there);

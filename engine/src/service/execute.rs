@@ -16,8 +16,8 @@ use crate::{
     trie,
 };
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
-use alloy_primitives::{B256, Bytes, U256};
-use phalanx_engine_api::{self as api, Candidate, CommittedTip, Failure, InvalidCause, TxPolicy, TxStatus};
+use alloy_primitives::{B256, Bytes, U256, keccak256};
+use phalanx_engine_api::{self as api, Candidate, CommittedTip, Failure, InvalidCause, RetryCause, TxPolicy, TxStatus};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::block::BlobExcessGasAndPrice,
@@ -52,6 +52,7 @@ impl From<BlockError> for Failed {
                 Self::Invalid(InvalidCause::Transaction { index: index as u32 })
             }
             BlockError::GasLimit { .. } => Self::Invalid(InvalidCause::GasLimit),
+            BlockError::AccessList { .. } => Self::Invalid(InvalidCause::AccessList),
             BlockError::Engine(error) => error.into(),
             // The chain's contracts do not permit such a block.
             BlockError::SystemContract { .. } | BlockError::Deposit { .. } => Self::Invalid(InvalidCause::Environment),
@@ -183,6 +184,25 @@ pub(super) fn execute(
     parent: &Kept,
     rows: Vec<CommittedTip>,
 ) -> Result<Kept, Failed> {
+    let executed = try_execute(engine, recovery, candidate, parent, rows);
+    sound(engine, executed)
+}
+
+/// A result of the engine, unless the remote state could not be read meanwhile: then it is worth nothing.
+pub(super) fn sound<T>(engine: &Engine, result: Result<T, Failed>) -> Result<T, Failed> {
+    match engine.state.take_remote_failure() {
+        Some(_) => Err(Failed::Engine(Failure::Retry(RetryCause::Remote))),
+        None => result,
+    }
+}
+
+fn try_execute(
+    engine: &mut Engine,
+    recovery: &Recovery,
+    candidate: &Candidate,
+    parent: &Kept,
+    rows: Vec<CommittedTip>,
+) -> Result<Kept, Failed> {
     engine.checkout(parent.view.block())?;
     engine.state.set_ancestors(Arc::clone(&parent.ancestors));
     let frame =
@@ -197,11 +217,34 @@ pub(super) fn execute(
     let executed = match &executing.frame.header {
         Some(header) => {
             let payload = RecoveredBlock { header, txs: &txs, ommers: &[], withdrawals: executing.frame.withdrawals() };
-            engine.execute_block_by(&payload, Hints::Predict, policy)?
+            execute_hinted(engine, &payload, candidate.hints(), policy)?
         }
         None => engine.execute_given(&environment(candidate.env()), &txs, policy)?,
     };
+    // What is not sound gets no fork: nothing would discard it.
+    sound(engine, Ok(()))?;
     Ok(keep(engine, executing, executed)?)
+}
+
+/// Executes a whole block on the block access list that came with it, or by predictions. No hint changes a result: the candidate
+/// does not commit to the list, so where a block departs from it, or cannot be executed on it, it is executed again without.
+fn execute_hinted(
+    engine: &mut Engine,
+    payload: &RecoveredBlock<'_>,
+    list: Option<&Bytes>,
+    policy: Invalid,
+) -> Result<Executed, BlockError> {
+    // A block with skipped transactions has no list.
+    if let Some(rlp) = list.filter(|_| policy == Invalid::Refuse) {
+        let hints = Hints::AccessList { rlp, hash: keccak256(rlp) };
+        match engine.execute_open_block(payload, hints, policy) {
+            Err(BlockError::AccessList { .. } | BlockError::Engine(_)) => {}
+            executed => return executed,
+        }
+        // What could not be read may have been the list's alone.
+        engine.state.take_remote_failure();
+    }
+    engine.execute_open_block(payload, Hints::Predict, policy)
 }
 
 /// Names and hashes a block, and adds the fork.

@@ -21,6 +21,7 @@ pub(super) fn unread(error: SnapshotError) -> Failure {
         SnapshotError::Pruned { oldest, .. } => Failure::Pruned { oldest },
         SnapshotError::Lost { .. } => Failure::Superseded,
         SnapshotError::NotWritten => Failure::Retry(RetryCause::Busy),
+        SnapshotError::Remote(_) => Failure::Retry(RetryCause::Remote),
         SnapshotError::Corrupt(what) => Failure::Fatal(FatalCause::Corrupt(what)),
     }
 }

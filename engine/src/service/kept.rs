@@ -40,12 +40,39 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Number of the newest blocks that are kept whole. Of older ones only the state is read.
+    /// Maximum number of the newest blocks that are kept whole. Of older ones only the state is read.
     pub(super) const WHOLE: u64 = 256;
+
+    /// Number of transactions of the newest blocks behind which no further block is kept whole: results and access list of a
+    /// transaction take some kilobytes.
+    pub(super) const WHOLE_TXS: usize = 1 << 15;
+
+    /// Heights of the blocks that are whole, and have enough transactions above them. Given are all blocks, newest first, with their
+    /// numbers of transactions while they are whole. The newest stays in any case.
+    pub(super) fn beyond(blocks: impl Iterator<Item = (u64, Option<usize>)>) -> Vec<u64> {
+        let mut above = 0;
+        let mut has_room = |count: usize| {
+            let has_room = above < Self::WHOLE_TXS;
+            above += count;
+            has_room
+        };
+        let whole = blocks.map_while(|(height, count)| Some((height, count?)));
+        whole.filter(|(_, count)| !has_room(*count)).map(|(height, _)| height).collect()
+    }
+
+    /// Number of transactions, skipped ones included, while the block is whole.
+    pub(super) fn txs(&self) -> Option<usize> {
+        self.payload.as_ref().map(|payload| payload.txs().len())
+    }
+
+    /// Drops transactions and results.
+    pub(super) fn drop_parts(&mut self) {
+        (self.info, self.facts, self.header, self.payload) = (None, None, None, None);
+    }
 
     /// Drops what is read of new blocks alone: a long history costs little per block.
     pub(super) fn thin(&mut self) {
-        (self.info, self.facts, self.header, self.payload) = (None, None, None, None);
+        self.drop_parts();
         // Without an outcome nothing else has the block's name.
         if self.outcome.is_some() {
             self.ancestors = Arc::default();
@@ -146,4 +173,22 @@ pub(super) struct Handed {
     pub(super) committed: CommittedTip,
     pub(super) candidate: Candidate,
     pub(super) kept: Kept,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_blocks_are_kept_whole_as_far_as_their_transactions_go() {
+        let beyond = |counts: &[usize]| {
+            let newest_first = (0..counts.len() as u64).rev().zip(counts.iter().map(|count| Some(*count)));
+            // What is below is not whole any more.
+            Kept::beyond(newest_first.chain([(7, None), (8, Some(1))]))
+        };
+        let most = Kept::WHOLE_TXS;
+        assert!(beyond(&[]).is_empty() && beyond(&[0; 300]).is_empty() && beyond(&[2 * most]).is_empty());
+        assert_eq!(beyond(&[most - 1, 5, 0, 3]), [1, 0], "the second one begins with room");
+        assert_eq!(beyond(&[most, 0]), [0]);
+    }
 }

@@ -37,7 +37,7 @@ mod attributes;
 mod anchor;
 mod failure;
 
-pub use anchor::Anchor;
+pub use anchor::{Anchor, plain_payload};
 pub use attributes::BlockAttributes;
 pub use build::{Recovered, SendError};
 pub use prove::{
@@ -55,8 +55,7 @@ use crate::{
     recovery::{Recovery, RecoveryCache},
     state::Ancestors,
 };
-use alloy_consensus::Header;
-use alloy_primitives::{B256, KECCAK256_EMPTY};
+use alloy_primitives::{B256, KECCAK256_EMPTY, Sealed};
 use codec::{Fees, Note, Tag};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use driver::{Driver, Order};
@@ -217,7 +216,7 @@ impl Service {
         let tip = &rows.tip().value;
         let fees = tip.fees;
         check_version(&engine, height)?;
-        if height > 0 && tip.outcome.is_none() && engine.rules.follow_chain() {
+        if height > engine.state.first_height() && tip.outcome.is_none() && engine.rules.follow_chain() {
             let what = "the last block was not committed by a service of this version: its time and its blob gas, from which the fees of the \
                         next one follow, are unknown. Let a service commit every block after the genesis";
             return Err(Error::Configuration { what: what.into() });
@@ -360,6 +359,7 @@ fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
     let (store, views) = (&engine.state.store, engine.state.views());
     let hashes = engine.state.names()?;
     let window = height.saturating_sub(store.history() as u64)..=height;
+    let first = engine.state.first_height();
     let (mut tags, mut known) = (BTreeMap::new(), BTreeMap::new());
     for at in window.clone() {
         let Some(mut tag) = store.payload_at(at)?.and_then(|payload| Tag::read(&payload)) else { continue };
@@ -377,13 +377,18 @@ fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
         let committed = match known.remove(&at).filter(|row| row.state_root == root) {
             Some(row) => row,
             // Committed before there was a service.
-            None => CommittedTip { height: at, exec: unnamed(at, root), state_root: root, meta: CommitMeta::default() },
+            None => CommittedTip {
+                height: at,
+                exec: unnamed(at == first, root),
+                state_root: root,
+                meta: CommitMeta::default(),
+            },
         };
         // A tag of another service's block tells nothing about this one.
         tag = tag.filter(|tag| tag.outcome.id == committed.exec);
-        let genesis = engine.begun.as_deref().filter(|_| at == 0);
+        let genesis = engine.begun.as_deref().filter(|_| at == first);
         let told = tag.as_ref().map(|tag| tag.hash).or_else(|| hashes.get(&at).copied());
-        let hash = told.or_else(|| genesis.map(Header::hash_slow)).unwrap_or(committed.exec.0);
+        let hash = told.or_else(|| genesis.map(Sealed::hash)).unwrap_or(committed.exec.0);
         let mut ancestors: Ancestors = hashes.range(..at).map(|(height, hash)| (*height, *hash)).collect();
         ancestors.insert(at, hash);
         let mut value = Kept::restored(view, Arc::new(ancestors), hash, tag);
@@ -406,8 +411,8 @@ fn rows(engine: &Engine, height: u64, note: Note) -> Result<Rows<Kept>, Error> {
 }
 
 /// Identity of a block that consensus has not named: genesis, or a chain's other first block.
-const fn unnamed(height: u64, root: B256) -> ExecId {
-    if height == 0 { ExecId::GENESIS } else { ExecId(root) }
+const fn unnamed(is_genesis: bool, root: B256) -> ExecId {
+    if is_genesis { ExecId::GENESIS } else { ExecId(root) }
 }
 
 impl api::ExecutionEngine for Service {

@@ -22,7 +22,7 @@ impl Service {
     ///
     /// # Errors
     /// `Retry` if the block is not executed, or its parts are not kept: on a chain whose blocks are transactions alone, after a
-    /// restart, or behind the newest 256 blocks.
+    /// restart, behind the newest 256 blocks, or behind newer ones with 32,768 transactions.
     pub fn whole_block(&self, id: ExecId) -> Result<WholeBlock, Failure> {
         let kept = self.kept(ViewAt::Exec(id))?;
         let parts = kept.header.zip(kept.payload).zip(kept.info);

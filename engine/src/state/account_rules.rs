@@ -11,6 +11,8 @@ pub(crate) struct AccountRules {
     pub(crate) clears_empty: bool,
     /// True if an account without code and nonce may hold storage, see [`super::State::bare_storage`].
     pub(crate) bare_storage: bool,
+    /// True if a transfer costs more where it makes its receiver (EIP-2780).
+    pub(crate) prices_new: bool,
 }
 
 /// Existence of a touched account after the transaction.
@@ -25,7 +27,8 @@ pub(crate) enum AccountTransition {
 impl AccountRules {
     pub(crate) const fn new(spec: SpecId, bare_storage: bool) -> Self {
         let clears_empty = spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
-        Self { clears_empty, bare_storage: bare_storage || !clears_empty }
+        let prices_new = spec.is_enabled_in(SpecId::AMSTERDAM);
+        Self { clears_empty, bare_storage: bare_storage || !clears_empty, prices_new }
     }
 
     /// True if a transaction that touched `account` changed it. Before Spurious Dragon revm leaves alone accounts that

@@ -1,6 +1,6 @@
 //! The state as revm and ParaLyze read it.
 
-use super::{State, StateError, readable};
+use super::{State, StateError, remote::remote_account};
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY};
 use phalanx_paralyze::Snapshot;
 use revm::{
@@ -13,10 +13,7 @@ impl DatabaseRef for State {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        let reader = self.reader()?;
-        let stored = reader.get(address.as_slice());
-        readable(&reader, stored.is_some())?;
-        self.info(stored, &address)
+        self.info(&address)
     }
 
     fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, StateError> {
@@ -28,7 +25,8 @@ impl DatabaseRef for State {
     }
 
     fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
-        Ok(self.ancestors.get(&number).copied().unwrap_or_default())
+        let remote = || self.remote.as_ref().map_or(B256::ZERO, |remote| remote.hash(number));
+        Ok(self.ancestors.get(&number).copied().unwrap_or_else(remote))
     }
 }
 
@@ -36,7 +34,10 @@ impl Snapshot for State {
     fn code_hash(&self, address: &Address) -> Option<B256> {
         match self.changed(address) {
             Some(change) => change.code,
-            None => self.contracts.get(address).copied(),
+            None => self.index.code_hash(address).or_else(|| {
+                // A prediction, not a result, depends on it.
+                self.remote.as_ref()?.ask(|remote| remote_account(remote, address)).ok()??.code_hash
+            }),
         }
     }
 }

@@ -3,7 +3,9 @@
 use super::{
     AccountChange, AccountIndexDelta, BARE_STORAGE, Changes, CodeId, ETHEREUM_ROOT, GenesisAccount, IDENTITY, Identity,
     LAST, Origin, Prepared, State, Value,
-    encoding::{StoredAccount, encode_account, encode_last, encode_name, encode_slot, name_key, slot_key},
+    encoding::{
+        NO_ACCOUNT, NO_WORD, StoredAccount, encode_account, encode_last, encode_name, encode_slot, name_key, slot_key,
+    },
     genesis::genesis_code,
 };
 use crate::model::{Error, RootKind};
@@ -23,9 +25,19 @@ impl State {
         };
         let Value { nonce, number, incarnation, exists, .. } = *value;
         match key {
+            StateKey::Basic(address) if !exists && incarnation == 0 && self.remote.is_some() => {
+                put(delta, address.as_slice(), NO_ACCOUNT);
+            }
+            StateKey::Slot(address, slot) if number.is_zero() && self.remote.is_some() => {
+                put(delta, slot_key(address, slot, incarnation).as_slice(), NO_WORD);
+            }
             StateKey::Basic(_) if !exists && incarnation == 0 => self.delete(delta, key, incarnation, origin),
             StateKey::Basic(address) => {
                 let code_hash = (!value.code.is_none()).then(|| self.codes.hash(value.code));
+                if self.remote.is_some() && origin.at.is_none() && code_hash.is_some() {
+                    // What is stored is never read from the remote state again, so its code must be stored, too.
+                    self.put_code(delta, value.code);
+                }
                 let account = StoredAccount { exists, nonce, balance: number, code_hash, incarnation };
                 put(delta, address.as_slice(), encode_account(&account).as_slice());
             }

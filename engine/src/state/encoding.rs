@@ -12,7 +12,8 @@
 //!         use:     height ‖ gas used ‖ excess blob gas ‖ blob gas used (8 bytes each)
 //! ```
 //! Numbers are big-endian without leading zeros. A slot that is zero is not stored, nor is an account that does not exist,
-//! unless its incarnation must be remembered.
+//! unless its incarnation must be remembered. Above a [remote state](super::RemoteState), which would be read for them, both are stored:
+//! the account as 0x20, the slot as one zero byte.
 //!
 //! **Incarnations.** Before Cancun SELFDESTRUCT empties an account's storage at once, however large. The engine does so
 //! by incrementing the account's incarnation, a part of the key of each of its slots: old slots are out of reach.
@@ -29,6 +30,11 @@ pub(crate) const MAX_VALUE: usize = 1 + 4 + 8 + 1 + 32 + 32;
 const HAS_CODE: u8 = 0x80;
 const HAS_INCARNATION: u8 = 0x40;
 const GONE: u8 = 0x20 | HAS_INCARNATION;
+
+/// An account that does not exist, though the remote one may.
+pub(crate) const NO_ACCOUNT: &[u8] = &[0x20];
+/// A slot that is zero, though the remote one may not be.
+pub(crate) const NO_WORD: &[u8] = &[0];
 
 /// A key or value on the stack.
 #[derive(Clone, Copy)]
@@ -253,6 +259,9 @@ pub(crate) fn decode_account(bytes: &[u8]) -> Option<StoredAccount> {
 /// in other pieces stalls.
 #[inline(always)]
 pub(crate) fn read_account(bytes: &[u8]) -> Option<StoredAccount<&B256>> {
+    if bytes == NO_ACCOUNT {
+        return Some(StoredAccount { exists: false, nonce: 0, balance: U256::ZERO, code_hash: None, incarnation: 0 });
+    }
     let (head, bytes) = bytes.split_first()?;
     let (incarnation, bytes) = if head & HAS_INCARNATION == 0 {
         (0, bytes)
@@ -279,7 +288,7 @@ pub(crate) fn read_account(bytes: &[u8]) -> Option<StoredAccount<&B256>> {
 /// Decodes a slot; `None` if the bytes are not its canonical encoding.
 #[inline]
 pub(crate) fn decode_slot(bytes: &[u8]) -> Option<U256> {
-    if bytes.is_empty() || bytes.len() > 32 || bytes[0] == 0 {
+    if bytes.is_empty() || bytes.len() > 32 || bytes[0] == 0 && bytes != NO_WORD {
         return None;
     }
     Some(word(bytes))
@@ -313,6 +322,8 @@ mod tests {
             let key = slot_key(&address, &slot, incarnation);
             assert_eq!(decode_slot_key(key.as_slice()), Some((address, slot, incarnation)));
         }
+        let absent = decode_account(NO_ACCOUNT).map(|account| (account.exists, account.incarnation));
+        assert_eq!((absent, decode_slot(NO_WORD)), (Some((false, 0)), Some(U256::ZERO)));
         assert_eq!(decode_slot_key(&[1; 20]), None);
         assert_eq!(decode_slot_key(&[1; 55]), None);
         for number in &numbers[1..] {
@@ -341,6 +352,7 @@ mod tests {
             &[0x41, 0, 0, 0, 0, 7, 1, 9],
             &[0x60, 0, 0, 0, 0],
             &[0x60, 0, 0, 0, 1, 0],
+            &[0x20, 0],
             &[0x20, 0, 0, 0, 1],
         ] {
             assert_eq!(decode_account(bad), None, "{bad:?}");

@@ -1,12 +1,14 @@
 //! Loads values of keys: one, many together, or only what memory has.
 
 use super::{
-    Origin, State, StateError, Value, account,
+    Origin, Remote, RemoteAccount, RemoteValue, State, StateError, Value, account,
     codes::CodeId,
     encoding::{Encoded, MAX_KEY, StoredAccount, account_key, read_account, slot_key},
-    no_account, readable, word,
+    no_account, readable,
+    remote::{other_kind, remote_account},
+    word,
 };
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use phalanx_memory::prefetch;
 use phalanx_paralyze::StateKey;
 
@@ -41,6 +43,10 @@ impl State {
         let (store, name) = (self.reader()?, self.name_in(key, incarnation));
         let Some(found) = store.get_at_hand(name.as_slice()) else { return Ok(None) };
         readable(&store, found.is_some())?;
+        if let (None, Some(remote)) = (found, &self.remote) {
+            drop(store);
+            return self.at_hand_remote(remote, key, incarnation);
+        }
         let code_hash = match (key, found) {
             (StateKey::Basic(address), Some(bytes)) => account(address, bytes)?.code_hash,
             _ => None,
@@ -54,6 +60,9 @@ impl State {
 
     /// Values of many keys, of slots for these incarnations of their accounts, in one batch.
     pub(crate) fn read_many(&self, keys: &[(StateKey, u32)]) -> Result<Vec<Value>, StateError> {
+        if let Some(remote) = &self.remote {
+            return Ok(self.load_over(remote, keys)?.into_iter().map(|(value, _)| value).collect());
+        }
         let store = self.reader()?;
         let names: Vec<Encoded<MAX_KEY>> =
             keys.iter().map(|(key, incarnation)| self.name_in(key, *incarnation)).collect();
@@ -69,7 +78,7 @@ impl State {
     }
 
     /// Decodes a value, of a slot for this incarnation of its account.
-    fn value_in(&self, key: &StateKey, found: Option<&[u8]>, incarnation: u32) -> Result<Value, StateError> {
+    pub(super) fn value_in(&self, key: &StateKey, found: Option<&[u8]>, incarnation: u32) -> Result<Value, StateError> {
         match (key, found) {
             (StateKey::Slot(address, slot), found) => {
                 let number = found.map_or(Ok(U256::ZERO), |bytes| word(address, slot, bytes))?;
@@ -82,6 +91,10 @@ impl State {
 
     /// Value of one key, and its origin.
     pub(crate) fn load(&self, key: &StateKey) -> Result<(Value, Origin), StateError> {
+        if let Some(remote) = &self.remote {
+            let found = self.load_over(remote, &[(*key, self.incarnation_in(key))])?.pop();
+            return Ok(found.unwrap_or_default());
+        }
         let (store, name) = (self.reader()?, self.name(key));
         let locator = store.locate(name.as_ref());
         let bytes = match (locator, &self.above) {
@@ -101,6 +114,11 @@ impl State {
 
     /// Loads the values of many keys with overlapping cache misses, or reads; calls `take` for each in order.
     pub(crate) fn load_many(&self, keys: &[StateKey], mut take: impl FnMut(Value, Origin)) -> Result<(), StateError> {
+        if let Some(remote) = &self.remote {
+            let keys: Vec<_> = keys.iter().map(|key| (*key, self.incarnation_in(key))).collect();
+            self.load_over(remote, &keys)?.into_iter().for_each(|(value, origin)| take(value, origin));
+            return Ok(());
+        }
         if self.is_paged {
             // Waves are for memory. A disk is asked for everything at once.
             let names: Vec<Encoded<MAX_KEY>> = keys.iter().map(|key| self.name(key)).collect();
@@ -152,17 +170,101 @@ impl State {
     /// Key of the store for `key`.
     #[inline]
     pub(super) fn name(&self, key: &StateKey) -> Encoded<MAX_KEY> {
-        let incarnation = if let StateKey::Slot(address, _) = key { self.incarnation(address) } else { 0 };
-        self.name_in(key, incarnation)
+        self.name_in(key, self.incarnation_in(key))
+    }
+
+    /// Incarnation of the account of a slot.
+    #[inline]
+    fn incarnation_in(&self, key: &StateKey) -> u32 {
+        if let StateKey::Slot(address, _) = key { self.incarnation(address) } else { 0 }
     }
 
     /// Key of the store for `key`, of a slot for this incarnation of its account.
     #[inline]
-    fn name_in(&self, key: &StateKey, incarnation: u32) -> Encoded<MAX_KEY> {
+    pub(super) fn name_in(&self, key: &StateKey, incarnation: u32) -> Encoded<MAX_KEY> {
         match key {
             StateKey::Basic(address) => account_key(address),
             StateKey::Slot(address, slot) => slot_key(address, slot, incarnation),
             StateKey::Code(_) => Encoded::new(),
         }
+    }
+
+    /// Value of a key that the remote state has, decoded.
+    fn of_remote(&self, key: &StateKey, found: RemoteValue) -> Result<Value, StateError> {
+        match (key, found) {
+            (StateKey::Basic(_), RemoteValue::Account(None)) => Ok(Value::default()),
+            (StateKey::Basic(_), RemoteValue::Account(Some(account))) => {
+                let code = account.code_hash.map(|hash| self.code_id(&hash)).transpose()?.unwrap_or_default();
+                Ok(Value { number: account.balance, nonce: account.nonce, code, exists: true, incarnation: 0 })
+            }
+            (StateKey::Slot(..), RemoteValue::Word(word)) => Ok(Value::of_slot(word, 0)),
+            _ => Err(other_kind().into()),
+        }
+    }
+
+    /// Stored account, or the remote one.
+    pub(super) fn account_over(&self, remote: &Remote, address: &Address) -> Result<Option<StoredAccount>, StateError> {
+        let reader = self.reader()?;
+        let stored = reader.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()?;
+        readable(&reader, stored.is_some())?;
+        drop(reader);
+        match stored {
+            Some(stored) => Ok(Some(stored).filter(|stored| stored.exists)),
+            None => Ok(remote.ask(|state| remote_account(state, address))?.map(RemoteAccount::stored)),
+        }
+    }
+
+    /// Values of many keys, of slots for these incarnations of their accounts: those that the store has, and the remote
+    /// ones, in one call.
+    pub(super) fn load_over(
+        &self,
+        remote: &Remote,
+        keys: &[(StateKey, u32)],
+    ) -> Result<Vec<(Value, Origin)>, StateError> {
+        let names: Vec<Encoded<MAX_KEY>> =
+            keys.iter().map(|(key, incarnation)| self.name_in(key, *incarnation)).collect();
+        let (mut left, mut found) = (keys.iter(), Vec::with_capacity(keys.len()));
+        let store = self.reader()?;
+        store.get_many(names.iter().map(Encoded::as_slice), |bytes| {
+            let Some((key, incarnation)) = left.next() else { return };
+            found.push(bytes.map(|(bytes, at)| {
+                let value = self.value_in(key, Some(bytes), *incarnation)?;
+                Ok::<_, StateError>((value, Origin::new(key, &value, at)))
+            }));
+        });
+        readable(&store, found.iter().all(Option::is_some))?;
+        // Nothing is locked while another node is asked.
+        drop(store);
+        let is_remote = |(key, incarnation): &&(StateKey, u32)| *incarnation == 0 && !matches!(key, StateKey::Code(_));
+        let missing = keys.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(key, _)| key);
+        let missing: Vec<StateKey> = missing.filter(is_remote).map(|(key, _)| *key).collect();
+        let mut read = match missing.is_empty() {
+            true => Vec::new(),
+            false => remote.ask(|remote| remote.read(&missing))?,
+        }
+        .into_iter();
+        let of = |(key, found): (&(StateKey, u32), Option<Result<_, StateError>>)| match found {
+            Some(found) => found,
+            None if is_remote(&key) => {
+                let value = read.next().ok_or_else(other_kind)?;
+                Ok((self.of_remote(&key.0, value)?, Origin::default()))
+            }
+            None => Ok((self.value_in(&key.0, None, key.1)?, Origin::default())),
+        };
+        keys.iter().zip(found).map(of).collect()
+    }
+
+    /// Value of a key that the store lacks, if the remote state has it without a wait.
+    pub(super) fn at_hand_remote(
+        &self,
+        remote: &Remote,
+        key: &StateKey,
+        incarnation: u32,
+    ) -> Result<Option<Value>, StateError> {
+        if incarnation != 0 || matches!(key, StateKey::Code(_)) {
+            return self.value_in(key, None, incarnation).map(Some);
+        }
+        let found = remote.ask(|remote| remote.at_hand(key))?;
+        found.map(|found| self.of_remote(key, found)).transpose()
     }
 }

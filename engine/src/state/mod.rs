@@ -13,13 +13,16 @@ mod contents;
 mod database;
 mod delta;
 mod diff;
+mod dump;
 pub(crate) mod encoding;
 mod entry;
 mod foreign;
 mod genesis;
 mod hashes;
 mod load;
+mod index;
 mod origin;
+mod remote;
 mod root;
 mod state_ref;
 mod stored;
@@ -41,6 +44,9 @@ pub(crate) use genesis::AccountDigests;
 pub use genesis::{GenesisAccount, genesis_digest};
 pub(crate) use hashes::Hashes;
 pub(crate) use origin::Origin;
+pub(crate) use remote::Remote;
+pub use remote::{RemoteAccount, RemoteError, RemoteState, RemoteValue};
+pub use root::StateWitness;
 pub(crate) use root::{Commitment, Prepared};
 pub(crate) use state_ref::StateRef;
 pub use stored::StateError;
@@ -54,9 +60,11 @@ pub use writer::{Done, WriteHandle};
 
 use crate::model::{Error, RootKind};
 use ahead::Ahead;
-use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256, map::AddressMap};
-use encoding::{StoredAccount, decode_name, decode_slot_key, name_key, slot_key};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
+use encoding::{StoredAccount, decode_name, name_key, slot_key};
+use index::Index;
 use phalanx_merkle::{BlockId, Reader, Snapshot, Store};
+use phalanx_paralyze::StateKey;
 use revm::{
     DatabaseRef as _,
     state::{AccountInfo, Bytecode},
@@ -78,9 +86,6 @@ const LAST: &[u8] = b"last";
 /// Chain id and digest of the genesis.
 pub(crate) type Identity = (u64, B256);
 
-/// Contracts by address, small enough to stay in cache where most accounts are not contracts.
-type Contracts = AddressMap<B256>;
-
 /// The state after one block: the last committed one or, on a fork, a block beside the chain. It is a [`DatabaseRef`](revm::DatabaseRef):
 /// calls, traces and inspectors run on it unchanged.
 #[derive(Debug)]
@@ -91,6 +96,8 @@ pub struct State {
     is_paged: bool,
     pub(crate) store: Store,
     pub(crate) codes: Arc<Codes>,
+    /// State that the chain goes on from, which is read where the store has nothing.
+    remote: Option<Remote>,
     /// Source of the roots of all blocks.
     commitment: Commitment,
     /// Results of BLOCKHASH in the next block.
@@ -104,9 +111,7 @@ pub struct State {
     /// True if accounts without code and nonce may hold storage. Only a block before Spurious Dragon or a genesis can
     /// leave such accounts; otherwise a created account never had storage before.
     pub(crate) bare_storage: bool,
-    contracts: Contracts,
-    /// Incarnations that are not zero, by account.
-    incarnations: AddressMap<u32>,
+    index: Index,
     /// Fork that the state is on; `None` for the committed state.
     above: Option<Above>,
 }
@@ -138,20 +143,20 @@ impl Tip {
 impl State {
     /// Opens the state of a store, and reads all contracts in it. Code gets its kind by `rule`; at most about
     /// `code_cache` bytes of it stay in memory.
-    pub(crate) fn new(store: Store, rule: CodeRule, code_cache: usize) -> Result<Self, Error> {
+    pub(crate) fn new(store: Store, rule: CodeRule, code_cache: usize, remote: Option<Remote>) -> Result<Self, Error> {
         let mut state = Self {
             bare_storage: false,
             ahead: None,
             is_paged: store.cache().is_some(),
             store,
             codes: Arc::new(Codes::new(rule, code_cache)),
+            remote,
             commitment: Commitment::default(),
             ancestors: Arc::default(),
             told: Arc::default(),
             named: None,
             tip: Tip::new(),
-            contracts: Contracts::default(),
-            incarnations: AddressMap::default(),
+            index: Index::default(),
             above: None,
         };
         state.meet_all()?;
@@ -161,8 +166,7 @@ impl State {
     /// Reads all contracts of the committed state again. O(state).
     pub(crate) fn meet_all(&mut self) -> Result<(), Error> {
         self.move_to(None);
-        self.contracts.clear();
-        self.incarnations.clear();
+        self.index = Index::at(self.store.height());
         let (mut met, mut bad) = (Vec::new(), None);
         self.store.read().each_committed(|key, value| {
             let Ok(address) = <[u8; 20]>::try_from(key) else { return };
@@ -174,18 +178,31 @@ impl State {
             }
         })?;
         bad.map_or(Ok(()), Err)?;
-        for (address, StoredAccount { code_hash, incarnation, .. }) in met {
-            if let Some(hash) = code_hash {
+        for (address, account) in met {
+            if let Some(hash) = account.code_hash {
                 if self.codes.has_room() {
                     self.code_id(&hash)?;
                 } else {
                     self.stored_code(&hash)?;
                 }
-                self.contracts.insert(address, hash);
             }
-            if incarnation != 0 {
-                self.incarnations.insert(address, incarnation);
-            }
+            self.index.meet(address, account.code_hash, account.incarnation);
+        }
+        Ok(())
+    }
+
+    /// Follows the store back to an earlier block. O(changes of the blocks above it), or O(state) where they are not known.
+    pub(crate) fn go_back(&mut self) -> Result<(), Error> {
+        let height = self.store.height();
+        let Some(changed) = height.and_then(|height| self.index.take_above(height)) else { return self.meet_all() };
+        self.move_to(None);
+        for address in changed {
+            let reader = self.store.read();
+            let stored = reader.get(address.as_slice()).map(|bytes| account(&address, bytes)).transpose()?;
+            readable(&reader, stored.is_some())?;
+            drop(reader);
+            let (code_hash, incarnation) = stored.map_or((None, 0), |stored| (stored.code_hash, stored.incarnation));
+            self.index.meet(address, code_hash, incarnation);
         }
         Ok(())
     }
@@ -193,7 +210,10 @@ impl State {
     /// Reads code from the store, and checks it.
     fn stored_code(&self, hash: &B256) -> Result<Arc<[u8]>, StateError> {
         let unreadable = |error| StateError(format!("code {hash} cannot be read: {error}"));
-        let code = self.store.code(&hash.0).map_err(unreadable)?;
+        let mut code = self.store.code(&hash.0).map_err(unreadable)?;
+        if let (None, Some(remote)) = (&code, &self.remote) {
+            code = remote.ask(|remote| remote.code(hash))?.map(|code| code.as_ref().into());
+        }
         let code = code.ok_or_else(|| StateError(format!("code {hash} is missing")))?;
         if keccak256(&code) == *hash { Ok(code) } else { Err(StateError(format!("code {hash} has another hash"))) }
     }
@@ -263,7 +283,8 @@ impl State {
 
     /// Snapshots of this state's blocks.
     pub(crate) fn views(&self) -> Views {
-        Views::new(Arc::clone(&self.codes), self.commitment.clone())
+        let remote = self.remote.as_ref().map(|remote| Arc::clone(remote.state()));
+        Views::new(Arc::clone(&self.codes), self.commitment.clone(), remote)
     }
 
     /// Takes a snapshot of the state after a block.
@@ -290,40 +311,6 @@ impl State {
         Ok(self.stored(address)?.map(StoredAccount::into_info))
     }
 
-    /// Every account of the committed state with its code and storage, in order: for small states. O(state).
-    ///
-    /// # Errors
-    /// A stored value is not of the engine's format.
-    pub fn dump(&self) -> Result<BTreeMap<Address, GenesisAccount>, Error> {
-        let (mut addresses, mut slots) = (Vec::new(), Vec::new());
-        self.store.read().each_committed(|key, value| {
-            addresses.extend(<[u8; 20]>::try_from(key).map(Address::new));
-            slots.extend(decode_slot_key(key).map(|name| (name, value.to_vec())));
-        })?;
-        let mut accounts = BTreeMap::new();
-        for address in addresses {
-            let reader = self.store.read();
-            let bytes = reader.get(address.as_slice());
-            readable(&reader, bytes.is_some())?;
-            if let Some(info) = self.info(bytes, &address)? {
-                let code = info.code.filter(|code| !code.is_empty()).map(|code| code.original_bytes());
-                let (balance, nonce) = (info.balance, info.nonce);
-                accounts.insert(address, GenesisAccount { address, balance, nonce, code, storage: Vec::new() });
-            }
-        }
-        for ((address, slot, incarnation), value) in slots {
-            if let Some(account) =
-                accounts.get_mut(&address).filter(|_| incarnation == self.committed_incarnation(&address))
-            {
-                account.storage.push((slot, word(&address, &slot, &value)?));
-            }
-        }
-        for account in accounts.values_mut() {
-            account.storage.sort_unstable();
-        }
-        Ok(accounts)
-    }
-
     /// Storage slot; zero if it is not stored.
     ///
     /// # Errors
@@ -333,6 +320,9 @@ impl State {
     }
 
     fn stored(&self, address: &Address) -> Result<Option<StoredAccount>, StateError> {
+        if let Some(remote) = &self.remote {
+            return self.account_over(remote, address);
+        }
         let reader = self.reader()?;
         let stored = reader.get(address.as_slice()).map(|bytes| account(address, bytes)).transpose()?;
         readable(&reader, stored.is_some())?;
@@ -342,16 +332,15 @@ impl State {
     /// Number of times that the storage of `address` was emptied.
     #[inline]
     pub(crate) fn incarnation(&self, address: &Address) -> u32 {
-        self.changed(address).map_or_else(|| self.committed_incarnation(address), |change| change.incarnation)
-    }
-
-    #[inline]
-    fn committed_incarnation(&self, address: &Address) -> u32 {
-        if self.incarnations.is_empty() { 0 } else { self.incarnations.get(address).copied().unwrap_or(0) }
+        self.changed(address).map_or_else(|| self.index.incarnation(address), |change| change.incarnation)
     }
 
     /// Slot of the given incarnation of an account.
     pub(crate) fn slot(&self, address: &Address, slot: &U256, incarnation: u32) -> Result<U256, StateError> {
+        if let Some(remote) = &self.remote {
+            let found = self.load_over(remote, &[(StateKey::Slot(*address, *slot), incarnation)])?;
+            return Ok(found.first().map_or(U256::ZERO, |(value, _)| value.number));
+        }
         let reader = self.reader()?;
         match reader.get(slot_key(address, slot, incarnation).as_slice()) {
             Some(bytes) => word(address, slot, bytes),
@@ -359,10 +348,9 @@ impl State {
         }
     }
 
-    /// Decodes a stored account, with its code.
-    fn info(&self, stored: Option<&[u8]>, address: &Address) -> Result<Option<AccountInfo>, StateError> {
-        let stored = stored.map(|bytes| account(address, bytes)).transpose()?;
-        let Some(stored) = stored.filter(|account| account.exists) else { return Ok(None) };
+    /// A stored account with its code.
+    fn info(&self, address: &Address) -> Result<Option<AccountInfo>, StateError> {
+        let Some(stored) = self.stored(address)? else { return Ok(None) };
         let (code_hash, code) = match stored.code_hash {
             Some(hash) => (hash, self.code(&hash)?),
             None => (KECCAK256_EMPTY, Bytecode::default()),
@@ -405,6 +393,21 @@ impl State {
         Ok(())
     }
 
+    /// Takes the first failure of the remote state since the last call.
+    pub(crate) fn take_remote_failure(&self) -> Option<RemoteError> {
+        self.remote.as_ref()?.take_failure()
+    }
+
+    /// Height of the block that the remote state is after; `None` for a chain that stands alone.
+    pub(crate) fn remote_height(&self) -> Option<u64> {
+        self.remote.as_ref().map(|remote| remote.state().height())
+    }
+
+    /// Height of the first block of the chain.
+    pub(crate) fn first_height(&self) -> u64 {
+        self.remote_height().unwrap_or(0)
+    }
+
     /// Chain that the store was begun for, as [`Self::put_identity`] wrote it.
     pub(crate) fn identity(&self) -> Result<Option<Identity>, StateError> {
         identity_of(&self.reader()?)
@@ -429,15 +432,7 @@ impl State {
         if !accounts.changes.is_empty() {
             self.codes.keep(accounts.changes.iter().filter_map(|change| change.code));
         }
-        for AccountChange { address, code, incarnation } in &accounts.changes {
-            match code {
-                Some(hash) => _ = self.contracts.insert(*address, *hash),
-                None => _ = self.contracts.remove(address),
-            }
-            if *incarnation != 0 {
-                self.incarnations.insert(*address, *incarnation);
-            }
-        }
+        self.index.add(self.store.height().unwrap_or_default(), self.store.history() as u64, accounts);
     }
 }
 

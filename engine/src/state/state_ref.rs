@@ -38,7 +38,7 @@ impl<'s> StateRef<'s> {
     /// Results of BLOCKHASH in the next block.
     pub(crate) fn hashes(self) -> Hashes {
         match self {
-            Self::Own(state) => Hashes::complete(Arc::clone(&state.ancestors)),
+            Self::Own(state) => Hashes::complete(Arc::clone(&state.ancestors), state.remote.clone()),
             Self::Foreign(foreign) => foreign.hashes(),
         }
     }
@@ -97,10 +97,10 @@ impl<'s> StateRef<'s> {
         }
     }
 
-    /// True if values may have to be read from a disk.
+    /// True if values may have to be read from a disk, or from another node.
     pub(crate) const fn is_on_disk(self) -> bool {
         match self {
-            Self::Own(state) => state.is_paged,
+            Self::Own(state) => state.is_paged || state.remote.is_some(),
             Self::Foreign(_) => false,
         }
     }

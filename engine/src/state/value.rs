@@ -25,8 +25,13 @@ impl Value {
         Self { number, exists: true, incarnation, ..Self::default() }
     }
 
-    /// True if this is an account that exists and is empty (EIP-161).
+    /// True if this is an account that is empty (EIP-161), or none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nonce == 0 && self.code.is_none() && self.number.is_zero()
+    }
+
+    /// True if this is an account that exists and is empty.
     pub(crate) fn is_empty_existing(&self) -> bool {
-        self.exists && self.nonce == 0 && self.code.is_none() && self.number.is_zero()
+        self.exists && self.is_empty()
     }
 }

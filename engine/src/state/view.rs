@@ -1,12 +1,14 @@
 //! The state after a block as a value: readable and provable from any thread while later blocks run.
 
 use super::{
-    Codes, Commitment, StateError, account,
+    Codes, Commitment, RemoteAccount, RemoteError, RemoteState, StateError, account,
     encoding::{StoredAccount, decode_name, decode_slot, name_key, slot_key},
+    remote::{remote_account, remote_word},
 };
 use crate::model::{Error, RootKind};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use phalanx_merkle::{Exporter, ProvenTwigs, Reader, Snapshot};
+use phalanx_paralyze::StateKey;
 use revm::{
     DatabaseRef,
     database_interface::DBErrorMarker,
@@ -35,6 +37,9 @@ pub enum SnapshotError {
     /// The last block is being written, and the proof needs it: ask again.
     #[error("the last block is being written: ask again")]
     NotWritten,
+    /// The remote state has no answer for now.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     /// Stored data cannot be read.
     #[error("{0}")]
     Corrupt(String),
@@ -53,11 +58,24 @@ impl From<StateError> for SnapshotError {
 pub(crate) struct Views {
     codes: Arc<Codes>,
     commitment: Commitment,
+    remote: Option<Arc<dyn RemoteState>>,
 }
 
 impl Views {
-    pub(crate) const fn new(codes: Arc<Codes>, commitment: Commitment) -> Self {
-        Self { codes, commitment }
+    pub(crate) const fn new(codes: Arc<Codes>, commitment: Commitment, remote: Option<Arc<dyn RemoteState>>) -> Self {
+        Self { codes, commitment, remote }
+    }
+
+    /// Reads accounts from the remote state in one call, if there is one: it has them at hand then.
+    ///
+    /// # Errors
+    /// The remote state has no answer for now.
+    pub(crate) fn read_ahead(&self, addresses: impl Iterator<Item = Address>) -> Result<(), SnapshotError> {
+        if let Some(remote) = &self.remote {
+            let keys: Vec<StateKey> = addresses.map(StateKey::Basic).collect();
+            remote.read(&keys)?;
+        }
+        Ok(())
     }
 
     /// Source of the blocks' roots.
@@ -162,8 +180,12 @@ impl StateSnapshot {
     /// # Errors
     /// [`SnapshotError`].
     pub fn account(&self, address: &Address) -> Result<Option<AccountInfo>, SnapshotError> {
-        let stored = self.stored(&self.read()?, address)?.filter(|account| account.exists);
-        Ok(stored.map(StoredAccount::into_info))
+        let stored = self.stored(&self.read()?, address)?;
+        let stored = match (stored, &self.views.remote) {
+            (None, Some(remote)) => remote_account(&**remote, address)?.map(RemoteAccount::stored),
+            (stored, _) => stored,
+        };
+        Ok(stored.filter(|account| account.exists).map(StoredAccount::into_info))
     }
 
     /// Word of storage; zero if it is not stored.
@@ -175,6 +197,10 @@ impl StateSnapshot {
         let incarnation = self.stored(&reader, address)?.map_or(0, |account| account.incarnation);
         let bytes = reader.get(slot_key(address, slot, incarnation).as_slice());
         self.readable(&reader, bytes.is_some())?;
+        if let (None, 0, Some(remote)) = (bytes, incarnation, &self.views.remote) {
+            drop(reader);
+            return Ok(remote_word(&**remote, address, slot)?);
+        }
         let Some(bytes) = bytes else { return Ok(U256::ZERO) };
         decode_slot(bytes).ok_or_else(|| StateError(format!("slot {slot} of {address}")).into())
     }
@@ -204,7 +230,10 @@ impl StateSnapshot {
             return Ok(Some(code));
         }
         // Code that was not met lately, or of a contract that is gone by now: the log has it.
-        let code = self.view.code(&hash.0).map_err(|error| SnapshotError::Corrupt(error.to_string()))?;
+        let mut code = self.view.code(&hash.0).map_err(|error| SnapshotError::Corrupt(error.to_string()))?;
+        if let (None, Some(remote)) = (&code, &self.views.remote) {
+            code = remote.code(hash)?.map(|code| code.as_ref().into());
+        }
         let Some(code) = code.filter(|code| keccak256(code) == *hash) else { return Ok(None) };
         Ok(Some(self.views.codes.rule().code(Bytes::copy_from_slice(&code))))
     }
@@ -309,6 +338,10 @@ impl DatabaseRef for StateSnapshot {
         let reader = self.read()?;
         let bytes = reader.get(&name_key(number));
         self.readable(&reader, bytes.is_some())?;
+        if let (None, Some(remote)) = (bytes, self.views.remote.as_ref().filter(|remote| number <= remote.height())) {
+            drop(reader);
+            return Ok(remote.block_hash(number)?);
+        }
         let Some(bytes) = bytes else { return Ok(B256::ZERO) };
         let (height, name) = decode_name(bytes).ok_or_else(|| StateError(format!("the name of block {number}")))?;
         Ok(if height == number { name } else { B256::ZERO })

@@ -111,7 +111,7 @@ struct Chain {
 
 impl Chain {
     fn new(workload: Box<dyn Workload>) -> Self {
-        let (txs, dir) = (workload.transactions().collect(), tempfile::tempdir().expect("a folder"));
+        let (txs, dir) = (workload.transactions().collect(), crate::kit::folder());
         let chain = Self { workload, txs, dir };
         let disk = Disk::new();
         let mut engine = chain.open(1 << 20, Executor::Sequential, 1, &disk, 0);
@@ -129,7 +129,7 @@ impl Chain {
 
     /// A copy of the genesis, whose values are on disk.
     fn copy(&self) -> tempfile::TempDir {
-        let copy = tempfile::tempdir().expect("a folder");
+        let copy = crate::kit::folder();
         for file in std::fs::read_dir(self.dir.path()).expect("a store") {
             let file = file.expect("a file");
             std::fs::copy(file.path(), copy.path().join(file.file_name())).expect("a copy");

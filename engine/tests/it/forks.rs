@@ -126,7 +126,7 @@ struct Known {
 #[test]
 fn every_fork_equals_a_fresh_engine_on_its_path() {
     let seed = std::env::var("PHALANX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0xb4a7);
-    let rounds = std::env::var("PHALANX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(12);
+    let rounds = std::env::var("PHALANX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(6);
     for round in 0..rounds {
         let threads = [1, 2, 8][round as usize % 3];
         for kind in [RootKind::Twigs, RootKind::Ethereum] {
@@ -137,7 +137,7 @@ fn every_fork_equals_a_fresh_engine_on_its_path() {
 }
 
 fn explore(rng: &mut ChaCha8Rng, threads: usize, kind: RootKind) {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = crate::kit::folder();
     let mut engine = open(dir.path(), threads, kind);
     engine.genesis(genesis()).expect("a sound genesis");
     let mut chain: Vec<(Vec<Vec<TxEnv>>, B256)> = vec![(Vec::new(), engine.state().root())];

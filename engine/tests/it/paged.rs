@@ -45,7 +45,7 @@ fn a_state_on_disk_has_the_roots_of_a_resident_one_whatever_is_read_ahead() {
         [Box::new(Native::new(load.clone()).expect("a load")), Box::new(Erc20::new(load).expect("a load"))];
     for workload in &loads {
         let resident = {
-            let dir = tempfile::tempdir().expect("a folder");
+            let dir = crate::kit::folder();
             let mut engine = engine(Memory::Resident, Executor::Dag, 1 << 20, dir.path());
             engine.genesis(kit::genesis(&**workload)).expect("a genesis");
             assert!(engine.state().reads().is_none());
@@ -54,7 +54,7 @@ fn a_state_on_disk_has_the_roots_of_a_resident_one_whatever_is_read_ahead() {
         };
         for executor in [Executor::Dag, Executor::BlockStm, Executor::Sequential] {
             for read_ahead in [0, 1 << 10, 1 << 20] {
-                let dir = tempfile::tempdir().expect("a folder");
+                let dir = crate::kit::folder();
                 let memory = Memory::Cached { bytes: 1 << 17 };
                 let mut engine = engine(memory, executor, read_ahead, dir.path());
                 engine.genesis(kit::genesis(&**workload)).expect("a genesis");
@@ -73,7 +73,7 @@ fn a_state_on_disk_has_the_roots_of_a_resident_one_whatever_is_read_ahead() {
 fn announced_values_are_in_memory_before_their_block() {
     let load = TransferLoad { accounts: 20_000, txs: 200, ..Default::default() };
     let workload = Native::new(load).expect("a load");
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = crate::kit::folder();
     let open = || engine(Memory::Cached { bytes: 1 << 20 }, Executor::Dag, 1 << 20, dir.path());
     open().genesis(kit::genesis(&workload)).expect("a genesis");
     // Opened again, so that no value is in memory and no write is pending.
@@ -106,7 +106,7 @@ fn a_genesis_in_parts_is_the_same_state_and_no_chain_until_it_is_finished() {
     let load = TransferLoad { accounts: 400, txs: 10, ..Default::default() };
     let workload = Erc20::new(load).expect("a load");
     let whole = kit::genesis(&workload);
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = crate::kit::folder();
     let store = || StoreConfig::new(Backend::File(dir.path().join("store")));
     let mut once = kit::builder().build().expect("an engine");
     once.genesis(whole.clone()).expect("a genesis");

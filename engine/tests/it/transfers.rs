@@ -1,7 +1,13 @@
 //! The transfer workloads, at every contention.
 
-use crate::kit::{self, genesis, prove};
-use phalanx::BlockLimits;
+use crate::kit::{self, call, env, eoa, genesis, prove};
+use phalanx::{
+    BlockLimits, Order, Outcome,
+    revm::{
+        context::CfgEnv,
+        primitives::{Address, hardfork::SpecId},
+    },
+};
 use phalanx_workloads::{Erc20, HotSide, Native, TransferLoad, Workload};
 
 fn equals_sequential_revm(workload: &dyn Workload) {
@@ -56,6 +62,32 @@ fn erc20_transfers() {
     }
 }
 
+/// From Amsterdam on the first payment makes the account, and costs more than the others.
+#[test]
+fn payments_of_one_account_wait_for_each_other_only_where_one_of_them_may_make_it() {
+    let to = Address::repeat_byte(0xd0);
+    let txs: Vec<_> = (1..=20).map(|from| call(from, 0, to, 5)).collect();
+    for (spec, is_there, path) in [
+        (SpecId::OSAKA, true, 1),
+        (SpecId::OSAKA, false, 1),
+        (SpecId::AMSTERDAM, true, 1),
+        (SpecId::AMSTERDAM, false, txs.len()),
+    ] {
+        let mut engine =
+            kit::builder().with_cfg(CfgEnv::new_with_spec(spec)).with_threads(2).build().expect("an engine in memory");
+        let there = is_there.then(|| eoa(0xd0));
+        engine.genesis((1..=20).map(eoa).chain(there)).expect("a sound genesis");
+        let limits = BlockLimits { max_txs: txs.len(), max_gas: u64::MAX };
+        let block = engine.plan(&txs, Order::Given, limits).next_block(&engine, &env(1)).expect("a block");
+        let executed = engine.execute(&env(1), &txs, block).expect("execution");
+        let stats = executed.block().stats().run;
+        assert_eq!((stats.critical_path, stats.escapes), (path, 0), "{spec:?}, there: {is_there}");
+        let gas: Vec<_> = executed.block().outcomes().iter().map(Outcome::gas_used).collect();
+        let first = if path > 1 { 21_000 + 183_600 } else { 21_000 };
+        assert_eq!((gas[0], &gas[1..]), (first, &[21_000; 19][..]), "{spec:?}, there: {is_there}");
+    }
+}
+
 /// Simulated sets list their keys in another order than rules do; the framer still finds the sender.
 #[test]
 fn simulated_predictions_keep_every_nonce_in_order() {
@@ -65,7 +97,7 @@ fn simulated_predictions_keep_every_nonce_in_order() {
         engine.genesis(genesis(&workload)).expect("a sound genesis");
         let txs: Vec<_> = workload.transactions().collect();
         let limits = BlockLimits { max_txs: 100, max_gas: u64::MAX };
-        let mut planner = engine.plan(&txs, phalanx::Order::Free, limits);
+        let mut planner = engine.plan(&txs, Order::Free, limits);
         planner.simulate_all();
         let mut nonces = std::collections::HashMap::new();
         while let Some(block) = planner.next_block(&engine, &workload.block_env(1)) {

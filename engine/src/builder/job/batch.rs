@@ -89,7 +89,7 @@ impl BuildJob<'_> {
         let ctx = context(resources, env, intake.candidates(), limits, record.as_ref());
         let from = if is_serial {
             // A sequential executor means stock revm, without a fast path.
-            let path = if resources.executor == Executor::Sequential { None } else { dag.fast_path(&ctx) };
+            let path = if resources.executor == Executor::Sequential { None } else { dag.fast_path() };
             session.extend_serial(&ctx, path, block.order)?
         } else {
             let (from, handed_over) = session.extend(dag, &ctx, block)?;

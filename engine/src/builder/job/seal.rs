@@ -10,7 +10,7 @@ use crate::{
     plan::SourceCounts,
     seal::{
         Executed, Ran, Sealing,
-        access_list::{Around, produce},
+        access_list::{Around, check_own, produce},
     },
     state::State,
 };
@@ -47,7 +47,11 @@ impl<'e> BuildJob<'e> {
         let access_list = match record {
             Some(record) => {
                 let produce = || produce(resources.state, around.as_ref(), env, &run, record).map(|(list, _)| list);
-                Some(observe(resources.observer, Stage::Seal, produce).map_err(BlockError::Engine)?)
+                let list = observe(resources.observer, Stage::Seal, produce).map_err(BlockError::Engine)?;
+                if let Target::Whole(template) = target {
+                    check_own(&list, &template.payload(), resources.cfg.spec)?;
+                }
+                Some(list)
             }
             None => None,
         };

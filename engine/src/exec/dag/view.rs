@@ -5,7 +5,10 @@
 //! made without revm, by the fast path and by traces, hold only what [`View::access`] permits.
 
 use crate::{
-    exec::{cells::Cells, dag::rewards::Rewards},
+    exec::{
+        cells::{Cells, Outline},
+        dag::rewards::Rewards,
+    },
     model::Fault,
     state::{AccountRules, AccountTransition, CodeId, Codes, Hashes, LocalCodes, Value},
 };
@@ -241,12 +244,21 @@ impl View {
         (access == Access::Write).then(|| (id, self.load(id)))
     }
 
-    /// True if an account that the running transaction may credit has no code, and the credit need not see more.
+    /// Part that it may see of an account that the running transaction may credit. `None` if the credit must see more: code would run
+    /// and could read the balance; an account that exists and is empty may go; a new one may cost more.
     #[inline]
     #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
-    pub(crate) fn is_codeless(&self, id: KeyId) -> bool {
-        // SAFETY: `access` returned the id with a credit for the running transaction, which the DAG released.
-        unsafe { self.block().cells.code(id) }.is_some_and(CodeId::is_none)
+    fn outline(&self, id: KeyId) -> Option<Outline> {
+        // SAFETY: `find` returned the id with a credit for the running transaction, which the DAG released.
+        let outline = unsafe { self.block().cells.outline(id) };
+        let sees_more = if self.block().rules.prices_new { outline.is_empty() } else { outline.is_hollow() };
+        (outline.code.is_none() && !sees_more).then_some(outline)
+    }
+
+    /// True if the running transaction may add to this account without reading it.
+    #[inline]
+    pub(crate) fn takes_credits(&self, id: KeyId) -> bool {
+        self.outline(id).is_some()
     }
 
     /// Buffer of changes for [`Self::publish_prepared`], empty at first. Their keys and kinds must be those that
@@ -324,13 +336,16 @@ impl View {
         let gone = rules.transition(account) == AccountTransition::Gone;
         match access {
             Access::Credit => {
-                // The view showed an empty account, so its present balance was added.
+                // The view showed an outline of the account, so what it has beyond that was added.
+                let shown = account.original_info();
+                let added = info.balance.checked_sub(shown.balance).ok_or(Refused::Escape(key))?;
                 let kept_empty = info.balance.is_zero() && !rules.clears_empty;
-                if info.nonce != 0 || info.code_hash != KECCAK256_EMPTY || account.is_selfdestructed() || kept_empty {
+                let is_other = info.nonce != shown.nonce || info.code_hash != KECCAK256_EMPTY;
+                if is_other || account.is_selfdestructed() || kept_empty {
                     return Err(Refused::Escape(key));
                 }
-                if !info.balance.is_zero() {
-                    self.changes.push(Change::Credit(id, info.balance));
+                if !added.is_zero() {
+                    self.changes.push(Change::Credit(id, added));
                 }
             }
             Access::Read => {
@@ -412,15 +427,8 @@ impl Database for View {
         let key = StateKey::Basic(address);
         match self.find(&key)? {
             (id, Access::Credit) => {
-                #[expect(unsafe_code, reason = "shared reads, ordered by the DAG")]
-                // SAFETY: the running transaction holds a credit of the id.
-                let code = unsafe { self.block().cells.code(id) };
-                // Code would run and could read the balance.
-                if code.is_some_and(CodeId::is_none) {
-                    Ok(Some(self.info(Value::default())))
-                } else {
-                    Err(Refused::Escape(key))
-                }
+                let Outline { nonce, funded, .. } = self.outline(id).ok_or(Refused::Escape(key))?;
+                Ok(Some(self.info(Value { number: U256::from(funded), nonce, ..Value::default() })))
             }
             (id, _) => {
                 let value = self.load(id);

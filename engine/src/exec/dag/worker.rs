@@ -73,7 +73,7 @@ impl Worker {
         }
     }
 
-    /// Enters a block. Footprints are read from revm's journal, so with footprints there is no fast path.
+    /// Enters a block.
     pub(crate) fn enter(&mut self, block: Arc<Shared>, env: &BlockEnv, takes_footprints: bool) {
         self.takes_footprints = takes_footprints;
         self.evm.ctx.block = env.clone();
@@ -113,12 +113,12 @@ impl Worker {
         self.footprint = None;
         let (view, env) = (&mut self.evm.ctx.journaled_state.database, &self.evm.ctx.block);
         view.show(index);
-        let fast_path = self.fast_path.as_ref().filter(|_| !self.takes_footprints);
-        let tracer = self.tracer.as_mut().filter(|tracer| !self.takes_footprints || tracer.is_checked());
-        let plan = match fast_path.and_then(|path| path.run(view, tx, env)) {
+        let mut footprint = self.takes_footprints.then(Footprint::default);
+        let plan = match self.fast_path.as_ref().and_then(|path| path.run(view, tx, env, footprint.as_mut())) {
             Some(result) => Plan::Replayed(result),
             None => {
-                let plan = tracer.map_or(Plan::Run, |tracer| tracer.plan(view, tx, env));
+                let tracer = self.tracer.as_mut();
+                let plan = tracer.map_or(Plan::Run, |tracer| tracer.plan(view, tx, env, footprint.as_mut()));
                 self.replayed += usize::from(matches!(plan, Plan::Replayed(_) | Plan::Compare(_)));
                 plan
             }
@@ -130,12 +130,16 @@ impl Worker {
                 }
                 let outcome = Outcome::Executed(result);
                 let mut reward = reward(tx, env, &outcome);
+                let mut shares = Vec::new();
                 if let Some(rules) = self.rules.as_deref() {
-                    let paid = payments(rules, tx, env, &outcome, reward);
-                    view.share(paid.shares);
-                    reward = paid.reward;
+                    Payments { reward, shares } = payments(rules, tx, env, &outcome, reward);
+                    view.share(shares.iter().copied());
                 }
                 view.publish_prepared(reward, |_| false);
+                if let Some(footprint) = &mut footprint {
+                    footprint.owe(reward, shares);
+                }
+                self.footprint = footprint;
                 Ran::Final(outcome, reward)
             }
             Plan::Run => self.interpret(tx, None, refuses),

@@ -8,7 +8,7 @@ use crate::{
     model::AccessListFault,
 };
 use crate::{
-    exec::fast_path::FastPath,
+    exec::fast_path::{FastPath, tell_charge},
     model::{Outcome, reward},
 };
 use revm::context::{BlockEnv, TxEnv};
@@ -26,15 +26,11 @@ pub(super) fn run(
     let (from_number, to_number) = (values.list.find(&tx.caller)?, values.list.find(&to)?);
     let (sender, receiver) = (values.account(from_number, index), values.account(to_number, index));
     let charged = path.charge(tx, env, &gas, &sender)?;
-    // revm's view shows accounts without code as such; a receiver with code runs it.
-    let received = receiver.number.checked_add(tx.value).filter(|_| receiver.code.is_none())?;
-    let outcome = Outcome::Executed(FastPath::success(gas));
+    let received = path.received(&receiver, tx.value)?;
+    let outcome = Outcome::Executed(path.success(tx, &to, gas));
     let mut check = Check::new(values, index, Some(env.beneficiary));
     check.listed_account(&tx.caller, from_number);
-    if charged.number != sender.number {
-        check.balance(sender.number, charged.number);
-    }
-    check.nonce(sender.nonce, charged.nonce);
+    tell_charge(&mut check, &sender, &charged);
     check.listed_account(&to, to_number);
     if received != receiver.number {
         check.balance(receiver.number, received);

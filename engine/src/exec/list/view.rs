@@ -107,6 +107,6 @@ impl Database for ListView {
     }
 
     fn block_hash(&mut self, number: u64) -> Result<B256, Refused> {
-        Ok(self.values().ancestors.get(&number).copied().unwrap_or_default())
+        Ok(self.values().hashes.get(number))
     }
 }

@@ -182,7 +182,7 @@ impl<'s> BlockSession<'s> {
         let from = self.order.len();
         if self.keys.is_empty() && self.beneficiary_is_empty_existing(ctx)? {
             self.stats.fallback = true;
-            observe(ctx.observer, Stage::Execute, || self.run_serial(ctx, dag.fast_path(ctx), block.order))?;
+            observe(ctx.observer, Stage::Execute, || self.run_serial(ctx, dag.fast_path(), block.order))?;
             return Ok((from, None));
         }
         let Block { mut order, sets, keys, preimages, graph, serial_tail, .. } = block;
@@ -194,7 +194,7 @@ impl<'s> BlockSession<'s> {
             observe(ctx.observer, Stage::Schedule, || self.schedule(dag, ctx, sets, keys, preimages, graph))?;
         observe(ctx.observer, Stage::Execute, || {
             let (wave, shared) = dag.wave(ctx, &order, given, shared, graph)?;
-            let path = dag.fast_path(ctx);
+            let path = dag.fast_path();
             let from = match self.follow(ctx, path, order, given, wave, shared)? {
                 Followed::Done { from } => from,
                 Followed::HandOver(rest) => return Ok((from, Some(HandOver { tail, ..rest }))),

@@ -96,8 +96,8 @@ impl BlockSession<'_> {
                 self.left.push(Left { tx, why: Why::Unstarted });
                 continue;
             }
-            let outcome = match sequential.transfer(path, run)? {
-                // A result without logs is not refused.
+            let outcome = match sequential.transfer(path, tx, run, ctx.record)? {
+                // The log of a transfer is no deposit, so it is not refused.
                 Some(outcome) => outcome,
                 None => {
                     let (outcome, state) = sequential.run(self.order.len(), run)?;

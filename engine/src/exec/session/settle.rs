@@ -110,9 +110,10 @@ impl<'m, 's> Settlement<'m, 's> {
                 key => *key,
             };
             if self.drifted.contains_key(&seen) {
-                // A creditor sees only that the account has no code and is not empty.
+                // A creditor sees only that the account has no code and is not empty; where a new account costs no more, it may be absent.
                 let value = truth.get(&seen)?;
-                if *access != Access::Credit || !value.code.is_none() || value.is_empty_existing() {
+                let is_empty = if self.shared.rules.prices_new { value.is_empty() } else { value.is_empty_existing() };
+                if *access != Access::Credit || !value.code.is_none() || is_empty {
                     return Ok(false);
                 }
             }

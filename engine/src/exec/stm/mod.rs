@@ -11,6 +11,7 @@
 //! commute, until the balance is read.
 
 mod pace;
+mod transfer;
 mod window;
 
 use crate::{
@@ -81,9 +82,9 @@ impl StmExecutor {
         Self { locals, fast_path, memory: StmMemory::default(), salt }
     }
 
-    /// Executor of plain transfers, unless transactions are recorded.
-    pub(crate) fn fast_path(&self, ctx: &ExecContext<'_>) -> Option<&FastPath> {
-        ctx.permitted(&self.fast_path)
+    /// Executor of plain transfers.
+    pub(crate) const fn fast_path(&self) -> Option<&FastPath> {
+        self.fast_path.as_ref()
     }
 
     /// Runs the transactions of `order` on `base`, the state before them, which holds the state after them in the end.
@@ -109,7 +110,7 @@ impl StmExecutor {
                 pace.meet_disk(ran.len(), took.waits);
                 (ran, took)
             } else {
-                let ran = serial::run(&mut overlay, ctx, gas, ctx.permitted(&self.fast_path), part)?;
+                let ran = serial::run(&mut overlay, ctx, gas, self.fast_path(), part)?;
                 let executions = ran.len();
                 (ran, Took { executions, ..Took::default() })
             };
@@ -164,7 +165,7 @@ impl StmExecutor {
             local.evm.ctx.journaled_state.database.enter(ctx.state.codes(), ctx.state.hashes());
         }
         let gas = Mutex::new(gas);
-        let fast_path = ctx.permitted(&self.fast_path);
+        let fast_path = self.fast_path.as_ref();
         let program = Block { ctx, order, gas, fast_path, base: overlay, beneficiary, rules, touch_matters };
         let config = StmConfig { schedule_seed: ctx.options.schedule_seed, attempts, ..StmConfig::new(self.salt) };
         let report = ctx.workers.run_stm_in(&mut self.memory, &program, order.len(), locals, &config);
@@ -373,7 +374,9 @@ impl Block<'_, '_, '_, '_> {
         // Footprints contain earlier balances of contracts; the chain's own precompiles and foreign EVMs read without notice.
         let has_own_evm = cfg.rules().is_some_and(|rules| rules.evm().is_some());
         let masks = record.is_none() && !cfg.has_precompiles() && !has_own_evm;
-        Unseen { blind: cfg.plain_receiver(tx), but: masks.then_some(tx.caller) }
+        // A transfer that sees whether its receiver is empty sees the whole account.
+        let blind = cfg.plain_receiver(tx).filter(|_| !self.rules.prices_new);
+        Unseen { blind, but: masks.then_some(tx.caller) }
     }
 
     /// Footprint of a finished transaction, if it is wanted.
@@ -516,27 +519,6 @@ impl Block<'_, '_, '_, '_> {
             writes.push((key, Write::Value(value)));
         }
         Ok(())
-    }
-
-    /// Runs a transfer without an EVM, if `tx` is a transfer that surely succeeds.
-    fn transfer(
-        &self,
-        path: &FastPath,
-        tx: &TxEnv,
-        view: &mut View<'_, Self>,
-    ) -> Result<Option<Execution<Self>>, Interrupt> {
-        let env = self.ctx.env;
-        let Some((to, gas)) = path.quote(tx, env) else { return Ok(None) };
-        let sender = view.read(&StateKey::Basic(tx.caller))?;
-        let Some(charged) = path.charge(tx, env, &gas, &sender) else { return Ok(None) };
-        if !view.read(&StateKey::Code(to))?.code.is_none() {
-            return Ok(None);
-        }
-        let outcome = Outcome::Executed(FastPath::success(gas));
-        let mut writes =
-            vec![(StateKey::Basic(tx.caller), Write::Value(charged)), (StateKey::Basic(to), Write::Credit(tx.value))];
-        self.pay_all(&self.payments(tx, &outcome), false, view, &mut writes)?;
-        Ok(Some(Execution { output: Ok(Executed { outcome, footprint: None }), writes }))
     }
 }
 

@@ -17,26 +17,29 @@
 //! A trace is on probation first: revm runs the same calls, and after one difference the function is left to revm, until its
 //! worker forgets all. Each worker learns for itself, so nothing is shared.
 
+mod known;
 mod replay;
 mod program;
 
 pub(crate) use phalanx_symbolic::Recorder;
 
 use self::{
+    known::{Known, Way},
     program::Trace,
-    replay::{Scene, Scratch},
+    replay::Scratch,
 };
 use crate::model::Traces;
 use crate::{
+    bal::Footprint,
     exec::{
         dag::view::{Change, View},
-        fast_path::{Call, FastPath},
+        fast_path::FastPath,
     },
     state::CodeId,
 };
 use phalanx_access::Access;
 use phalanx_paralyze::{StateKey, VmConfig};
-use phalanx_symbolic::{Mode, Scope};
+use phalanx_symbolic::Mode;
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::result::ExecutionResult,
@@ -75,81 +78,6 @@ pub(crate) struct Function {
     code: CodeId,
     input_len: usize,
     selector: Option<[u8; 4]>,
-}
-
-/// A worker's record of a function.
-#[derive(Debug, Default)]
-struct Known {
-    calls: u32,
-    /// Recordings that led to nothing new.
-    barren: u32,
-    /// Calls since the last judgement for which a trace was tried, and calls that a trace fitted.
-    tried: u32,
-    went: u32,
-    /// The one that fitted last is first.
-    ways: Vec<Way>,
-}
-
-impl Known {
-    /// Goes the first way that fits, and prepares its changes in `view`. Gives the result, and whether the way has proved
-    /// itself; it is the function's first now.
-    fn go(
-        &mut self,
-        replayer: &mut Replayer,
-        call: Call,
-        view: &mut View,
-        tx: &TxEnv,
-        env: &BlockEnv,
-    ) -> Option<(ExecutionResult, bool)> {
-        let Self { ways, tried, went, .. } = self;
-        let Replayer { cfg, path, scratch } = replayer;
-        let (from, sender) = view.writable(&StateKey::Basic(tx.caller))?;
-        let scene = Scene { view, cfg, scope: Scope { tx, to: call.to, block: env } };
-        let gas = tx.gas_limit - call.initial;
-        let (mut counted, mut in_vain) = (false, 0);
-        for place in 0..ways.len() {
-            let Way { trace, proved, .. } = &mut ways[place];
-            if gas < trace.least {
-                // Gas pays for all that is computed.
-                continue;
-            }
-            *tried += u32::from(!core::mem::replace(&mut counted, true));
-            let Some(spent) = trace.replay(&scene, gas, scratch) else {
-                in_vain += trace.ops.len();
-                if in_vain > MAX_IN_VAIN {
-                    // The next call begins with others.
-                    ways.rotate_left(1);
-                    break;
-                }
-                continue;
-            };
-            let gas = spent.result(cfg, tx.gas_limit, call.floor);
-            let charged = path.charge(tx, env, &gas, &sender)?;
-            let result = trace.result(gas);
-            let is_proved = *proved >= PROBATION;
-            let changes = view.prepare();
-            changes.push(Change::Store(from, charged));
-            trace.write(scratch, changes);
-            ways[..=place].rotate_right(1);
-            *went += 1;
-            return Some((result, is_proved));
-        }
-        None
-    }
-
-    /// Ends replays and recordings of the function. Returns how many bytes that frees.
-    fn leave_alone(&mut self) -> usize {
-        self.barren = MAX_BARREN;
-        self.ways.drain(..).map(|way| way.bytes).sum()
-    }
-}
-
-#[derive(Debug)]
-struct Way {
-    trace: Trace,
-    bytes: usize,
-    /// Calls that it said the same of as revm.
-    proved: u32,
 }
 
 /// The traces of one worker.
@@ -196,10 +124,9 @@ pub(crate) struct Rehearsal {
 }
 
 impl Tracer {
-    /// `None` where calls are not replayed: before access lists (EIP-2929), with rules that are being tried out, or with some
-    /// rule of revm's switched off.
+    /// `None` where calls are not replayed: before access lists (EIP-2929), or with some rule of revm's switched off.
     pub(crate) fn new(cfg: &VmConfig, traces: Traces) -> Option<Self> {
-        let known = cfg.spec.is_enabled_in(SpecId::BERLIN) && !cfg.spec.is_enabled_in(SpecId::AMSTERDAM);
+        let known = cfg.spec.is_enabled_in(SpecId::BERLIN);
         let path = FastPath::new(cfg, known && traces != Traces::Off)?;
         let is_checked = traces == Traces::Checked;
         let replayer = Replayer { cfg: cfg.clone(), path, scratch: Scratch::default() };
@@ -217,13 +144,25 @@ impl Tracer {
         self.is_checked
     }
 
-    /// Replays `tx` on what `view` shows, if it goes a way that is known.
+    /// Replays `tx` on what `view` shows, if it goes a way that is known. `footprint` has the effects of a replay.
     #[inline]
-    pub(crate) fn plan(&mut self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Plan {
-        self.try_plan(view, tx, env).unwrap_or(Plan::Run)
+    pub(crate) fn plan(
+        &mut self,
+        view: &mut View,
+        tx: &TxEnv,
+        env: &BlockEnv,
+        footprint: Option<&mut Footprint>,
+    ) -> Plan {
+        self.try_plan(view, tx, env, footprint).unwrap_or(Plan::Run)
     }
 
-    fn try_plan(&mut self, view: &mut View, tx: &TxEnv, env: &BlockEnv) -> Option<Plan> {
+    fn try_plan(
+        &mut self,
+        view: &mut View,
+        tx: &TxEnv,
+        env: &BlockEnv,
+        footprint: Option<&mut Footprint>,
+    ) -> Option<Plan> {
         let call = self.replayer.path.call(tx, env)?;
         let (_, access, callee) = view.read(&StateKey::Basic(call.to))?;
         if access != Access::Read || !callee.exists || callee.code.is_none() {
@@ -250,7 +189,7 @@ impl Tracer {
             }
             (known.tried, known.went) = (0, 0);
         }
-        if let Some((result, is_proved)) = known.go(&mut self.replayer, call, view, tx, env) {
+        if let Some((result, is_proved)) = known.go(&mut self.replayer, call, view, (tx, env), footprint) {
             return Some(if is_proved && !self.is_checked {
                 Plan::Replayed(result)
             } else {
@@ -292,7 +231,7 @@ impl Tracer {
         let bytes = trace.bytes();
         // A way that does not even say what it was made from is dropped.
         let mut alone = Known { ways: vec![Way { trace, bytes, proved: 0 }], ..Known::default() };
-        let (result, _) = alone.go(&mut self.replayer, call, view, tx, env)?;
+        let (result, _) = alone.go(&mut self.replayer, call, view, (tx, env), None)?;
         known.ways.splice(0..0, alone.ways);
         self.bytes += bytes;
         Some(Rehearsal { function, result, changes: view.published().to_vec() })

@@ -1,5 +1,6 @@
 //! Replays a trace on another transaction's inputs and the values that it may see.
 
+use crate::bal::effects::Sink;
 use crate::exec::dag::view::{Change, View};
 use crate::exec::trace::program::{Effect, Trace};
 use crate::model::Fault;
@@ -9,6 +10,7 @@ use phalanx_paralyze::{KnownSlots as _, Preimage, StateKey, VmConfig};
 use phalanx_symbolic::{self as symbolic, Env, Inputs, Node, Op, Piece, Register, Registers, Scope, region_len};
 use revm::{
     context_interface::{
+        Cfg as _,
         context::SStoreResult,
         result::{ExecutionResult, Output, ResultGas},
     },
@@ -31,6 +33,8 @@ pub(super) struct Scene<'a> {
 pub(super) struct Spent {
     pub(super) left: u64,
     refund: i64,
+    /// Gas for state growth, part of what was spent (EIP-8037).
+    state: u64,
 }
 
 impl Spent {
@@ -39,7 +43,8 @@ impl Spent {
         let spent = limit - self.left;
         let most = spent / cfg.gas_params.max_refund_quotient();
         let refunded = u64::try_from(self.refund).unwrap_or(0).min(most);
-        ResultGas::default().with_total_gas_spent(spent).with_refunded(refunded).with_floor_gas(floor)
+        let gas = ResultGas::default().with_total_gas_spent(spent).with_state_gas_spent(self.state);
+        gas.with_refunded(refunded).with_floor_gas(floor)
     }
 }
 
@@ -73,7 +78,8 @@ impl Trace {
         accounts.push(scene.scope.to);
         held.clear();
         callers.clear();
-        let (mut left, mut refund) = (gas, 0i64);
+        let grows_state = cfg.is_amsterdam_eip8037_enabled();
+        let (mut left, mut refund, mut state) = (gas, 0i64, 0);
         for op in &*ops {
             match op {
                 Op::Set(register, Node::Env(Env::PrevRandao)) => registers.set(*register, scene.randomness()?),
@@ -119,6 +125,15 @@ impl Trace {
                     let cost = params.sstore_static_gas() + params.sstore_dynamic_gas(true, &values, *cold);
                     left = left.checked_sub(cost)?;
                     refund += params.sstore_refund(true, &values);
+                    if grows_state {
+                        if params.sstore_state_gas_refill(&values) > 0 {
+                            // Gas comes back, to whatever it was taken from.
+                            return None;
+                        }
+                        let growth = params.sstore_state_gas(&values);
+                        left = left.checked_sub(growth)?;
+                        state += growth;
+                    }
                 }
                 Op::Effect(Effect::Enter { gas, at_most }) => {
                     left = left.checked_sub(*gas)?;
@@ -133,11 +148,14 @@ impl Trace {
             }
         }
         left = left.checked_sub(self.end.gas)?;
-        // A call that reverts has nothing refunded.
+        // A call that reverts has nothing refunded, and state does not grow.
         refund = if self.end.reason.is_some() || Fault::TraceRefund.is_seeded() { refund } else { 0 };
+        if self.end.reason.is_none() {
+            left += core::mem::take(&mut state);
+        }
         let may =
             |(slot, held): (&Register, &Held)| registers.holds(*slot, &held.original) || held.access == Access::Write;
-        self.slots.iter().zip(&*held).all(may).then_some(Spent { left, refund })
+        self.slots.iter().zip(&*held).all(may).then_some(Spent { left, refund, state })
     }
 
     /// Adds what the replay that was just made writes to slots.
@@ -147,6 +165,22 @@ impl Trace {
             if !self.registers.holds(*slot, &held.original) {
                 changes.push(Change::store_slot(held.id, self.registers.get(*slot)));
             }
+        }
+    }
+
+    /// Reports the effects of the replay that was just made on all accounts but the sender.
+    pub(super) fn tell(&self, scratch: &Scratch, sink: &mut impl Sink) {
+        let Scratch { accounts, held, .. } = scratch;
+        accounts.iter().for_each(|address| sink.account(address));
+        let touched = self.ops.iter().filter_map(|op| match op {
+            Op::Effect(Effect::Slot { account, slot, .. }) => Some((account, slot)),
+            _ => None,
+        });
+        for ((account, slot), (place, Held { original, .. })) in touched.zip(held.iter().enumerate()) {
+            sink.account(&accounts[usize::from(*account)]);
+            let after = self.slots.get(place).map_or(*original, |last| self.registers.get(*last));
+            let slot = self.registers.get(*slot);
+            if after == *original { sink.read(slot) } else { sink.write(slot, *original, after) }
         }
     }
 

@@ -13,15 +13,16 @@ mod changes;
 mod prove;
 mod restore;
 mod versions;
+mod witness;
 
 use crate::model::{Error, RootKind};
 use alloy_primitives::{Address, B256};
 use changes::Gathered;
 use phalanx_merkle::{BlockId, Hash, Pending, Store};
 use phalanx_trie::Values;
-use rayon::prelude::*;
 use std::sync::Arc;
 use versions::{Unapplied, Versions};
+pub use witness::StateWitness;
 
 /// Source of the roots of a state's blocks.
 #[derive(Clone, Debug, Default)]
@@ -90,11 +91,7 @@ impl Commitment {
             Self::Twigs => None,
             Self::Ethereum(versions) => {
                 let before = before()?;
-                let parts: Vec<Gathered> = (0..block.parts())
-                    .into_par_iter()
-                    .map(|part| Gathered::all(|visit| block.changes_of(part, visit)))
-                    .collect::<Result<_, _>>()?;
-                let changes = changes::of_block(&parts, &before)?;
+                let changes = changes::of_block(Gathered::of_block(&block, &before)?);
                 Some(versions.update(block.parent(), &changes, &before)?)
             }
         };

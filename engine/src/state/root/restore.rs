@@ -60,7 +60,7 @@ impl State {
             return Err(phalanx_merkle::Error::Gone { block: self.store.tip() }.into());
         };
         let values = self.snapshot(*oldest)?;
-        let contents = changes::of_state(&self.contents_at(&values, later)?);
+        let contents = changes::of_state(self.contents_at(&values, later)?);
         let versions = Versions::new(*oldest, &contents, &values)?;
         drop(contents);
         for (parent, block) in chain.iter().zip(later) {
@@ -82,7 +82,9 @@ impl State {
             keys.push(key, value);
             Ok::<_, Error>(())
         })?;
-        let changes = changes::of_block(&[keys.gathered()?], &before)?;
+        let mut gathered = keys.gathered()?;
+        gathered.empty(&before)?;
+        let changes = changes::of_block(vec![gathered]);
         versions.keep(versions.update(parent, &changes, &before)?, block);
         Ok(())
     }

@@ -81,7 +81,8 @@ fn every_fork_has_a_bound_of_its_own_and_it_is_exact() {
         ("Amsterdam", gas / 2000),
     ];
     for (fork, paid) in forks {
-        let most = paid + 128;
+        // What no gas pays for counts as paid from Amsterdam on.
+        let most = if fork == "Amsterdam" { paid } else { paid + 128 };
         let tx = TxEnv { tx_type: 0, gas_priority_fee: None, ..call(1, 0, Address::repeat_byte(2), 1) };
         let case = Case::new(fork).with([eoa(1)]).block_with([tx], |body| body.header.gas_limit = gas);
         let mut list = list(&case).expect("a valid block");
@@ -101,6 +102,23 @@ fn every_fork_has_a_bound_of_its_own_and_it_is_exact() {
                 }
                 other => assert_eq!(extra, room, "{fork}: {other}"),
             }
+        }
+    }
+}
+
+/// A byte of a list may take 32 in memory: a length that no block could pay for is refused before anything is decoded.
+#[test]
+fn a_list_that_no_block_could_pay_for_is_not_decoded() {
+    for (fork, most) in [("Amsterdam", 1_000_000 / 8), ("Osaka", 1_250_000 / 8), ("Byzantium", 8_000_000)] {
+        let tx = TxEnv { tx_type: 0, gas_priority_fee: None, ..call(1, 0, Address::repeat_byte(2), 1) };
+        let case = Case::new(fork).with([eoa(1)]).block_with([tx], |body| body.header.gas_limit = 1_000_000);
+        let unpaid = (1 << 18) + 64 * case.blocks[0].withdrawals.as_ref().map_or(0, Vec::len);
+        for (length, is_decoded) in [(most + unpaid, true), (most + unpaid + 1, false)] {
+            // No list begins with a string.
+            let rlp = vec![0; length];
+            let refused = execute(&case, &case.blocks[0], &Way::dag(2, Hint::AccessList), &rlp, keccak256(&rlp));
+            let why = refused.expect_err("no list").to_string();
+            assert_eq!(why.contains("could pay for"), !is_decoded, "{fork}, {length}: {why}");
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod content;
 mod exceptions;
+mod foreign;
 mod length;
 mod lies;
 mod real;

@@ -1,7 +1,7 @@
 //! Real blocks with the artefacts of validators.
 
 use super::encode;
-use crate::mainnet::{Replay, blocks};
+use crate::mainnet::{Replay, share};
 use phalanx::{
     BlockError, Executor, Hints,
     eip7928::BlockAccessIndex,
@@ -13,7 +13,7 @@ const CANCUN: u64 = 19_426_587;
 
 #[test]
 fn real_blocks_have_one_list_and_run_on_it() {
-    for block in blocks() {
+    for block in share() {
         let number = block.header.number;
         let replay = Replay::new(&block).with_access_lists();
         let mut oracle = replay.engine(Executor::Sequential, 1, None);

@@ -113,7 +113,7 @@ fn block_env(height: u64) -> BlockEnv {
 #[test]
 fn built_and_submitted_blocks_equal_the_loop_and_a_restart_keeps_the_rules() {
     for whole in [false, true] {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = crate::kit::folder();
         let at = |name: &str| open(&folder.path().join(name), whole, rules(FEES));
         let (producer, mut validator) = (at("producer"), at("validator"));
         let (mut parent, mut blocks, mut statuses) = (ExecId::GENESIS, Vec::new(), Vec::new());
@@ -180,7 +180,7 @@ fn built_and_submitted_blocks_equal_the_loop_and_a_restart_keeps_the_rules() {
 
 #[test]
 fn forced_transactions_come_from_the_chain_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let without = ChainRules::new().with_tip_share(DATA, 1);
     let permits = open(&folder.path().join("permits"), false, rules(Fees { data: None, ..FEES }));
     let refuses = open(&folder.path().join("refuses"), false, without);
@@ -222,7 +222,7 @@ fn request(forced: Vec<Bytes>) -> BuildRequest {
 
 #[test]
 fn a_proposer_mints_only_what_the_check_knows() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let due = |block: &Candidate| {
         let held = block.payload().txs().iter().filter(|tx| tx.first() == Some(&ForcedTx::TYPE));
         held.eq(&forced(block.env().height))
@@ -261,7 +261,7 @@ fn a_proposer_mints_only_what_the_check_knows() {
 
 #[test]
 fn no_block_is_built_without_its_forced_transactions() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let at = |name: &str, whole| open(&folder.path().join(name), whole, rules(FEES));
     for (name, whole) in [("plain", false), ("whole", true)] {
         let service = at(name, whole);
@@ -311,7 +311,7 @@ fn no_block_is_built_without_its_forced_transactions() {
 
 #[test]
 fn an_undecided_forced_transaction_costs_its_sender_nothing() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let service = open(&folder.path().join("one"), false, rules(FEES));
     let pay = |nonce| signed(2, &Call::to(0, nonce, address(1), 7), vec![]);
     for nonce in 0..2 {

@@ -1,9 +1,13 @@
 //! Rules of Amsterdam, with numbers from the EIPs' texts. Each block runs in every way, so also from its access list.
 
 use super::*;
-use crate::kit::{COINBASE, Case};
+use crate::kit::{COINBASE, Case, Hint, Way};
+use alloy_eips::{eip4895::Withdrawal, eip7928::AccountChanges};
+use alloy_rlp::Decodable as _;
 use phalanx::{
-    Outcome,
+    Hints, Outcome,
+    access::{Access, AccessSets},
+    paralyze::StateKey,
     revm::{
         bytecode::opcode::{ADDRESS, CREATE2, SELFDESTRUCT, SLOTNUM},
         context_interface::result::ExecutionResult,
@@ -50,6 +54,43 @@ fn eip2780_a_transfer_costs_by_its_receiver() {
     }
     assert!(!proof.succeeded(6) && proof.account(at(0xe8)).is_none());
     assert_eq!(proof.balance(new), word(10));
+}
+
+/// The payment was predicted, and ran, behind one that makes the account; in truth that one never happens.
+#[test]
+fn eip2780_a_payment_that_makes_the_account_after_all_costs_it() {
+    let new = at(0xe7);
+    // With calldata sets slot 0; without, pays the new account if slot 0 is zero.
+    let pays = [
+        &[0x36, 0x15, 0x60, 0x0a, 0x57, 0x5f, 0x35, 0x5f, 0x55, 0x00, 0x5b, 0x5f, 0x54, 0x60, 0x2e, 0x57][..],
+        &[0x5f, 0x5f, 0x5f, 0x5f, 0x60, 0x05, 0x73],
+        new.as_slice(),
+        &[0x5a, 0xf1, 0x00, 0x5b, 0x00],
+    ]
+    .concat();
+    let payer = GenesisAccount { balance: word(9), ..crate::kit::contract(0xc0, &pays) };
+    let sets_slot = TxEnv { data: word(1).to_be_bytes_vec().into(), ..wide(tx(ALICE, 0, at(0xc0))) };
+    let case = Case::new("Amsterdam").with(people()).with([payer]).block([
+        sets_slot,
+        wide(tx(BOB, 0, at(0xc0))),
+        wide(pay(CAROL, 0, new, 5)),
+    ]);
+    let truth = case.prove();
+    assert_eq!(truth.gas(2), 21_000 + NEW_ACCOUNT);
+    let basic = StateKey::Basic;
+    let mut sets = AccessSets::new();
+    // The first one escapes at the slot.
+    sets.push([(basic(at(ALICE)), Access::Write), (basic(at(0xc0)), Access::Read)]);
+    let slot = StateKey::Slot(at(0xc0), word(0));
+    let paid = [(slot, Access::Read), (basic(new), Access::Write)];
+    sets.push([(basic(at(BOB)), Access::Write), (basic(at(0xc0)), Access::Write)].into_iter().chain(paid));
+    sets.push([(basic(at(CAROL)), Access::Write), (basic(new), Access::Credit)]);
+    for threads in [1, 2] {
+        let mut engine = case.engine(&Way::dag(threads, Hint::None));
+        let executed = engine.execute_block(&case.blocks[0].payload(), Hints::Sets(&sets)).expect("a valid block");
+        assert!(executed.block().stats().run.reexecutions > 0, "nothing escaped");
+        assert_eq!(executed.block().outcomes(), truth.last().outcomes, "{threads} threads");
+    }
 }
 
 #[test]
@@ -144,6 +185,42 @@ fn eip8246_what_a_destroyed_account_is_paid_stays_its_own() {
             .block([wide(pay(BOB, 0, born, 5)), make(0)])
             .prove();
         assert_eq!(proof.balance(born), word(left), "{fork}");
+    }
+}
+
+#[test]
+fn eip7928_a_block_has_no_more_items_than_its_gas_limit_covers() {
+    // Their recipients are items that no gas pays for.
+    let withdrawals = |count: u64| {
+        let each = (0..count).map(|index| Withdrawal {
+            index,
+            address: Address::from_word(B256::from(word(0x1000 + index))),
+            amount: 1,
+            ..Default::default()
+        });
+        Some(each.collect::<Vec<_>>())
+    };
+    let block = |fork: &str, count, gas_limit| {
+        let tx = TxEnv { gas_limit: 60_000, ..pay(ALICE, 0, at(BOB), 1) };
+        Case::new(fork).with(people()).block_with([tx], |body| {
+            body.withdrawals = withdrawals(count);
+            body.header.gas_limit = gas_limit;
+        })
+    };
+    let proof = block("Amsterdam", 40, 1_000_000).prove();
+    let list = proof.last().access_list.clone().expect("a list");
+    let list = Vec::<AccountChanges>::decode(&mut &list[..]).expect("a list");
+    let items =
+        list.iter().map(|account| 1 + account.storage_changes.len() + account.storage_reads.len()).sum::<usize>();
+    let bound = items as u64 * 2_000;
+    assert!(bound > 80_000, "the transaction fits");
+    let proof = block("Amsterdam", 40, bound).prove();
+    assert!(proof.succeeded(0));
+    for (count, gas_limit) in [(40, bound - 1), (41, bound)] {
+        let proof = block("Amsterdam", count, gas_limit).prove();
+        let why = proof.blocks[0].as_ref().expect_err("too many items");
+        assert!(why.contains("TooLong"), "{why}");
+        assert!(block("Osaka", count, gas_limit).prove().succeeded(0));
     }
 }
 

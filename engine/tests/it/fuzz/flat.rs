@@ -154,7 +154,7 @@ fn run() {
     let mut rng = ChaCha8Rng::seed_from_u64(40);
     let mut engines: Vec<(Engine, tempfile::TempDir)> = [1, 2, 8, 32]
         .map(|threads| {
-            let dir = tempfile::tempdir().expect("a folder");
+            let dir = crate::kit::folder();
             let store = StoreConfig::new(Backend::File(dir.path().into())).with_durability(Durability::None);
             let executor = if threads == 2 { Executor::BlockStm } else { Executor::Dag };
             let mut engine = Engine::builder()

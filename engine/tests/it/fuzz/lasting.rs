@@ -74,7 +74,7 @@ impl Alive {
         };
         let (lists, all_workers) = (matches!(number % 7, 0 | 3), rng.random_bool(0.7));
         let seed = rng.random_bool(0.5).then(|| rng.random());
-        let dir = rng.random_bool(0.5).then(|| tempfile::tempdir().expect("a folder"));
+        let dir = rng.random_bool(0.5).then(crate::kit::folder);
         let name = format!("{executor:?} on {threads} threads, lists {lists}, seed {seed:?}, file {}", dir.is_some());
         let mut alive =
             Self { name, executor, threads, lists, all_workers, seed, dir, engine: None, pending: Vec::new() };

@@ -1,4 +1,4 @@
-//! A disk whose reads take their time.
+//! Folders of stores, and a disk whose reads take their time.
 
 use phalanx::merkle::{
     Backend, Reading, StoreConfig,
@@ -11,6 +11,20 @@ use std::{
     },
     time::Duration,
 };
+
+/// Least room of a file system in memory, in bytes: containers often have 64 MiB.
+const ROOM: u64 = 2 << 30;
+
+/// A folder in memory where the system has one, for stores whose tests are about results and not about a disk. With
+/// `PHALANX_ON_DISK`, as at night, it is on the disk.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let has_room = |room: rustix::fs::StatVfs| room.f_bavail.saturating_mul(room.f_frsize) >= ROOM;
+    let is_fit = std::env::var_os("PHALANX_ON_DISK").is_none() && rustix::fs::statvfs("/dev/shm").is_ok_and(has_room);
+    is_fit
+        .then(|| tempfile::tempdir_in("/dev/shm"))
+        .and_then(Result::ok)
+        .unwrap_or_else(|| tempfile::tempdir().expect("a folder"))
+}
 
 /// Stores on a disk whose reads take their time, each another one.
 #[derive(Debug)]
@@ -25,7 +39,7 @@ pub(crate) struct SlowDisk {
 impl SlowDisk {
     pub(crate) fn new() -> Arc<Self> {
         let [stores, reads, apart] = Default::default();
-        Arc::new(Self { dir: tempfile::tempdir().expect("a folder"), stores, reads, apart })
+        Arc::new(Self { dir: super::folder(), stores, reads, apart })
     }
 
     /// A new store.

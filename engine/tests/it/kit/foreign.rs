@@ -5,7 +5,7 @@ use super::{
     world::{Asked, World, stock},
 };
 use phalanx::{
-    Engine, Executor, GenesisAccount, Hints, Outcome, Traces, Tuning,
+    AccessListFault, BlockError, Engine, Executor, GenesisAccount, Hints, Outcome, Traces, Tuning,
     access::AccessSets,
     chain::ChainSpec,
     paralyze::StateKey,
@@ -88,10 +88,12 @@ impl Case {
         let mut engines = engines.map(|(executor, threads)| (executor, stateless(&self.rules, executor, threads)));
         for (number, (body, verdict)) in self.blocks.iter().zip(blocks).enumerate() {
             let spec = self.rules.spec(&body.header);
-            let mut body = body.clone();
+            let (mut body, named) = (body.clone(), body.header.parent_hash);
             if let Some(parent) = body.header.number.checked_sub(1) {
                 body.header.parent_hash = *hashes.entry(parent).or_insert(body.header.parent_hash);
             }
+            // A contract that the protocol calls with another parent's hash may touch more slots, or fewer.
+            let is_renamed = body.header.parent_hash != named;
             let world = World::new(before.values(), &hashes, spec);
             let truth = verdict.is_ok().then(|| stock(&self.rules, &Asked::new(&world), &body));
             for (executor, engine) in &mut engines {
@@ -107,6 +109,10 @@ impl Case {
                         outcomes.or_else(|| difference(&ours.bundle, bundle))
                     }
                     (Err(ours), None, Err(verdict)) if format!("{ours:?}") == *verdict => None,
+                    (Err(BlockError::AccessList { what: AccessListFault::TooLong { .. }, .. }), ..) if is_renamed => {
+                        None
+                    }
+                    (Ok(_), None, Err(verdict)) if is_renamed && verdict.contains("TooLong") => None,
                     (Err(error), ..) => Some(error.to_string()),
                     (Ok(_), None, _) => Some("the block is invalid".into()),
                 };

@@ -16,7 +16,7 @@ mod world;
 pub(crate) use asm::{Asm, deploys};
 pub(crate) use case::{Body, Case, Proof, base_fee, header};
 pub(crate) use chain::{COINBASE, ETHER, Ran, builder, call, contract, env, eoa, prove, replay, run};
-pub(crate) use disk::SlowDisk;
+pub(crate) use disk::{SlowDisk, folder};
 pub(crate) use foreign::{difference as bundle_difference, recorded, stateless};
 pub(crate) use hints::Hint;
 pub(crate) use load::genesis;

@@ -5,6 +5,8 @@ use super::{
     reference::{Accounts, Reference},
 };
 use alloy_consensus::Header;
+use alloy_eips::eip7928::AccountChanges;
+use alloy_rlp::Decodable as _;
 use phalanx::{
     GenesisAccount,
     chain::{ChainSpec, PreStep},
@@ -293,6 +295,13 @@ impl Oracle {
             }
         }
         self.list.end(&self.state.accounts, self.tells_all());
-        Ok((core::mem::take(&mut self.results), self.state.dump(), self.list.finish()))
+        let (list, most) = (self.list.finish(), self.header.gas_limit / 2_000);
+        let accounts = Vec::<AccountChanges>::decode(&mut &list[..]).expect("a list");
+        let items: usize =
+            accounts.iter().map(|account| 1 + account.storage_changes.len() + account.storage_reads.len()).sum();
+        if spec.is_enabled_in(SpecId::AMSTERDAM) && items as u64 > most {
+            return Err(format!("AccessList {{ index: None, what: TooLong {{ items: {items}, most: {most} }} }}"));
+        }
+        Ok((core::mem::take(&mut self.results), self.state.dump(), list))
     }
 }

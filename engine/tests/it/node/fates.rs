@@ -68,7 +68,7 @@ fn check(service: &phalanx::Service, block: &Candidate, outcome: &ExecOutcome) {
 #[test]
 fn every_status_is_proved_under_the_digest_of_the_votes_also_after_a_restart() {
     let file = forking();
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let (path, blocks) = (folder.path().join("store"), blocks());
     let service = open(&file, &path, ServiceConfig::default());
     let mut outcomes = Vec::new();
@@ -93,7 +93,7 @@ fn every_status_is_proved_under_the_digest_of_the_votes_also_after_a_restart() {
 #[test]
 fn digests_differ_in_every_part_of_an_outcome() {
     let file = forking();
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let service = open(&file, &folder.path().join("store"), ServiceConfig::default());
     let outcome = submit(&service, &blocks()[0]);
     let hash = B256::repeat_byte(7);

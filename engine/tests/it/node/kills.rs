@@ -100,7 +100,7 @@ fn kills_at_commits_lose_no_block_of_the_sink() {
     let (kills, seed) = (number("PHALANX_KILLS", 8), number("PHALANX_SEED", 7));
     println!("{kills} kills, PHALANX_SEED={seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let all = tempfile::tempdir().expect("a folder");
+    let all = crate::kit::folder();
     for name in ["twigs", "ethereum"] {
         let folder = all.path().join(name);
         std::fs::create_dir(&folder).expect("a folder");

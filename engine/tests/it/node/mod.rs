@@ -3,6 +3,7 @@
 mod fates;
 mod headers;
 mod kills;
+mod lists;
 mod rules;
 pub(crate) mod service;
 mod sinks;

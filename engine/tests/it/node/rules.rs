@@ -127,7 +127,7 @@ fn configurations_that_contradict_the_chain_are_refused() {
 
 #[test]
 fn a_store_is_opened_as_the_chain_that_it_holds() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let builder = |id: u64| -> EngineBuilder {
         let store = StoreConfig::new(Backend::File(folder.path().join("store")));
         Engine::builder().with_store(store).with_chain(chain().with_chain_id(id))
@@ -151,7 +151,7 @@ fn a_store_is_opened_as_the_chain_that_it_holds() {
 
 #[test]
 fn genesis_json_begins_a_chain_once() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let file = genesis(&[("shanghai", 0), ("cancun", 0), ("prague", 0)], &[USER]);
     let open = || {
         let store = StoreConfig::new(Backend::File(folder.path().join("store")));
@@ -222,7 +222,7 @@ fn remembers() -> Vec<u8> {
 
 #[test]
 fn blockhash_knows_the_ancestors_without_the_caller() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let open = || {
         let store = StoreConfig::new(Backend::File(folder.path().join("store")));
         Engine::builder().with_store(store).with_chain(chain()).with_access_lists(true).build().expect("an engine")
@@ -284,6 +284,9 @@ fn transactions_are_checked_by_every_rule_that_needs_no_state() {
     assert_eq!(check(&chain, SpecId::OSAKA, create(49_152)), Ok(()));
     assert_eq!(check(&chain, SpecId::OSAKA, create(49_153)), Err(long));
     assert_eq!(check(&chain, SpecId::LONDON, create(49_153)), Ok(()), "EIP-3860 comes with Shanghai");
+    assert_eq!(check(&chain, SpecId::AMSTERDAM, create(131_072)), Ok(()), "EIP-7954");
+    let long = TxRuleError::Initcode { len: 131_073, max: 131_072 };
+    assert_eq!(check(&chain, SpecId::AMSTERDAM, create(131_073)), Err(long));
     let call = TxEip1559 { to: TxKind::Call(USER), ..create(49_153) };
     assert_eq!(check(&chain, SpecId::OSAKA, call), Ok(()), "calldata is no initcode");
     let tip = TxEip1559 { max_priority_fee_per_gas: 10, ..create(1) };

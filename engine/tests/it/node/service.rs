@@ -123,7 +123,7 @@ fn hard_forks_come_with_their_time_and_not_with_a_restart() {
     let funded: Vec<Address> = (0..16).map(address).collect();
     let times = [("shanghai", 0), ("cancun", 0), ("prague", 60), ("osaka", 100), ("amsterdam", 148)];
     let file = genesis(&times, &funded);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let run = |name: &str, restarts: bool| -> Vec<ExecOutcome> {
         let path = folder.path().join(name);
         let mut service = open(&file, &path, ServiceConfig::default());
@@ -184,7 +184,7 @@ fn hard_forks_come_with_their_time_and_not_with_a_restart() {
 fn the_pool_judges_by_the_fees_of_the_next_block() {
     const LIMIT: u64 = 30_000_000;
     let file = Genesis { gas_limit: LIMIT, base_fee_per_gas: Some(1_142_857_142), ..forking() };
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let path = folder.path().join("store");
     let mut service = open_ethereum(&file, &path);
     let base = |service: &Service| service.with_pool(|pool| pool.fees().base);
@@ -229,7 +229,7 @@ fn the_pool_judges_by_the_fees_of_the_next_block() {
 #[test]
 fn no_proposer_chooses_base_fee_gas_limit_or_time() {
     let file = Genesis { gas_limit: 30_000_000, base_fee_per_gas: Some(1_142_857_142), ..forking() };
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let path = folder.path().join("store");
     let mut service = open_ethereum(&file, &path);
     let refused = Failure::Invalid(InvalidCause::Environment);
@@ -286,7 +286,7 @@ fn no_proposer_chooses_base_fee_gas_limit_or_time() {
 #[test]
 fn a_child_sees_its_parents_through_blockhash_and_the_history_contract() {
     let file = forking();
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let service = open(&file, &folder.path().join("store"), ServiceConfig::default());
     let mut parent = ExecId::GENESIS;
     let mut blocks = Vec::new();
@@ -311,7 +311,7 @@ fn a_child_sees_its_parents_through_blockhash_and_the_history_contract() {
 #[test]
 fn blobs_are_built_and_executed_where_blocks_are_whole() {
     let file = forking();
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let service = open(&file, &folder.path().join("one"), ServiceConfig::default());
     let other = open(&file, &folder.path().join("two"), ServiceConfig::default());
     let mut parent = ExecId::GENESIS;
@@ -473,7 +473,7 @@ fn cost(folder: &Path, history: usize, blocks: u64) -> (u64, u128) {
 
 #[test]
 fn bytes_of_a_commit_do_not_depend_on_the_history() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let long = std::env::var("PHALANX_HISTORY").ok().and_then(|value| value.parse().ok()).unwrap_or(64);
     let (short, _) = cost(folder.path(), 8, 200);
     let (long, _) = cost(folder.path(), long, 3 * long as u64);
@@ -482,7 +482,7 @@ fn bytes_of_a_commit_do_not_depend_on_the_history() {
 
 #[test]
 fn an_unstaged_block_is_promoted_on_no_backend() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let file = forking();
     for backend in [Backend::Mem, Backend::File(folder.path().join("store"))] {
         let mut engine = begin(Engine::builder().with_store(StoreConfig::new(backend)), &file).expect("an engine");

@@ -85,7 +85,7 @@ impl BlockSink for Sink {
 #[test]
 fn a_sink_has_every_block_before_it_is_visible() {
     let file = service::forking();
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let path = folder.path().join("store");
     let open = |sink: &Arc<Sink>| {
         let engine = {
@@ -162,6 +162,7 @@ struct Gate {
     opened: Condvar,
     /// Heights of the blocks that came.
     heights: Mutex<Vec<u64>>,
+    came: Condvar,
     refuses: AtomicBool,
 }
 
@@ -170,6 +171,22 @@ impl Gate {
         *self.is_open.lock() = true;
         self.opened.notify_all();
     }
+
+    /// Waits until a block has come: the sink has a thread of its own.
+    fn wait_for_a_block(&self) {
+        let is_empty = |heights: &mut Vec<u64>| heights.is_empty();
+        let patience = Duration::from_secs(120);
+        assert!(!self.came.wait_while_for(&mut self.heights.lock(), is_empty, patience).timed_out(), "no block came");
+    }
+}
+
+/// Opens a gate at the end, also of a test that fails: a service waits for its sink.
+struct Opened(Arc<Gate>);
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.0.open();
+    }
 }
 
 impl BlockSink for Gate {
@@ -177,6 +194,7 @@ impl BlockSink for Gate {
 
     fn put(&self, block: &SinkBlock<'_>) -> Result<(), SinkRefused> {
         self.heights.lock().push(block.committed.height);
+        self.came.notify_all();
         self.opened.wait_while(&mut self.is_open.lock(), |is_open| !*is_open);
         if self.refuses.load(Ordering::Relaxed) { Err(SinkRefused) } else { Ok(()) }
     }
@@ -193,10 +211,11 @@ fn build(service: &Service, parent: ExecId, height: u64, txs: u32) -> Candidate 
 
 #[test]
 fn a_block_is_built_on_one_that_is_still_kept() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let sink = Arc::new(Gate::default());
     let config = ServiceConfig::default().with_sink(Arc::clone(&sink) as _);
     let service = service::open(&service::forking(), &folder.path().join("store"), config);
+    let _opened = Opened(Arc::clone(&sink));
     let send =
         |nonce| drop(service.send(&signed(2, &Call::to(0, nonce, address(1), 1), vec![])).expect("a transaction"));
     (0..3).for_each(send);
@@ -209,6 +228,7 @@ fn a_block_is_built_on_one_that_is_still_kept() {
     let two = build(&service, one.id(), 2, 2);
     assert_eq!(two.payload().txs().len(), 1, "those of its parent are no candidates");
     assert!(!has_ready(), "all are in blocks");
+    sink.wait_for_a_block();
     assert_eq!(
         (service.status().committed.height, sink.heights.lock().clone()),
         (0, vec![1]),
@@ -274,7 +294,7 @@ fn the_first_block_follows_from_the_whole_header_of_the_genesis() {
         file.excess_blob_gas = Some(400 * BLOB);
         file.blob_gas_used = Some(3 * BLOB);
         file.base_fee_per_gas = Some(base_fee.into());
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = crate::kit::folder();
         // A service that is opened again at the genesis knows it as well.
         drop(service::open(&file, &folder.path().join("store"), ServiceConfig::default()));
         let sink = Arc::new(Headers::default());

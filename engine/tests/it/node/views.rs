@@ -24,7 +24,7 @@ fn blocks() -> u64 {
 #[test]
 fn states_are_consistent_on_other_threads_while_blocks_run() {
     let file = forking();
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let built = engine(&file, &folder.path().join("store"), 32).expect("an engine");
     let service = Service::open(built, ServiceConfig::default()).expect("a service");
     let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -77,7 +77,7 @@ fn states_are_consistent_on_other_threads_while_blocks_run() {
 #[test]
 fn a_view_that_is_held_says_that_it_was_pruned() {
     let file = forking();
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let service =
         Service::open(engine(&file, &folder.path().join("store"), 4).expect("an engine"), ServiceConfig::default())
             .expect("a service");
@@ -101,7 +101,7 @@ fn a_view_that_is_held_says_that_it_was_pruned() {
 #[test]
 fn state_code_receipts_and_transactions_are_proved_at_older_heights() {
     let file = forking();
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let service =
         Service::open(engine(&file, &folder.path().join("store"), 8).expect("an engine"), ServiceConfig::default())
             .expect("a service");
@@ -150,7 +150,7 @@ fn an_engine_gives_views_of_the_same_kind() {
         value
     }
     let file = forking();
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::kit::folder();
     let mut engine = engine(&file, &folder.path().join("store"), 2).expect("an engine");
     let mut parent = engine.begin(&file).expect("the genesis");
     let genesis = shared(engine.snapshot(SnapshotAt::Height(0)).expect("the genesis"));

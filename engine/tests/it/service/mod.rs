@@ -45,7 +45,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let load = TransferLoad { accounts: 16, txs: 1, signatures: true, ..Default::default() };
-        Self { load: Native::new(load).expect("a load"), folder: tempfile::tempdir().expect("a folder") }
+        Self { load: Native::new(load).expect("a load"), folder: crate::kit::folder() }
     }
 
     fn open(&self) -> Service {
