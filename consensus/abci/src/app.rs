@@ -31,6 +31,9 @@ use std::{
 /// Vote for a block in CometBFT's commits; others are absent, or for no block.
 const COMMIT_FLAG: i32 = tendermint_proto::v0_38::types::BlockIdFlag::Commit as i32;
 
+/// Type of a CheckTx of a transaction that is new to CometBFT.
+pub(crate) const NEW: i32 = proto::CheckTxType::New as i32;
+
 /// Minimum gas of a transaction.
 const TX_GAS: u64 = 21_000;
 
@@ -101,6 +104,41 @@ impl<H: Host> App<H> {
         let answer = inner.guarded(|| inner.answer(asked));
         inner.host.called(name, answer.is_err(), begun.elapsed());
         Ok(Response { value: Some(answer?) })
+    }
+
+    /// Answers offers of transactions that have arrived together, each as [`Self::call`] answers CheckTx.
+    ///
+    /// # Errors
+    /// [`CallError`], as of [`Self::call`].
+    pub fn check(&self, txs: Vec<bytes::Bytes>) -> Result<Vec<Response>, CallError> {
+        let Some(inner) = self.0.inner.get() else {
+            let one =
+                |tx| self.call(Request { value: Some(Asked::CheckTx(proto::RequestCheckTx { tx, r#type: NEW })) });
+            return txs.into_iter().map(one).collect();
+        };
+        if let Some(why) = inner.halted.lock().clone() {
+            return Err(CallError::Halted(why));
+        }
+        let begun = Instant::now();
+        let txs: Vec<Bytes> = txs.into_iter().map(Bytes).collect();
+        let answers = inner.guarded(|| Ok(inner.admit(&txs)));
+        // Each has an equal part of their time.
+        let each = begun.elapsed() / u32::try_from(txs.len()).unwrap_or(u32::MAX).max(1);
+        txs.iter().for_each(|_| inner.host.called("CheckTx", answers.is_err(), each));
+        Ok(answers?.into_iter().map(|answer| Response { value: Some(Answer::CheckTx(answer)) }).collect())
+    }
+
+    /// Answers offers of other validators' transactions that have arrived together, each as [`Self::mempool`] does.
+    ///
+    /// # Errors
+    /// [`CallError::Halted`]: nothing has changed.
+    pub fn insert(&self, txs: Vec<bytes::Bytes>) -> Result<Vec<MempoolResponse>, CallError> {
+        let txs: Vec<Bytes> = txs.into_iter().map(Bytes).collect();
+        let Some(inner) = self.0.inner.get() else { return Ok(mempool::insert(None::<&H>, &txs)) };
+        if let Some(why) = inner.halted.lock().clone() {
+            return Err(CallError::Halted(why));
+        }
+        inner.guarded(|| Ok(mempool::insert(Some(&inner.host), &txs)))
     }
 
     /// Answers a call of the mempool. It waits for nothing.
@@ -244,12 +282,16 @@ impl<H: Host> Inner<H> {
 
     fn check(&self, tx: bytes::Bytes, kind: i32) -> proto::ResponseCheckTx {
         let tx = Bytes(tx);
-        let checked = if kind == proto::CheckTxType::Recheck as i32 {
-            self.host.is_waiting(&tx).then_some(()).ok_or_else(|| "the transaction has left the pool".to_owned())
-        } else {
-            self.host.admit(&tx).map_err(|refused| refused.to_string())
-        };
-        answers::check(checked)
+        if kind != proto::CheckTxType::Recheck as i32 {
+            return self.admit(&[tx]).pop().unwrap_or_default();
+        }
+        let left = || "the transaction has left the pool".to_owned();
+        answers::check(self.host.is_waiting(&tx).then_some(()).ok_or_else(left))
+    }
+
+    fn admit(&self, txs: &[Bytes]) -> Vec<proto::ResponseCheckTx> {
+        let results = self.host.admit(txs).into_iter();
+        results.map(|result| answers::check(result.map_err(|refused| refused.to_string()))).collect()
     }
 
     fn query(&self, query: proto::RequestQuery) -> proto::ResponseQuery {

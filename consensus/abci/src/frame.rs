@@ -1,7 +1,7 @@
 //! Messages on a stream: a length as a varint, then as many bytes of Protocol Buffers.
 
 use prost::Message;
-use std::io::{BufRead, Error, ErrorKind, Read as _, Result, Write};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 
 /// Maximum size of a message, in bytes: that of CometBFT's own reader.
 pub const MAX_BYTES: u64 = 100 << 20;
@@ -36,6 +36,14 @@ pub(crate) fn read_bytes(stream: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
         return Err(ErrorKind::UnexpectedEof.into());
     }
     Ok(Some(bytes))
+}
+
+/// Reads the bytes of a message that has arrived whole; `None` if none has. Waits for nothing.
+pub(crate) fn read_arrived(stream: &mut BufReader<impl Read>) -> Result<Option<Vec<u8>>> {
+    let mut arrived = stream.buffer();
+    // What is wrong is found when it is read.
+    let Ok(Some(len)) = length(&mut arrived) else { return Ok(None) };
+    if len > arrived.len() as u64 { Ok(None) } else { read_bytes(stream) }
 }
 
 /// Writes a message.
@@ -96,6 +104,26 @@ mod tests {
             let error = read::<Request>(&mut stream).expect_err("a cut message");
             assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn only_what_has_arrived_whole_is_read_ahead() {
+        let mut bytes = Vec::new();
+        for len in [3, 300, 5] {
+            write(&mut bytes, &echo(len)).expect("written");
+        }
+        for arrived in 0..=bytes.len() {
+            // A reader that would wait for ever ends with an error here.
+            let mut stream = BufReader::with_capacity(1 << 10, &bytes[..arrived]);
+            let _ = stream.fill_buf();
+            let mut count = 0;
+            while let Some(message) = read_arrived(&mut stream).expect("sound") {
+                assert_eq!(decode::<Request>(&message).expect("sound"), echo([3, 300, 5][count]));
+                count += 1;
+            }
+            assert_eq!(count == 3, arrived == bytes.len(), "{arrived}");
+        }
+        assert!(read_arrived(&mut BufReader::new(&[0xff; 16][..])).expect("nothing").is_none());
     }
 
     #[test]

@@ -4,9 +4,8 @@ use crate::{
     error::{CallError, Halt},
     header::Header,
 };
-use alloy_primitives::{Bytes, keccak256};
-use phalanx_engine_api::{BlockEnv, BuildRequest, BuiltCandidate, Candidate, ExecutionEngine, Failure};
-use prost::bytes;
+use alloy_primitives::Bytes;
+use phalanx_engine_api::{BlockEnv, BuildRequest, BuiltCandidate, Candidate, ExecutionEngine, Failure, Offer};
 use std::time::Duration;
 
 /// Answer to a query.
@@ -18,26 +17,6 @@ pub struct Read {
     pub value: Bytes,
     /// Proof under the state root, if one was asked for.
     pub proof: Option<Bytes>,
-}
-
-/// A snapshot of a state, as nodes name it to each other. CometBFT carries it and trusts nothing in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
-    /// Height of the block.
-    pub height: u64,
-    /// Format of the chunks.
-    pub format: u32,
-    /// Number of chunks.
-    pub chunks: u32,
-    /// Everything else that the node needs; it names the snapshot with the numbers above.
-    pub metadata: Bytes,
-}
-
-impl Offer {
-    /// Hash that CometBFT names the snapshot by, with its numbers.
-    pub(crate) fn hash(&self) -> bytes::Bytes {
-        bytes::Bytes::copy_from_slice(keccak256(&self.metadata).as_slice())
-    }
 }
 
 /// Reason for which a pool does not admit a transaction.
@@ -78,18 +57,14 @@ pub trait Host: Send + Sync + 'static {
     /// The engine cannot build: [`Failure`] says why.
     fn build(&self, request: BuildRequest) -> Result<BuiltCandidate, Failure>;
 
-    /// Offers a transaction to the pool. One that is there already is admitted.
-    ///
-    /// # Errors
-    /// The refusal, in words.
-    fn admit(&self, tx: &Bytes) -> Result<(), Refused>;
+    /// Offers transactions to the pool that have arrived together, in order, and returns a result for each: the refusal is in words.
+    /// One that is there already is admitted.
+    fn admit(&self, txs: &[Bytes]) -> Vec<Result<(), Refused>>;
 
-    /// Offers a transaction of another validator to the pool. Only a CometBFT with the application's mempool calls this.
-    ///
-    /// # Errors
-    /// The refusal, in words: CometBFT offers the transaction again only if it is passing.
-    fn insert(&self, tx: &Bytes) -> Result<(), Refused> {
-        self.admit(tx)
+    /// Offers transactions of other validators to the pool, as [`Self::admit`] does. Only a CometBFT with the application's mempool
+    /// calls this. It offers a transaction again only if the refusal is passing.
+    fn insert(&self, txs: &[Bytes]) -> Vec<Result<(), Refused>> {
+        self.admit(txs)
     }
 
     /// Takes transactions for the pools of other validators, of at most so many bytes or fewer: those that no earlier call has taken.

@@ -11,36 +11,12 @@
 
 use crate::{
     answers,
-    host::{Host, Offer},
+    host::Host,
     proto::{self, request::Value as Asked, response::Value as Answer},
 };
-use alloy_primitives::{B256, Bytes};
-
-/// Answer to an offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offered {
-    /// Its chunks are wanted.
-    Accepted,
-    /// Not this one: it is in a format that the node does not read.
-    OtherFormat,
-    /// What offers it lies: it is not the state with the trusted app hash.
-    Lie,
-    /// No snapshot at all: the node cannot keep one.
-    Unable,
-}
-
-/// Answer to a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
-    /// It is kept, or was before.
-    Kept,
-    /// It is not the chunk with this number: what sent it is at fault, and another is asked.
-    Bad,
-    /// Kept chunks were lost or have changed: all are asked for again.
-    Again,
-    /// The node cannot go on with any snapshot.
-    Unable,
-}
+use alloy_primitives::{B256, Bytes, keccak256};
+use phalanx_engine_api::{Applied, Offer, Offered};
+use prost::bytes;
 
 /// Node that has no chain yet. Calls for it wait for each other.
 pub trait Joiner: Send + core::fmt::Debug + 'static {
@@ -103,7 +79,7 @@ fn offer<H: Host>(
         (Offer { height, format, chunks, metadata: Bytes(metadata.clone()) }, hash, root)
     });
     let result = match offer {
-        Some((offer, hash, root)) if *hash == offer.hash() => match joiner.offer(&offer, root) {
+        Some((offer, hash, root)) if *hash == name(&offer) => match joiner.offer(&offer, root) {
             Offered::Accepted => Result::Accept,
             Offered::OtherFormat => Result::RejectFormat,
             Offered::Lie => Result::RejectSender,
@@ -139,12 +115,17 @@ fn apply<H: Host>(
     answer
 }
 
+/// Hash that CometBFT names a snapshot by, with its numbers.
+fn name(offer: &Offer) -> bytes::Bytes {
+    bytes::Bytes::copy_from_slice(keccak256(&offer.metadata).as_slice())
+}
+
 /// Answers the calls about snapshots of a node that has a chain.
 pub(crate) fn serve(host: &dyn Host, asked: &Asked) -> Option<Answer> {
     Some(match asked {
         Asked::ListSnapshots(_) => {
             let named = |offer: Offer| proto::Snapshot {
-                hash: offer.hash(),
+                hash: name(&offer),
                 height: offer.height,
                 format: offer.format,
                 chunks: offer.chunks,

@@ -48,11 +48,12 @@ pub mod frame;
 pub use app::App;
 pub use error::{CallError, Divergence, Halt};
 pub use header::Header;
-pub use host::{Host, Offer, Read, Refused};
-pub use join::{Applied, Joiner, Offered};
+pub use host::{Host, Read, Refused};
+pub use join::Joiner;
 pub use mempool::{
     MempoolRequest, MempoolResponse, RequestInsertTx, RequestReapTxs, ResponseInsertTx, ResponseReapTxs,
 };
+pub use phalanx_engine_api::{Applied, Offer, Offered};
 pub use server::Server;
 /// Messages of ABCI for CometBFT v0.38; v0.39 and v0.40 have those of [`MempoolRequest`] as well.
 pub use tendermint_proto::v0_38::abci as proto;

@@ -78,22 +78,29 @@ impl MempoolRequest {
     }
 }
 
-/// Answers a call of the mempool. A node without a chain takes transactions later, and has none.
-pub(crate) fn answer(host: Option<&impl Host>, asked: MempoolRequest) -> MempoolResponse {
-    let insert_tx = asked.insert_tx.map(|insert| {
-        let code = match host.map(|host| host.insert(&Bytes(insert.tx))) {
-            None => RETRY,
-            Some(Ok(())) => 0,
-            Some(Err(refused)) => {
-                tracing::debug!(%refused, "a transaction of another validator is refused");
-                match refused {
-                    Refused::Final(_) => REFUSED,
-                    Refused::Passing(_) => RETRY,
-                }
+/// Answers offers of other validators' transactions. A node without a chain takes them later.
+pub(crate) fn insert(host: Option<&impl Host>, txs: &[Bytes]) -> Vec<MempoolResponse> {
+    let Some(host) = host else { return txs.iter().map(|_| inserted(RETRY)).collect() };
+    let code = |result| match result {
+        Ok(()) => 0,
+        Err(refused) => {
+            tracing::debug!(%refused, "a transaction of another validator is refused");
+            match refused {
+                Refused::Final(_) => REFUSED,
+                Refused::Passing(_) => RETRY,
             }
-        };
-        ResponseInsertTx { code }
-    });
+        }
+    };
+    host.insert(txs).into_iter().map(|result| inserted(code(result))).collect()
+}
+
+const fn inserted(code: u32) -> MempoolResponse {
+    MempoolResponse { insert_tx: Some(ResponseInsertTx { code }), reap_txs: None }
+}
+
+/// Answers a call of the mempool. A node without a chain has no transactions.
+pub(crate) fn answer(host: Option<&impl Host>, asked: MempoolRequest) -> MempoolResponse {
+    let insert_tx = asked.insert_tx.and_then(|tx| insert(host, &[Bytes(tx.tx)]).pop()?.insert_tx);
     let reap_txs = asked.reap_txs.map(|reap| {
         let most = if reap.max_bytes == 0 { u64::MAX } else { reap.max_bytes };
         let txs = host.map(|host| host.reap(most)).unwrap_or_default();

@@ -1,14 +1,15 @@
 //! Threads and sockets: a thread per connection, which reads a request, has it answered, and writes the answer.
 
 use crate::{
-    app::App,
+    app::{App, NEW},
     error::CallError,
     frame,
     host::Host,
     mempool::MempoolRequest,
-    proto::{self, Request, Response, response::Value},
+    proto::{self, Request, Response, request::Value as Asked, response::Value},
 };
 use parking_lot::Mutex;
+use prost::bytes;
 use std::{
     collections::HashMap,
     io::{self, BufRead as _, BufReader, BufWriter, ErrorKind, Write as _},
@@ -23,6 +24,12 @@ use std::{
 
 /// Maximum number of connections. CometBFT has four, and those of a CometBFT that was killed may not have ended yet.
 const CONNECTIONS: usize = 16;
+
+/// Number of bytes that are read ahead of a connection: some hundred transactions.
+const AHEAD: usize = 64 << 10;
+
+/// Maximum number of transactions that are admitted together.
+const TOGETHER: usize = 1_024;
 
 /// Interval at which new connections are looked for.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -144,28 +151,80 @@ impl<H: Host> Drop for Connection<H> {
     }
 }
 
-/// Answers requests until the stream ends, or a call has no answer.
+/// A message of CometBFT.
+enum Message {
+    /// An offer of a transaction.
+    Offer(Way, bytes::Bytes),
+    Mempool(MempoolRequest),
+    Call(Request),
+}
+
+/// Call that offers a transaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// CheckTx of a new transaction.
+    Check,
+    /// InsertTx.
+    Insert,
+}
+
+impl Message {
+    fn read(bytes: &[u8]) -> io::Result<Self> {
+        let request: Request = frame::decode(bytes)?;
+        Ok(match request.value {
+            Some(Asked::CheckTx(check)) if check.r#type == NEW => Self::Offer(Way::Check, check.tx),
+            None => match MempoolRequest::read(bytes) {
+                Some(MempoolRequest { insert_tx: Some(insert), reap_txs: None }) => Self::Offer(Way::Insert, insert.tx),
+                Some(asked) => Self::Mempool(asked),
+                None => Self::Call(request),
+            },
+            _ => Self::Call(request),
+        })
+    }
+}
+
+/// Answers requests until the stream ends, or a call has no answer. Transactions that have arrived together are admitted together.
 fn serve<H: Host>(stream: &TcpStream, app: &App<H>) -> io::Result<()> {
-    let (mut reader, mut writer) = (BufReader::new(stream), BufWriter::new(stream));
-    while let Some(bytes) = frame::read_bytes(&mut reader)? {
-        let request: Request = frame::decode(&bytes)?;
-        if request.value.is_none()
-            && let Some(asked) = MempoolRequest::read(&bytes)
-        {
-            let answer = app.mempool(asked).map_err(io::Error::other)?;
-            frame::write(&mut writer, &answer)?;
-            if reader.buffer().is_empty() {
-                writer.flush()?;
+    let (mut reader, mut writer) = (BufReader::with_capacity(AHEAD, stream), BufWriter::new(stream));
+    let mut next = None;
+    loop {
+        let message = match next.take() {
+            Some(message) => message,
+            None => match frame::read_bytes(&mut reader)? {
+                Some(bytes) => Message::read(&bytes)?,
+                None => return Ok(()),
+            },
+        };
+        let mut is_flush = false;
+        let answers = match message {
+            Message::Offer(way, tx) => {
+                let txs;
+                (txs, next) = together(&mut reader, way, tx)?;
+                match way {
+                    Way::Check => app.check(txs),
+                    Way::Insert => {
+                        for answer in app.insert(txs).map_err(io::Error::other)? {
+                            frame::write(&mut writer, &answer)?;
+                        }
+                        Ok(Vec::new())
+                    }
+                }
             }
-            continue;
-        }
-        let is_flush = matches!(request.value, Some(proto::request::Value::Flush(_)));
-        if !is_harmless(&request) && is_gone(stream, &mut reader) {
-            tracing::warn!("a call about a block is left out: the connection has ended since");
-            return Ok(());
-        }
-        match app.call(request) {
-            Ok(answer) => frame::write(&mut writer, &answer)?,
+            Message::Mempool(asked) => {
+                frame::write(&mut writer, &app.mempool(asked).map_err(io::Error::other)?)?;
+                Ok(Vec::new())
+            }
+            Message::Call(request) => {
+                is_flush = matches!(request.value, Some(Asked::Flush(_)));
+                if !is_harmless(&request) && is_gone(stream, &mut reader) {
+                    tracing::warn!("a call about a block is left out: the connection has ended since");
+                    return Ok(());
+                }
+                app.call(request).map(|answer| vec![answer])
+            }
+        };
+        match answers {
+            Ok(answers) => answers.iter().try_for_each(|answer| frame::write(&mut writer, answer))?,
             Err(error @ (CallError::Halted(_) | CallError::Stopping)) => {
                 // No answer: a wrong one could be saved.
                 writer.flush()?;
@@ -178,16 +237,32 @@ fn serve<H: Host>(stream: &TcpStream, app: &App<H>) -> io::Result<()> {
                 return writer.flush();
             }
         }
-        if is_flush || reader.buffer().is_empty() {
+        if is_flush || next.is_none() && reader.buffer().is_empty() {
             writer.flush()?;
         }
     }
-    Ok(())
+}
+
+/// The first of some transactions and those that have arrived behind it on the same way; and the message behind them, if it has.
+fn together(
+    reader: &mut BufReader<&TcpStream>,
+    way: Way,
+    first: bytes::Bytes,
+) -> io::Result<(Vec<bytes::Bytes>, Option<Message>)> {
+    let mut txs = vec![first];
+    while txs.len() < TOGETHER
+        && let Some(bytes) = frame::read_arrived(reader)?
+    {
+        match Message::read(&bytes)? {
+            Message::Offer(same, tx) if same == way => txs.push(tx),
+            other => return Ok((txs, Some(other))),
+        }
+    }
+    Ok((txs, None))
 }
 
 /// True for calls that change nothing but the pool.
 const fn is_harmless(request: &Request) -> bool {
-    use proto::request::Value as Asked;
     matches!(request.value, Some(Asked::Echo(_) | Asked::Flush(_) | Asked::CheckTx(_) | Asked::Query(_)))
 }
 

@@ -53,7 +53,7 @@ impl DecidedBlock {
     }
 
     /// Appends the encoding; `None` if something is too long.
-    pub(crate) fn encode_to(&self, out: &mut Vec<u8>) -> Option<()> {
+    fn encode_to(&self, out: &mut Vec<u8>) -> Option<()> {
         let Self { meta, env, payload, proof, certificate } = self;
         [meta.id.0, meta.parent.0, env.prevrandao].iter().for_each(|hash| out.extend_from_slice(hash.as_slice()));
         for number in [meta.height, env.height, env.timestamp_ms, env.gas_limit, env.base_fee] {

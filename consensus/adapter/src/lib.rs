@@ -28,7 +28,7 @@ mod consensus;
 pub use codec::TooLong;
 pub use consensus::{Consensus, Decided, DecidedBlock, Standing};
 pub use handshake::{Handshake, handshake};
-pub use journal::{FileJournal, Journal, JournalError, MemoryJournal, Torn};
+pub use journal::{FileJournal, Journal, MemoryJournal};
 pub use node::{Node, OpenError};
 pub use solo::Solo;
 pub use wal::{Sync, Wal, WalError};

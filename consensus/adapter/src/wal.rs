@@ -1,17 +1,17 @@
 //! The log of a replica: records in groups, one sync each, replaced as a whole when older records can go.
 //!
 //! A vote leaves only once its record is durable, so the log must never lose one that was: a file that ends before its mark is
-//! refused, where a [`FileJournal`](crate::FileJournal) only reports it.
+//! refused. Nothing is searched for: what users store cannot pass for a record.
 
 use crate::append::{
-    HEAD, Link, Mark, Place, START, Tail, Unfit, Unopened, beginning, beside, frame, keep, length, link,
+    HEAD, Held, Link, Mark, Place, START, Unfit, Unopened, beginning, beside, frame, keep, length, link,
     open_or_create, promise, put_at, read_mark, sync_folder, unframe,
 };
 use alloy_primitives::Bytes;
 use std::{
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     io::{self, BufReader, Read, Seek as _, SeekFrom},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 /// First bytes of a log.
@@ -47,7 +47,7 @@ pub enum WalError {
     /// A promised group is damaged or missing, or both marks are. A crash cannot do that.
     #[error(
         "the log {path} has lost records that were durable, from byte {at} on: a replica without them may contradict its \
-         votes, so let it rejoin under new keys"
+         votes, so let it rejoin under new keys; restore another log, or let the node get its blocks from others"
     )]
     Corrupt {
         /// Path of the file.
@@ -86,7 +86,7 @@ pub enum Sync {
 /// proportion to the records handed in.
 #[derive(Debug)]
 pub struct Wal {
-    file: File,
+    file: Held,
     path: PathBuf,
     sync: Sync,
     /// Number of groups, end of the last one in bytes, and its link.
@@ -105,52 +105,77 @@ impl Wal {
     /// # Errors
     /// [`WalError`]. A damaged file is left as it is.
     pub fn open(path: impl Into<PathBuf>, sync: Sync) -> Result<(Self, Vec<Bytes>), WalError> {
-        let path = path.into();
+        let mut records = Vec::new();
+        let wal = Self::scan(path.into(), MAGIC, sync, |_, group| {
+            records.extend(group);
+            true
+        })?;
+        Ok((wal, records))
+    }
+
+    /// Opens a file of the kind that `magic` names, and hands each group to `each` with its place. A group that `each` refuses is
+    /// damage: its checksums fit, so only a fault of the program could have written it.
+    pub(crate) fn scan(
+        path: PathBuf,
+        magic: &[u8; 8],
+        sync: Sync,
+        mut each: impl FnMut(Place, Vec<Bytes>) -> bool,
+    ) -> Result<Self, WalError> {
         let failed = |source| WalError::Io { path: path.clone(), source };
-        let file = open_or_create(&path, MAGIC).map_err(|unopened| match unopened {
+        let file = open_or_create(&path, magic).map_err(|unopened| match unopened {
             Unopened::Locked => WalError::Locked { path: path.clone() },
             Unopened::Io(source) => failed(source),
         })?;
-        (&file).seek(SeekFrom::Start(0)).map_err(failed)?;
+        (&*file).seek(SeekFrom::Start(0)).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        let mut reader = BufReader::with_capacity(1 << 16, &file);
+        let mut reader = BufReader::with_capacity(1 << 16, &*file);
         let mut head = Vec::with_capacity(START);
         (&mut reader).take(START as u64).read_to_end(&mut head).map_err(failed)?;
-        let mark = read_mark(&head, MAGIC).map_err(|unfit| match unfit {
+        let mark = read_mark(&head, magic).map_err(|unfit| match unfit {
             Unfit::Format => WalError::Format { path: path.clone() },
             Unfit::Damaged => WalError::Corrupt { path: path.clone(), at: 0 },
         })?;
-        let mut records = Vec::new();
         let mut place = Place { at: START as u64, after: Link::default() };
         let (mut groups, mut begin) = (0, place.at);
         while let Some((bytes, next)) = read_group(&mut reader, size, &place).map_err(failed)? {
-            // The checksums fit, so only a fault of the program could have written what does not split.
-            let Some(split) = split(&bytes) else {
+            if !split(&bytes).is_some_and(|group| each(place, group)) {
                 return Err(WalError::Corrupt { path, at: place.at });
-            };
-            records.extend(split);
+            }
             (begin, place, groups) = (place.at, next, groups + 1);
         }
-        let torn = match Tail::of(&file, place.at, size, &mark).map_err(failed)? {
-            Tail::Whole => 0,
-            Tail::Damaged | Tail::Torn { promised: true } => {
-                return Err(WalError::Corrupt { path, at: place.at });
-            }
-            Tail::Torn { promised: false } => {
-                keep(&file, &path, place.at).map_err(failed)?;
-                file.set_len(place.at).map_err(failed)?;
-                size - place.at
-            }
-        };
+        if place.at < mark.end {
+            return Err(WalError::Corrupt { path, at: place.at });
+        }
+        let torn = size - place.at;
+        if torn > 0 {
+            keep(&file, &path, place.at).map_err(failed)?;
+            file.set_len(place.at).map_err(failed)?;
+        }
         drop(reader);
         if sync == Sync::Always {
             // One of the marks may be damaged, or one behind.
-            promise(&file, &Mark { height: groups, begin, end: place.at }).map_err(failed)?;
+            promise(&*file, &Mark { height: groups, begin, end: place.at }).map_err(failed)?;
         }
         let wal =
             Self { file, path: path.clone(), sync, groups, end: place.at, link: place.after, torn, broken: false };
         wal.file.sync_all().and_then(|()| sync_folder(&path)).map_err(failed)?;
-        Ok((wal, records))
+        Ok(wal)
+    }
+
+    /// Place of the next group.
+    pub(crate) const fn place(&self) -> Place {
+        Place { at: self.end, after: self.link }
+    }
+
+    /// Records of the group at a place; `None` if it is not what was written there.
+    pub(crate) fn read(&self, place: &Place) -> io::Result<Option<Vec<Bytes>>> {
+        let mut file = &*self.file;
+        file.seek(SeekFrom::Start(place.at))?;
+        Ok(read_group(&mut file, self.end, place)?.and_then(|(bytes, _)| split(&bytes)))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Appends records as one group, all or none after a crash. Returns when they are as durable as [`Sync`] says.
@@ -164,8 +189,7 @@ impl Wal {
         if records.is_empty() {
             return Ok(());
         }
-        let place = Place { at: self.end, after: self.link };
-        let framed = frame(&place, |out| join(records, out));
+        let framed = frame(&self.place(), |out| join(records, out));
         let bytes = || records.iter().map(|record| record.len()).sum();
         let (group, link) = framed.ok_or_else(|| WalError::TooLong { path: self.path.clone(), bytes: bytes() })?;
         self.broken = true;
@@ -202,7 +226,7 @@ impl Wal {
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new);
         let file = options.map_err(failed)?;
         // The lock of the new file is held before it has the name.
-        file.try_lock().map_err(|_| WalError::Locked { path: self.path.clone() })?;
+        let file = Held::take(file).map_err(|_| WalError::Locked { path: self.path.clone() })?;
         put_at(&file, 0, &beginning(MAGIC)).map_err(failed)?;
         let mut next = Self::empty(file, self.path.clone());
         let mut group = Vec::new();
@@ -235,7 +259,7 @@ impl Wal {
     }
 
     /// The log of a file that has nothing but its beginning.
-    fn empty(file: File, path: PathBuf) -> Self {
+    fn empty(file: Held, path: PathBuf) -> Self {
         let (groups, end, link, torn, broken) = (0, START as u64, Link::default(), 0, false);
         Self { file, path, sync: Sync::Never, groups, end, link, torn, broken }
     }

@@ -3,6 +3,7 @@
 //! A block's name covers the content of its slot and its parent's name, and no view: a batch that is proposed again keeps its
 //! block and its execution.
 
+use crate::change::SignedChange;
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_adapter::DecidedBlock;
 use phalanx_bft::{Batch, NULL, Slot, View};
@@ -50,6 +51,11 @@ impl Block {
         Tip { slot, id: self.meta.id, exec: self.exec, timestamp_ms }
     }
 
+    /// Returns true if the block holds what claims to be a change of members.
+    pub(crate) fn claims_change(&self) -> bool {
+        self.batch.iter().flat_map(Batch::transactions).any(|value| SignedChange::is_claimed(value))
+    }
+
     pub(crate) fn decided(&self) -> DecidedBlock {
         let (meta, env, payload) = (self.meta, self.env, Arc::clone(&self.payload));
         DecidedBlock { meta, env, payload, proof: Bytes::new(), certificate: None }
@@ -86,8 +92,9 @@ pub struct Retained {
 #[derive(Debug)]
 pub(crate) struct Chain {
     rules: BlockRules,
-    /// Parent of the oldest block.
+    /// Parent of the oldest block, and the own result of it, encoded, if the log has it.
     base: Tip,
+    base_outcome: Option<Bytes>,
     blocks: BTreeMap<Slot, Block>,
     /// Contents proposed beyond a gap.
     loose: BTreeMap<Slot, Option<Batch>>,
@@ -98,12 +105,39 @@ pub(crate) struct Chain {
 impl Chain {
     /// A chain that continues `base`.
     pub(crate) const fn new(rules: BlockRules, base: Tip) -> Self {
-        Self { rules, base, blocks: BTreeMap::new(), loose: BTreeMap::new(), decided: base.slot }
+        let decided = base.slot;
+        Self { rules, base, base_outcome: None, blocks: BTreeMap::new(), loose: BTreeMap::new(), decided }
     }
 
     /// Parent of the oldest block.
     pub(crate) const fn base(&self) -> Tip {
         self.base
+    }
+
+    /// Takes a result from the log, if it is that of a block here.
+    pub(crate) fn set_outcome(&mut self, slot: Slot, outcome: Bytes) {
+        let exec = decode_outcome(&outcome).map(|(exec, _)| exec);
+        if slot == self.base.slot && exec == Some(self.base.exec) {
+            self.base_outcome = Some(outcome);
+        } else if let Some(block) = self.blocks.get_mut(&slot).filter(|block| exec == Some(block.exec)) {
+            block.outcome = Some(outcome);
+        }
+    }
+
+    /// The own result of a block, or of the one below the oldest.
+    pub(crate) fn outcome(&self, slot: Slot) -> Option<&Bytes> {
+        match slot == self.base.slot {
+            true => self.base_outcome.as_ref(),
+            false => self.blocks.get(&slot)?.outcome.as_ref(),
+        }
+    }
+
+    /// The execution of a block, or of the one below the oldest.
+    pub(crate) fn execution(&self, slot: Slot) -> Option<ExecId> {
+        match slot == self.base.slot {
+            true => Some(self.base.exec),
+            false => self.blocks.get(&slot).map(|block| block.exec),
+        }
     }
 
     /// Blocks up to this slot are decided.
@@ -179,7 +213,7 @@ impl Chain {
         while let Some((slot, block)) = self.blocks.first_key_value()
             && *slot < below.min(self.decided)
         {
-            self.base = block.tip();
+            (self.base, self.base_outcome) = (block.tip(), block.outcome.clone());
             self.blocks.pop_first();
         }
     }
@@ -190,19 +224,24 @@ impl Chain {
     }
 }
 
-fn make(rules: &BlockRules, slot: Slot, parent: Tip, batch: Option<Batch>) -> Block {
-    let digest = batch.as_ref().map_or(NULL, Batch::digest);
+/// Name of the block with this content on this parent.
+pub(crate) fn name(slot: Slot, content: B256, parent: BlockId) -> BlockId {
     let mut bytes = b"phalanx-block-1".to_vec();
     bytes.extend_from_slice(&slot.to_be_bytes());
-    bytes.extend_from_slice(digest.as_slice());
-    bytes.extend_from_slice(parent.id.0.as_slice());
-    let id = BlockId(keccak256(&bytes));
+    bytes.extend_from_slice(content.as_slice());
+    bytes.extend_from_slice(parent.0.as_slice());
+    BlockId(keccak256(&bytes))
+}
+
+fn make(rules: &BlockRules, slot: Slot, parent: Tip, batch: Option<Batch>) -> Block {
+    let id = name(slot, batch.as_ref().map_or(NULL, Batch::digest), parent.id);
     let timestamp_ms = batch.as_ref().map_or(0, Batch::timestamp_ms).max(parent.timestamp_ms);
     let beneficiary = batch.as_ref().map_or(Address::ZERO, Batch::beneficiary);
     let prevrandao = parent.exec.randomness(slot, timestamp_ms, beneficiary);
     let BlockRules { gas_limit, base_fee, .. } = *rules;
     let env = BlockEnv { height: slot, timestamp_ms, prevrandao, beneficiary, gas_limit, base_fee };
-    let payload = Arc::new(Payload::new(batch.as_ref().map_or_else(Vec::new, |batch| batch.transactions().to_vec())));
+    // With a change of members, which an engine skips as no transaction: the execution binds all content.
+    let payload = Arc::new(Payload::new(batch.iter().flat_map(Batch::transactions).cloned().collect()));
     let exec = ExecId::derive(rules.chain, parent.exec, &env, TxPolicy::SkipInvalid, payload.digest());
     let meta = BlockMeta { id, parent: parent.id, height: slot };
     Block { meta, env, batch, payload, exec, order_voted: None, outcome: None }
@@ -228,4 +267,22 @@ pub(crate) fn decode_result(bytes: &[u8]) -> Option<BlockResult> {
 pub(crate) fn decode_outcome(bytes: &[u8]) -> Option<(ExecId, B256)> {
     let result = decode_result(bytes)?;
     Some((ExecId(B256::new(result.execution)), B256::new(result.digest())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A peer that sends decided blocks can neither add a change of members nor leave one out: another execution follows.
+    #[test]
+    fn the_execution_binds_changes_and_transactions() {
+        let rules = BlockRules { chain: 1, gas_limit: 1, base_fee: 0, timestamp_ms: 0 };
+        let exec = |values: &[&'static [u8]]| {
+            let values = values.iter().map(|value| Bytes::from_static(value)).collect();
+            make(&rules, 1, rules.genesis(), Some(Batch::new(0, Address::ZERO, values))).exec
+        };
+        let all: [&[&[u8]]; 4] = [&[], &[b"tx"], &[b"tx", b"phalanx-change-1"], &[b"tx", b"phalanx-change-1x"]];
+        let execs: std::collections::BTreeSet<_> = all.iter().map(|values| exec(values).0).collect();
+        assert_eq!(execs.len(), all.len());
+    }
 }

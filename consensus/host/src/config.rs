@@ -1,13 +1,41 @@
-//! Constants of a host, and its exchange with the shell: records, timers, actions.
+//! Constants of a host.
 
-use crate::{
-    chain::{BlockRules, Tip},
-    frame::Frame,
-};
-use alloy_primitives::{Address, B256, Bytes};
-use phalanx_bft::{Base, Batch, ConfigError, Domain, Index, Micros, Protocol, Quorums, Slot, To};
-use phalanx_engine_api::ExecOutcome;
-use phalanx_pipeline::{BlockMeta, Committee, Config, Incident};
+use crate::chain::BlockRules;
+use alloy_primitives::Address;
+use phalanx_bft::{ConfigError, Domain, Micros, Quorums};
+use phalanx_pipeline::{Committee, Config};
+use std::sync::Arc;
+
+/// Check of the transactions in a proposal, equal at all replicas: what does not pass is never ordered. It looks at the bytes alone.
+#[derive(Clone)]
+pub struct Content(Arc<Check>);
+
+type Check = dyn Fn(&[u8]) -> bool + Send + Sync;
+
+impl Content {
+    /// Transactions of which the check returns true.
+    pub fn new(check: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(check))
+    }
+
+    /// Returns true if a transaction passes.
+    pub(crate) fn takes(&self, tx: &[u8]) -> bool {
+        (self.0)(tx)
+    }
+}
+
+/// Any bytes.
+impl Default for Content {
+    fn default() -> Self {
+        Self::new(|_| true)
+    }
+}
+
+impl core::fmt::Debug for Content {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Content").finish_non_exhaustive()
+    }
+}
 
 /// Constants of a host.
 #[derive(Clone, Debug)]
@@ -20,6 +48,8 @@ pub struct HostConfig {
     pub rules: BlockRules,
     /// Configuration of the pipeline.
     pub pipeline: Config,
+    /// Check of the transactions in proposals.
+    pub content: Content,
     /// Receiver of the fees of own batches.
     pub beneficiary: Address,
     /// Maximum number of transactions per batch.
@@ -51,6 +81,7 @@ impl HostConfig {
             domain,
             rules,
             pipeline,
+            content: Content::default(),
             beneficiary: Address::ZERO,
             batch_txs,
             batch_bytes: 1 << 20,
@@ -75,72 +106,4 @@ impl HostConfig {
         ConfigError::within("epoch_ms", self.epoch_ms, 0, 1 << 50)?;
         ConfigError::within("retention", self.retention, 1, 1 << 32)
     }
-}
-
-/// A record of a host's log.
-#[derive(Clone, Debug)]
-pub enum HostRecord<R> {
-    /// The block below the oldest one of the log. First record of a compacted log.
-    Base(Tip),
-    /// A record of the protocol.
-    Protocol(R),
-    /// A decided block. Slots come in order.
-    Block(Slot, Option<Batch>),
-    /// Own result of a block, encoded; durable before the engine commits the block. A replica that is behind checks blocks against
-    /// it. The block may not be decided yet, or never be.
-    Outcome(Slot, Bytes),
-    /// True: the log lacks what the replica has said before, so that it stays silent. False: nothing of that matters any longer.
-    Silent(bool),
-}
-
-/// Timers of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HostTimer<T> {
-    /// A timer of the protocol.
-    Protocol(T),
-    /// A batch has waited long enough.
-    Batch,
-    /// A peer that was asked for decided blocks may send none.
-    Transfer,
-    /// Own state votes may have been lost, or the certificates that they helped to form.
-    Votes,
-    /// Clients' requests may not have reached the leader.
-    Requests,
-    /// A replica without its log asks how far the others are.
-    Silence,
-}
-
-/// An action that a host asks its shell for, in order.
-#[derive(Debug)]
-pub enum Action<P: Protocol> {
-    /// Append a record to the log and report [`Host::durable`](crate::Host::durable) with its number. Appends may be grouped.
-    Append(u64, HostRecord<P::Record>),
-    /// Send a frame.
-    Send(To, Frame<P::Msg>),
-    /// Set a timer, replacing one of the same name.
-    Timer(HostTimer<P::Timer>, Micros),
-    /// Cancel a timer.
-    Cancel(HostTimer<P::Timer>),
-    /// A block is committed: clients can be answered.
-    Committed(BlockMeta, ExecOutcome),
-    /// The state after a slot has a certificate of f+1 replicas, see [`Out::Certificate`](phalanx_bft::Out::Certificate): what a
-    /// client needs beside the proof of its transaction.
-    Certified {
-        /// The slot.
-        slot: Slot,
-        /// Digest of its outcome.
-        digest: B256,
-        /// The certificate.
-        signature: Bytes,
-        /// True if this replica tells the clients of the slot's transactions.
-        answers: bool,
-    },
-    /// Older records can go: [`Host::compacted`](crate::Host::compacted) tells what to write instead.
-    Stable(Base),
-    /// Proof that a replica broke the protocol. Keep it.
-    Evidence(Index, Bytes),
-    /// A replica sent a wrong signature, which a correct one does not: close its connection for a while, and name it.
-    Forged(Index),
-    /// The node has stopped. Keep the incident.
-    Halted(Box<Incident>),
 }

@@ -23,6 +23,8 @@ pub enum Frame<M> {
     WantReach(u64),
     /// Answers [`Frame::WantReach`].
     Reached(Reached),
+    /// Answers [`Frame::WantBlocks`]: blocks up to this slot are not retained.
+    Pruned(Slot),
 }
 
 /// Reach of a replica's votes, in answer to another one's request.
@@ -123,6 +125,7 @@ impl<M: Message> Encodable for Frame<M> {
             Self::Request(tx) => (6, tx),
             Self::WantReach(start) => (7, start),
             Self::Reached(reached) => (8, reached),
+            Self::Pruned(slot) => (9, slot),
         };
         out.put_u8(kind);
         body.encode(out);
@@ -142,6 +145,7 @@ impl<M: Message> Decodable for Frame<M> {
             6 => Self::Request(Decodable::decode(bytes)?),
             7 => Self::WantReach(Decodable::decode(bytes)?),
             8 => Self::Reached(Decodable::decode(bytes)?),
+            9 => Self::Pruned(Decodable::decode(bytes)?),
             _ => return Err(Error::Custom("unknown kind of frame")),
         })
     }

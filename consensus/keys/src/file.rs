@@ -1,5 +1,6 @@
 //! Key files: the secrets of one replica, and the public keys of all.
 
+use crate::summed::{self, Unread};
 use alloy_primitives::B256;
 use ed25519_zebra::{SigningKey, VerificationKey};
 use phalanx_bft::{Index, MAX_REPLICAS};
@@ -32,6 +33,9 @@ pub enum KeyError {
         /// Message of the parser.
         what: String,
     },
+    /// The content is not what the checksum in the file is of.
+    #[error("the key file is damaged, or was edited: its checksum is of other content. Take it from a copy")]
+    Damaged,
     /// The file has another version.
     #[error("the key file has version {version}, this program reads version 1: deal the keys again")]
     Version {
@@ -137,6 +141,15 @@ pub enum KeyError {
     },
 }
 
+impl From<Unread> for KeyError {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Malformed(what) => Self::Malformed { what },
+            Unread::Damaged => Self::Damaged,
+        }
+    }
+}
+
 impl core::fmt::Debug for KeyFile {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("KeyFile")
@@ -152,8 +165,7 @@ impl KeyFile {
     /// # Errors
     /// The bytes are no key file, or its keys do not belong together.
     pub fn parse(bytes: &[u8]) -> Result<Self, KeyError> {
-        let file: Self =
-            serde_json::from_slice(bytes).map_err(|error| KeyError::Malformed { what: error.to_string() })?;
+        let file: Self = summed::read(bytes)?;
         file.check()?;
         Ok(file)
     }
@@ -161,7 +173,7 @@ impl KeyFile {
     /// The file's content.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("keys are plain data")
+        summed::write(self)
     }
 
     /// Index of the replica.
@@ -198,10 +210,7 @@ impl KeyFile {
     }
 
     pub(crate) fn verification_keys(&self) -> Result<Vec<VerificationKey>, KeyError> {
-        let parse = |(index, bytes): (usize, &B256)| {
-            VerificationKey::try_from(bytes.0).map_err(|_| KeyError::PublicKey { index })
-        };
-        self.public_keys.iter().enumerate().map(parse).collect()
+        verification_keys(&self.public_keys)
     }
 
     pub(crate) fn channel_keys(&self) -> &[B256] {
@@ -272,6 +281,13 @@ pub fn deal(n: usize, seed: &[u8; 32]) -> Result<Vec<KeyFile>, KeyError> {
         channel_keys: (0..n).map(|other| shared(index, other)).collect(),
     };
     Ok((0..n).map(file).collect())
+}
+
+/// Keys that verify, from their bytes.
+pub(crate) fn verification_keys(keys: &[B256]) -> Result<Vec<VerificationKey>, KeyError> {
+    let parse =
+        |(index, bytes): (usize, &B256)| VerificationKey::try_from(bytes.0).map_err(|_| KeyError::PublicKey { index });
+    keys.iter().enumerate().map(parse).collect()
 }
 
 /// Public key of a signing seed.

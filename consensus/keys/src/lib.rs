@@ -24,6 +24,7 @@ mod bls;
 mod scheme;
 mod member;
 mod file;
+mod summed;
 
 pub use bls::{Bls, BlsFile, Dealing, deal_bls};
 pub use channel::{Channel, TAG_BYTES};

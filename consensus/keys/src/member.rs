@@ -2,7 +2,10 @@
 //!
 //! Channel keys are agreed by X25519 between two members, so that no operator hands out a secret.
 
-use crate::file::{KeyError, KeyFile, derive, fresh_seed, public_of};
+use crate::{
+    file::{KeyError, KeyFile, derive, fresh_seed, public_of},
+    summed,
+};
 use alloy_primitives::{B256, Bytes};
 use curve25519_dalek::MontgomeryPoint;
 use ed25519_zebra::{Signature, SigningKey, VerificationKey};
@@ -38,6 +41,7 @@ pub struct PublicKeys {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roster {
     instance: B256,
+    epoch: u64,
     members: Vec<PublicKeys>,
 }
 
@@ -61,8 +65,7 @@ impl OwnKeys {
     /// # Errors
     /// The bytes are no such file.
     pub fn parse(bytes: &[u8]) -> Result<Self, KeyError> {
-        let keys: Self =
-            serde_json::from_slice(bytes).map_err(|error| KeyError::Malformed { what: error.to_string() })?;
+        let keys: Self = summed::read(bytes)?;
         match keys.version {
             VERSION => Ok(keys),
             version => Err(KeyError::Version { version }),
@@ -72,7 +75,7 @@ impl OwnKeys {
     /// The file's content.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("keys are plain data")
+        summed::write(self)
     }
 
     /// The public half.
@@ -84,7 +87,9 @@ impl OwnKeys {
         PublicKeys { version: VERSION, signing, channel, proof }
     }
 
-    pub(crate) fn sign(&self, bytes: &[u8]) -> Bytes {
+    /// Signs bytes, which say themselves what they are for, with the key of the replica's signatures.
+    #[must_use]
+    pub fn sign(&self, bytes: &[u8]) -> Bytes {
         Bytes::copy_from_slice(&<[u8; 64]>::from(SigningKey::from(self.signing_seed().0).sign(bytes)))
     }
 
@@ -134,7 +139,7 @@ impl PublicKeys {
 }
 
 impl Roster {
-    /// The members of the network with this name, in the order of their indices.
+    /// The members of the network with this name in its first epoch, in the order of their indices.
     ///
     /// # Errors
     /// Keys are not proven, two members share one, or there are none or too many members.
@@ -149,7 +154,14 @@ impl Roster {
                 return Err(KeyError::Duplicate { first, second });
             }
         }
-        Ok(Self { instance, members })
+        Ok(Self { instance, epoch: 0, members })
+    }
+
+    /// The same members in another epoch, where they have other keys of channels and groups.
+    #[must_use]
+    pub const fn in_epoch(mut self, epoch: u64) -> Self {
+        self.epoch = epoch;
+        self
     }
 
     /// Public halves, by index.
@@ -168,11 +180,14 @@ impl Roster {
         Ok(Index(at as u16))
     }
 
-    /// Hash of name and members, by which operators see that they have one roster.
+    /// Hash of name, epoch and members, by which operators see that they have one roster.
     #[must_use]
     pub fn digest(&self) -> B256 {
         let mut hasher = blake3::Hasher::new_derive_key("phalanx-keys 1 roster");
         hasher.update(self.instance.as_slice());
+        if self.epoch > 0 {
+            hasher.update(&self.epoch.to_be_bytes());
+        }
         for member in &self.members {
             hasher.update(member.signing.as_slice()).update(member.channel.as_slice());
         }

@@ -1,7 +1,7 @@
 //! Signatures over statements.
 
-use crate::file::{KeyError, KeyFile};
-use alloy_primitives::Bytes;
+use crate::file::{KeyError, KeyFile, verification_keys};
+use alloy_primitives::{B256, Bytes};
 use ed25519_zebra::{Signature, SigningKey, VerificationKey, VerificationKeyBytes, batch};
 use phalanx_bft::{Claim, Group, Index, ReplicaSet};
 
@@ -57,7 +57,8 @@ pub trait Scheme: core::fmt::Debug + Send + Sync {
 /// Ed25519 by the rules of ZIP-215: batches and single verifications accept the same signatures.
 #[derive(Clone)]
 pub struct Ed25519 {
-    signing: SigningKey,
+    /// `None` for a verifier.
+    signing: Option<SigningKey>,
     keys: Vec<VerificationKey>,
 }
 
@@ -74,7 +75,15 @@ impl Ed25519 {
     /// The keys do not belong together.
     pub fn new(file: &KeyFile) -> Result<Self, KeyError> {
         file.check()?;
-        Ok(Self { signing: file.signing_key(), keys: file.verification_keys()? })
+        Ok(Self { signing: Some(file.signing_key()), keys: file.verification_keys()? })
+    }
+
+    /// A verifier of what the replicas with these keys sign. It signs nothing.
+    ///
+    /// # Errors
+    /// A key is none.
+    pub fn verifier(keys: &[B256]) -> Result<Self, KeyError> {
+        Ok(Self { signing: None, keys: verification_keys(keys)? })
     }
 
     fn verify_one(&self, claim: &Claim) -> bool {
@@ -97,7 +106,8 @@ impl Ed25519 {
 
 impl Scheme for Ed25519 {
     fn sign(&self, bytes: &[u8]) -> Bytes {
-        Bytes::copy_from_slice(&<[u8; 64]>::from(self.signing.sign(bytes)))
+        let signed = self.signing.as_ref().map(|key| <[u8; 64]>::from(key.sign(bytes)));
+        signed.map(|signature| Bytes::copy_from_slice(&signature)).unwrap_or_default()
     }
 
     fn verify(&self, claims: &[Claim]) -> Result<(), BadSignature> {

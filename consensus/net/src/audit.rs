@@ -114,6 +114,13 @@ impl Audit {
         settled
     }
 
+    /// Notes that a replica has no notices of heights below this one: it joined by a snapshot, or has pruned them.
+    pub fn on_pruned(&mut self, replica: Index, from: u64) {
+        if let Some(next) = self.next.get_mut(usize::from(replica.0)) {
+            *next = (*next).max(from);
+        }
+    }
+
     /// Height from which on a replica's notices are missing.
     #[must_use]
     pub fn next(&self, replica: Index) -> u64 {

@@ -21,6 +21,7 @@ mod replica;
 mod client;
 mod log;
 mod peer;
+mod snapshot;
 mod wire;
 mod queue;
 mod config;
@@ -28,12 +29,15 @@ mod config;
 pub use audit::{Audit, AuditError, Settled};
 pub use client::{Acknowledgement, Client, ClientSender, Notice, Reply, Request};
 pub use config::{
-    Authentication, Cut, Durability, LOG_BYTES, Link, Links, Member, NetConfig, NetConfigError, ProtocolName, VERSION,
-    order_floor,
+    Authentication, Before, Cut, Durability, LOG_BYTES, Link, Links, Member, NetConfig, NetConfigError, ProtocolName,
+    RETENTION, SNAPSHOT_EVERY, VERSION, order_floor,
 };
 pub use phalanx_adapter::WalError;
+pub use phalanx_host::{Anchor, Boundary, Certified, Change, ChangeError, Content, SignedChange};
 pub use replica::{
-    Admission, Admit, Beginning, DecisionPath, Doorbell, Embedder, Genesis, LogError, Machine, Networked, PoolChanges,
-    Replica, ReplicaError, ReplicaKeys, Status, Step, leave_token,
+    Admission, Admit, Beginning, DecisionPath, Doorbell, Embedder, Genesis, Joining, LogError, Machine, Networked,
+    PoolChanges, Replica, ReplicaError, ReplicaKeys, Restorer, Status, Step, find_beginning, is_joining, join,
+    leave_token,
 };
+pub use snapshot::{Snapshot, Snapshots};
 pub use wire::Refused;

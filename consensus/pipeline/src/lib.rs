@@ -2,7 +2,7 @@
 //!
 //! This is Zaptos's parallel pipeline (Algorithm 2) as a state machine: no thread, clock, randomness or I/O. Events of
 //! consensus and completions of the engine go in, effects come out, and the same inputs give the same effects in a
-//! simulator, a test or the [`Shell`], which adds one thread.
+//! simulator, a test or a node, which drives it from a loop of its own.
 //!
 //! ```text
 //!              Proposed ──► submit ──► Executed ──► Rooted ──┬──► stage ──► Staged ─┐
@@ -18,7 +18,6 @@
 //! whichever comes first (`core/step.rs`). A certificate that names another result stops the node (`core/votes.rs`).
 //! Every table is bounded by [`Config`].
 
-mod shell;
 mod call;
 mod core;
 mod event;
@@ -30,4 +29,3 @@ pub use core::Pipeline;
 pub use event::{
     Backpressure, BlockMeta, Certificate, ConsensusEvent, Downstream, Effect, Incident, PayloadRef, Verdict,
 };
-pub use shell::{Shell, ShellError};

@@ -16,6 +16,7 @@ pub mod autobahn;
 pub mod resilientdb;
 pub mod sbft;
 pub mod load;
+pub mod paper;
 mod world;
 mod node;
 mod shared;

@@ -69,8 +69,6 @@ pub struct Crypto {
 impl Crypto {
     /// No cost.
     pub const FREE: Self = Self { sign_us: 0, verify_us: 0 };
-    /// Ed25519, one signature at a time.
-    pub const ED25519: Self = Self { sign_us: 20, verify_us: 50 };
     /// BLS multi-signatures: one pairing per aggregate.
     pub const BLS: Self = Self { sign_us: 300, verify_us: 1_200 };
 }

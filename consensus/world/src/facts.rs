@@ -1,5 +1,49 @@
 //! Facts about a protocol: what its messages, records and states mean to the worlds it lives in.
 
+/// Facts that constants with replicas and a domain state themselves. Names are those of the file that uses it.
+macro_rules! of_config {
+    () => {
+        fn quorums(config: &Config) -> Quorums {
+            config.quorums
+        }
+
+        fn domain(config: &Config) -> Domain {
+            config.domain
+        }
+    };
+}
+
+/// Facts of a protocol with a primary that its constants and its replicas state themselves.
+macro_rules! of_primary {
+    () => {
+        of_config!();
+
+        fn is_in_flight(&self, digest: B256) -> bool {
+            Self::is_in_flight(self, digest)
+        }
+
+        fn decided(&self) -> Slot {
+            Self::decided(self)
+        }
+
+        fn stable(&self) -> Slot {
+            Self::stable(self).slot
+        }
+
+        fn decision(&self, slot: Slot) -> Option<B256> {
+            Self::decision(self, slot)
+        }
+
+        fn is_active(&self) -> bool {
+            Self::is_active(self)
+        }
+
+        fn leads(message: &Msg) -> bool {
+            matches!(message, Msg::PrePrepare(_) | Msg::NewView(_))
+        }
+    };
+}
+
 mod autobahn;
 mod hotstuff;
 mod pbft;
@@ -8,7 +52,7 @@ mod sbft;
 use crate::liar::{Liar, Lie};
 use alloy_primitives::B256;
 use alloy_rlp::{Decodable, Encodable};
-use phalanx_bft::{Batch, Domain, Message as _, Micros, Protocol, Quorums, Slot, View};
+use phalanx_bft::{Domain, Message as _, Micros, Protocol, Quorums, Slot, View};
 
 /// Vote of a replica: kind, view, slot, digest. Of one kind, view and slot, a correct replica has one digest at most.
 pub type Vote = (u8, View, Slot, B256);
@@ -67,9 +111,6 @@ pub trait Facts: Protocol<Msg: PartialEq, Record: PartialEq + Encodable + Decoda
 
     /// Constants of a run.
     fn config(quorums: Quorums, domain: Domain, pace: Pace) -> Self::Config;
-
-    /// Batches in a message: data that its receiver takes in.
-    fn batches(message: &Self::Msg) -> Vec<&Batch>;
 
     /// The vote in a message.
     fn vote(message: &Self::Msg) -> Option<Vote>;

@@ -3,7 +3,7 @@
 use crate::kit::{CHAIN, Disk, JUNK, NAME, START_MS, TestHost, open, outcome, tx};
 use alloy_primitives::{B256, Bytes};
 use phalanx_abci::{
-    App, Header, Host as _,
+    App, Header,
     conformance::{Broken, Comet, Proposal, validator},
 };
 use phalanx_engine_api::{Candidate, ExecId, Payload, TxPolicy};
@@ -33,7 +33,7 @@ fn script() -> Vec<Vec<Proposal>> {
 fn run(script: &[Vec<Proposal>], death: Option<(u64, Side)>, wipe: bool) -> (Comet, Disk, u32) {
     let (mut comet, mut disk) = (Comet::new(NAME, START_MS), Disk::new());
     let (mut app, mut host) = open(&disk);
-    host.admit(&tx(99)).expect("room");
+    host.put(&tx(99)).expect("room");
     comet.die_at(death.map(|(step, _)| step));
     let mut handshakes = 0;
     loop {
@@ -50,7 +50,7 @@ fn run(script: &[Vec<Proposal>], death: Option<(u64, Side)>, wipe: bool) -> (Com
                 disk = Disk::new();
             }
             (app, host) = open(&disk);
-            host.admit(&tx(99)).expect("room");
+            host.put(&tx(99)).expect("room");
         }
     }
 }
@@ -97,7 +97,7 @@ fn check(comet: &Comet, disk: &Disk, what: &str) {
 fn a_chain_without_deaths_executes_no_block_twice() {
     let (mut comet, disk) = (Comet::new(NAME, START_MS), Disk::new());
     let (mut app, host) = open(&disk);
-    host.admit(&tx(99)).expect("room");
+    host.put(&tx(99)).expect("room");
     go_on(&mut comet, &mut app, &script()).expect("no death");
     check(&comet, &disk, "no death");
     assert_eq!(host.model().most_executions(), 1);

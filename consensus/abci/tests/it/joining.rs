@@ -4,7 +4,7 @@ use crate::kit::{CHUNKS, Disk, FORMAT, NAME, START_MS, TestHost, offer, open, pi
 use alloy_primitives::{B256, Bytes};
 use parking_lot::Mutex;
 use phalanx_abci::{
-    App, Applied, Host as _, Joiner, Offer, Offered,
+    App, Applied, Joiner, Offer, Offered,
     conformance::{Broken, Comet, Link, Peer, Proposal, asked, chunk, snapshots},
     proto::{self, Snapshot, request::Value as Asked, response::Value as Answer},
 };
@@ -101,7 +101,7 @@ fn start(kept: &Kept, source: &Disk) -> App<TestHost> {
 fn chain(heights: u64) -> (Comet, Disk, App<TestHost>) {
     let (mut comet, disk) = (Comet::new(NAME, START_MS), Disk::new());
     let (mut app, host) = open(&disk);
-    host.admit(&tx(9)).expect("room");
+    host.put(&tx(9)).expect("room");
     comet.handshake(&mut app).expect("sound");
     for height in 0..heights {
         comet.height(&mut app, &[Proposal::Other(vec![tx(height)])]).expect("sound");

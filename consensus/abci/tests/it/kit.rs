@@ -15,7 +15,10 @@ use phalanx_engine_api::{
 };
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -271,6 +274,7 @@ struct Shared {
     offered: Mutex<Vec<Bytes>>,
     halted: Mutex<Vec<Halt>>,
     shown: Mutex<Vec<u64>>,
+    together: AtomicUsize,
 }
 
 impl TestHost {
@@ -281,7 +285,8 @@ impl TestHost {
     pub(crate) fn open_with(disk: &Disk, limits: Limits) -> Self {
         let engine = Model::new(disk.clone(), limits);
         let (pool, offered) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Shared { engine, pool, offered, halted: Mutex::default(), shown: Mutex::default() }))
+        let (halted, shown, together) = (Mutex::default(), Mutex::default(), AtomicUsize::default());
+        Self(Arc::new(Shared { engine, pool, offered, halted, shown, together }))
     }
 
     pub(crate) fn model(&self) -> &Model {
@@ -295,6 +300,27 @@ impl TestHost {
 
     pub(crate) fn halts(&self) -> Vec<Halt> {
         self.0.halted.lock().clone()
+    }
+
+    /// Puts a transaction into the pool.
+    pub(crate) fn put(&self, tx: &Bytes) -> Result<(), Refused> {
+        assert!(&tx[..] != PANIC, "a bug in the pool");
+        if &tx[..] == JUNK {
+            return Err(Refused::Final("junk".into()));
+        }
+        if &tx[..] == EARLY {
+            return Err(Refused::Passing("the pool is full".into()));
+        }
+        let mut pool = self.0.pool.lock();
+        if !pool.contains(tx) {
+            pool.push(tx.clone());
+        }
+        Ok(())
+    }
+
+    /// Largest number of transactions that were offered together.
+    pub(crate) fn together(&self) -> usize {
+        self.0.together.load(Ordering::Relaxed)
     }
 
     /// Heights that the node has shown.
@@ -335,19 +361,9 @@ impl Host for TestHost {
         Ok(BuiltCandidate { candidate, outcome: None, dropped: Vec::new() })
     }
 
-    fn admit(&self, tx: &Bytes) -> Result<(), Refused> {
-        assert!(&tx[..] != PANIC, "a bug in the pool");
-        if &tx[..] == JUNK {
-            return Err(Refused::Final("junk".into()));
-        }
-        if &tx[..] == EARLY {
-            return Err(Refused::Passing("the pool is full".into()));
-        }
-        let mut pool = self.0.pool.lock();
-        if !pool.contains(tx) {
-            pool.push(tx.clone());
-        }
-        Ok(())
+    fn admit(&self, txs: &[Bytes]) -> Vec<Result<(), Refused>> {
+        self.0.together.fetch_max(txs.len(), Ordering::Relaxed);
+        txs.iter().map(|tx| self.put(tx)).collect()
     }
 
     fn reap(&self, max_bytes: u64) -> Vec<Bytes> {

@@ -247,7 +247,7 @@ fn proposals_of_impossible_transactions_are_rejected() {
     assert_eq!(host.model().executions(), 0);
     assert_eq!(status((0..most).map(tx).collect()), ProposalStatus::Accept);
     // An own proposal is one that others accept.
-    (0..most + 9).for_each(|number| host.admit(&tx(number)).expect("admitted"));
+    (0..most + 9).for_each(|number| host.put(&tx(number)).expect("admitted"));
     let Some(Asked::PrepareProposal(mut request)) = prepare(1).value else { unreachable!() };
     request.max_tx_bytes = 1 << 20;
     let answer = app.call(asked(Asked::PrepareProposal(request))).expect("sound").value;

@@ -52,7 +52,7 @@ fn a_chain_goes_over_four_connections_and_over_a_new_server() {
 
 #[test]
 fn requests_may_be_sent_ahead_of_their_answers() {
-    let (app, _) = open(&Disk::new());
+    let (app, host) = open(&Disk::new());
     let server = Server::start(LOOPBACK, app).expect("a free port");
     let mut stream = TcpStream::connect(server.address()).expect("a connection");
     let mut requests = Vec::new();
@@ -69,6 +69,42 @@ fn requests_may_be_sent_ahead_of_their_answers() {
     }
     let last: proto::Response = frame::read(&mut reader).expect("sound").expect("an answer");
     assert!(matches!(last.value, Some(Answer::Flush(_))));
+    assert!(host.together() > 1, "what has arrived together is admitted together");
+}
+
+#[test]
+fn calls_of_every_kind_that_are_sent_together_are_answered_in_their_order() {
+    let (app, _) = open(&Disk::new());
+    let server = Server::start(LOOPBACK, app).expect("a free port");
+    let mut stream = TcpStream::connect(server.address()).expect("a connection");
+    let check = |tx: &[u8], again: bool| {
+        let kind = if again { proto::CheckTxType::Recheck } else { proto::CheckTxType::New };
+        asked(Asked::CheckTx(proto::RequestCheckTx { tx: tx.to_vec().into(), r#type: kind as i32 }))
+    };
+    let insert =
+        |tx: &[u8]| MempoolRequest { insert_tx: Some(RequestInsertTx { tx: tx.to_vec().into() }), reap_txs: None };
+    let mut requests = Vec::new();
+    for call in [check(&tx(1), false), check(JUNK, false), check(&tx(1), true), check(&tx(2), true)] {
+        frame::write(&mut requests, &call).expect("written");
+    }
+    for call in [insert(&tx(3)), insert(EARLY), insert(JUNK)] {
+        frame::write(&mut requests, &call).expect("written");
+    }
+    frame::write(&mut requests, &check(&tx(4), false)).expect("written");
+    frame::write(&mut requests, &asked(Asked::Flush(proto::RequestFlush {}))).expect("written");
+    stream.write_all(&requests).expect("sent");
+    let mut reader = std::io::BufReader::new(stream);
+    let mut checked = || match frame::read(&mut reader).expect("sound").map(|answer: proto::Response| answer.value) {
+        Some(Some(Answer::CheckTx(checked))) => checked.code,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([checked(), checked(), checked(), checked()], [0, 1, 0, 1]);
+    for code in [0, 32_000, 1] {
+        let answer: MempoolResponse = frame::read(&mut reader).expect("sound").expect("an answer");
+        assert_eq!(answer.insert_tx.expect("an answer to it").code, code);
+    }
+    let last: proto::Response = frame::read(&mut reader).expect("sound").expect("an answer");
+    assert!(matches!(last.value, Some(Answer::CheckTx(checked)) if checked.code == 0));
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Opening, locking, reading and writing a file.
 
 use super::mark::{Mark, beginning};
+use core::ops::Deref;
 use std::{
     ffi::OsString,
     fs::{File, OpenOptions, TryLockError},
-    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    io::{self, Seek as _, SeekFrom, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
@@ -24,19 +25,43 @@ impl From<io::Error> for Unopened {
     }
 }
 
+/// A locked file.
+#[derive(Debug)]
+pub(crate) struct Held(File);
+
+impl Held {
+    pub(crate) fn take(file: File) -> Result<Self, Unopened> {
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(Unopened::Locked),
+            Err(TryLockError::Error(source)) => Err(Unopened::Io(source)),
+        }
+    }
+}
+
+impl Deref for Held {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Closing unlocks as well, but not while a process that was just forked holds the descriptor.
+        let _ = self.0.unlock();
+    }
+}
+
 /// Opens and locks a file of the kind that `magic` names. A new one gets its beginning under another name, so that a file under
 /// its own name always has one.
-pub(crate) fn open_or_create(path: &Path, magic: &[u8; 8]) -> Result<File, Unopened> {
-    let lock = |file: File| match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Unopened::Locked),
-        Err(TryLockError::Error(source)) => Err(Unopened::Io(source)),
-    };
+pub(crate) fn open_or_create(path: &Path, magic: &[u8; 8]) -> Result<Held, Unopened> {
     loop {
         match OpenOptions::new().read(true).write(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => {
-                let file = lock(opened?)?;
+                let file = Held::take(opened?)?;
                 // A replacement may have taken the name between the opening and the lock.
                 if names(path, &file)? {
                     return Ok(file);
@@ -45,7 +70,8 @@ pub(crate) fn open_or_create(path: &Path, magic: &[u8; 8]) -> Result<File, Unope
             }
         }
         let new = beside(path, ".new");
-        let file = lock(OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&new)?)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&new)?;
+        let file = Held::take(file)?;
         // Another process may have finished the file in between.
         if path.exists() || !new.exists() {
             continue;
@@ -83,11 +109,6 @@ pub(crate) fn promise(file: &impl Durable, mark: &Mark) -> io::Result<()> {
 pub(crate) fn put_at(mut file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
     file.seek(SeekFrom::Start(at))?;
     file.write_all(bytes)
-}
-
-pub(crate) fn read_at(mut file: &File, at: u64, bytes: &mut [u8]) -> io::Result<()> {
-    file.seek(SeekFrom::Start(at))?;
-    file.read_exact(bytes)
 }
 
 /// True if the path still names the file.

@@ -8,7 +8,7 @@ mod disk;
 mod mark;
 mod record;
 
-pub(crate) use disk::{Unopened, beside, open_or_create, promise, put_at, read_at, sync_folder};
+pub(crate) use disk::{Held, Unopened, beside, open_or_create, promise, put_at, sync_folder};
 pub(crate) use mark::{Mark, START, Unfit, beginning, read_mark};
 pub(crate) use record::{HEAD, Link, Place, frame, length, link, unframe};
-pub(crate) use tail::{Tail, keep};
+pub(crate) use tail::keep;

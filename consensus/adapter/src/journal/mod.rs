@@ -2,7 +2,7 @@
 
 mod file;
 
-pub use file::{FileJournal, JournalError, Torn};
+pub use file::FileJournal;
 
 use crate::consensus::{Decided, DecidedBlock, Standing};
 use phalanx_engine_api::{BlockId, FatalCause};

@@ -14,32 +14,41 @@ const PATIENCE: u32 = 3;
 
 impl Autobahn {
     /// Notes that a slot is done: it may be one with a checkpoint.
-    pub(super) fn reach(&mut self, slot: Slot, out: &mut Outs<Self>) {
+    pub(super) fn pass(&mut self, slot: Slot, out: &mut Outs<Self>) {
         if slot.is_multiple_of(self.config.interval) {
-            self.marks.insert(slot, (self.height, self.lanes.frontier()));
+            self.checkpoints.marks.insert(slot, (self.height, self.lanes.frontier()));
             self.sign_checkpoint(slot, out);
         }
-        if self.beyond.as_ref().is_some_and(|(proof, _)| proof.first().is_some_and(|s| s.body.slot <= slot)) {
-            let proof = self.beyond.take().map(|(proof, _)| proof).unwrap_or_default();
+        if self.checkpoints.beyond.as_ref().is_some_and(|(proof, _)| proof.first().is_some_and(|s| s.body.slot <= slot))
+        {
+            let proof = self.checkpoints.beyond.take().map(|(proof, _)| proof).unwrap_or_default();
             self.make_stable(proof, out);
         }
     }
 
     pub(super) fn on_committed(&mut self, height: u64, digest: B256, out: &mut Outs<Self>) {
         // Only the newest outcomes can end a slot with a checkpoint that is not announced yet.
-        self.outcomes.insert(height, digest);
-        let wanted: Vec<Slot> = self.marks.iter().filter(|(_, mark)| mark.0 == height).map(|(slot, _)| *slot).collect();
+        self.checkpoints.outcomes.insert(height, digest);
+        let wanted: Vec<Slot> =
+            self.checkpoints.marks.iter().filter(|(_, mark)| mark.0 == height).map(|(slot, _)| *slot).collect();
         wanted.into_iter().for_each(|slot| self.sign_checkpoint(slot, out));
-        let lowest = self.marks.values().map(|mark| mark.0).min().unwrap_or(self.height).min(self.height);
-        while self.outcomes.first_key_value().is_some_and(|(height, _)| *height < lowest) && self.outcomes.len() > 1 {
-            self.outcomes.pop_first();
+        let lowest = self.checkpoints.marks.values().map(|mark| mark.0).min().unwrap_or(self.height).min(self.height);
+        while self.checkpoints.outcomes.first_key_value().is_some_and(|(height, _)| *height < lowest)
+            && self.checkpoints.outcomes.len() > 1
+        {
+            self.checkpoints.outcomes.pop_first();
         }
     }
 
     fn sign_checkpoint(&mut self, slot: Slot, out: &mut Outs<Self>) {
-        let Some((height, frontier)) = self.marks.get(&slot).cloned() else { return };
-        let Some(digest) = self.outcomes.get(&height).copied().or((height == 0).then_some(B256::ZERO)) else { return };
-        if slot > self.stable.slot && self.checkpoints.get(&self.me).is_none_or(|own| own.body.slot < slot) {
+        let Some((height, frontier)) = self.checkpoints.marks.get(&slot).cloned() else { return };
+        let Some(digest) = self.checkpoints.outcomes.get(&height).copied().or((height == 0).then_some(B256::ZERO))
+        else {
+            return;
+        };
+        if slot > self.checkpoints.stable.slot
+            && self.checkpoints.newest.get(&self.me).is_none_or(|own| own.body.slot < slot)
+        {
             self.sign(Job::Checkpoint(Checkpoint { slot, height, digest, frontier }), out);
         }
     }
@@ -53,12 +62,12 @@ impl Autobahn {
     }
 
     pub(super) fn repeat_checkpoint(&mut self, out: &mut Outs<Self>) {
-        out.extend(self.checkpoints.get(&self.me).map(|own| Out::Send(To::All, Msg::Checkpoint(own.clone()))));
-        if let Some((proof, waited)) = &mut self.beyond {
+        out.extend(self.checkpoints.newest.get(&self.me).map(|own| Out::Send(To::All, Msg::Checkpoint(own.clone()))));
+        if let Some((proof, waited)) = &mut self.checkpoints.beyond {
             *waited += 1;
             if *waited >= PATIENCE {
                 let proof = proof.clone();
-                self.beyond = None;
+                self.checkpoints.beyond = None;
                 self.make_stable(proof, out);
             }
         }
@@ -66,16 +75,16 @@ impl Autobahn {
 
     pub(super) fn wants_checkpoint(&self, signed: &Signed<Checkpoint>) -> bool {
         let body = &signed.body;
-        body.slot > self.stable.slot
+        body.slot > self.checkpoints.stable.slot
             && body.slot.is_multiple_of(self.config.interval)
             && body.frontier.len() == self.config.quorums.n()
-            && self.checkpoints.get(&signed.signer).is_none_or(|known| known.body.slot < body.slot)
+            && self.checkpoints.newest.get(&signed.signer).is_none_or(|known| known.body.slot < body.slot)
     }
 
     pub(super) fn on_checkpoint(&mut self, signed: Signed<Checkpoint>, out: &mut Outs<Self>) {
         let body = signed.body.clone();
-        self.checkpoints.insert(signed.signer, signed);
-        let equal: Vec<_> = self.checkpoints.values().filter(|known| known.body == body).cloned().collect();
+        self.checkpoints.newest.insert(signed.signer, signed);
+        let equal: Vec<_> = self.checkpoints.newest.values().filter(|known| known.body == body).cloned().collect();
         if equal.len() >= self.config.quorums.quorum() {
             self.on_stable(equal, out);
         }
@@ -83,8 +92,10 @@ impl Autobahn {
 
     /// Returns true if a quorum has signed one checkpoint that is news.
     pub(super) fn wants_stable(&self, proof: &[Signed<Checkpoint>]) -> bool {
-        let beyond = self.beyond.as_ref().and_then(|(known, _)| known.first()).map_or(0, |known| known.body.slot);
-        proof.first().is_some_and(|signed| signed.body.slot > self.stable.slot.max(beyond)) && self.is_proof(proof)
+        let beyond =
+            self.checkpoints.beyond.as_ref().and_then(|(known, _)| known.first()).map_or(0, |known| known.body.slot);
+        proof.first().is_some_and(|signed| signed.body.slot > self.checkpoints.stable.slot.max(beyond))
+            && self.is_proof(proof)
     }
 
     fn is_proof(&self, proof: &[Signed<Checkpoint>]) -> bool {
@@ -106,21 +117,21 @@ impl Autobahn {
         if slot <= self.done {
             self.make_stable(proof, out);
         } else {
-            let waited = self.beyond.as_ref().map_or(0, |(_, waited)| *waited);
-            self.beyond = Some((proof, waited));
+            let waited = self.checkpoints.beyond.as_ref().map_or(0, |(_, waited)| *waited);
+            self.checkpoints.beyond = Some((proof, waited));
         }
     }
 
     fn make_stable(&mut self, proof: Vec<Signed<Checkpoint>>, out: &mut Outs<Self>) {
         let Some(body) = proof.first().map(|signed| signed.body.clone()) else { return };
-        if body.slot <= self.stable.slot {
+        if body.slot <= self.checkpoints.stable.slot {
             return;
         }
         let base = body.base();
         let behind = body.slot > self.done;
         // What others may still need of the interval before stays.
-        self.older = std::mem::replace(&mut self.stable, body.clone());
-        self.proof.clone_from(&proof);
+        self.checkpoints.older = std::mem::replace(&mut self.checkpoints.stable, body.clone());
+        self.checkpoints.proof.clone_from(&proof);
         out.push(Out::Persist(Record::Stable(proof.clone())));
         if behind {
             self.jump(&body);
@@ -141,21 +152,21 @@ impl Autobahn {
 
     /// Drops what is older than the checkpoint before the stable one.
     pub(super) fn forget(&mut self) {
-        let stable = self.stable.slot;
-        let kept = self.older.slot.saturating_sub(self.config.parallel).min(stable) + 1;
+        let stable = self.checkpoints.stable.slot;
+        let kept = self.checkpoints.older.slot.saturating_sub(self.config.parallel).min(stable) + 1;
         self.slots = self.slots.split_off(&kept);
         for (_, state) in self.slots.range_mut(..=stable).filter(|(_, state)| state.instance.committed.is_none()) {
             (state.pending, state.patience) = (None, None);
             state.said.clear();
         }
-        self.lanes.prune(&self.older.frontier);
-        self.checkpoints.retain(|_, known| known.body.slot > stable);
-        self.marks = self.marks.split_off(&(stable + 1));
+        self.lanes.prune(&self.checkpoints.older.frontier);
+        self.checkpoints.newest.retain(|_, known| known.body.slot > stable);
+        self.checkpoints.marks = self.checkpoints.marks.split_off(&(stable + 1));
     }
 
     /// The host has the state of the stable checkpoint.
     pub(super) fn install(&mut self, base: Base, out: &mut Outs<Self>) {
-        self.outcomes.insert(base.slot, base.digest);
+        self.checkpoints.outcomes.insert(base.slot, base.digest);
         let _ = out;
     }
 }

@@ -1,24 +1,11 @@
 //! From cuts to blocks: slots in order, lanes by number, cars by position.
 
-use super::{record::Record, replica::Autobahn};
+use super::{replica::Autobahn, state::Planned};
 use crate::{
-    core::{Batch, Index, Out, Outs, Slot, View},
-    lanes::{Car, Cut, Missing, Tip, blocks},
+    core::{Index, Out, Outs, Slot, View},
+    lanes::{Car, Missing, Tip, blocks},
 };
 use alloy_primitives::B256;
-
-/// Blocks of a slot that is not decided yet, or whose decision waits for those before.
-#[derive(Clone, Debug)]
-pub(super) struct Planned {
-    slot: Slot,
-    digest: B256,
-    /// Height of the first block.
-    first: u64,
-    blocks: Vec<Batch>,
-    frontier: Cut,
-    /// View of the order vote that the host knows.
-    voted: Option<View>,
-}
 
 impl Autobahn {
     /// Turns decided cuts into blocks as far as their cars are here, and foresees those of proposals.
@@ -38,7 +25,7 @@ impl Autobahn {
                 self.lanes.commit(lane, tip);
             }
             self.done = slot;
-            self.reach(slot, out);
+            self.pass(slot, out);
             for lane in self.config.quorums.replicas() {
                 let taken = self.lanes.follow(lane);
                 self.on_taken(lane, taken, None, out);
@@ -128,27 +115,5 @@ impl Autobahn {
             }
         }
         if missing.is_empty() { Ok(cars) } else { Err(missing) }
-    }
-
-    /// Notes a cut that was asked for.
-    pub(super) fn note_cut(&mut self, slot: Slot, cut: Cut, out: &mut Outs<Self>) {
-        let digest = crate::lanes::cut_digest(&cut);
-        if self.lacks_cut(slot) == Some(digest)
-            || self.slots.get(&slot).is_some_and(|s| s.instance.bound(&self.config) == Some(digest))
-        {
-            let decided = self.slots.get(&slot).is_some_and(|state| state.instance.committed.is_some());
-            self.slot(slot).cuts.insert(digest, cut.clone());
-            if decided {
-                out.push(Out::Persist(Record::Cut(slot, cut)));
-            }
-        }
-    }
-
-    /// Digest of the cut that a slot needs and lacks.
-    pub(super) fn lacks_cut(&self, slot: Slot) -> Option<B256> {
-        let state = self.slots.get(&slot)?;
-        let decided = state.instance.committed.as_ref().map(|qc| qc.digest);
-        let digest = decided.or_else(|| state.instance.bound(&self.config))?;
-        (!state.cuts.contains_key(&digest)).then_some(digest)
     }
 }

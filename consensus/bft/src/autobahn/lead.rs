@@ -4,7 +4,8 @@ use super::{
     config::Tips,
     message::{Msg, Prepare, WantCut},
     record::Record,
-    replica::{Autobahn, Job, Said, Timer},
+    replica::{Autobahn, Job},
+    state::{Said, Timer},
     statement::PrepVote,
 };
 use crate::{
@@ -73,15 +74,15 @@ impl Autobahn {
         let covered = self.covered(slot);
         let cut: Cut = self.config.quorums.replicas().map(|lane| self.candidate(lane)).collect();
         let grown = cut.iter().zip(&covered).filter(|(tip, covered)| tip.position > **covered).count();
-        if grown >= self.config.coverage || view > 0 || grown > 0 && self.cover_ended {
-            self.cover_ended = false;
-            if std::mem::take(&mut self.cover_runs) {
+        if grown >= self.config.coverage || view > 0 || grown > 0 && self.timers.cover_ended {
+            self.timers.cover_ended = false;
+            if std::mem::take(&mut self.timers.cover) {
                 out.push(Out::Cancel(Timer::Cover));
             }
             return Some(cut);
         }
-        if grown > 0 && !self.cover_runs {
-            self.cover_runs = true;
+        if grown > 0 && !self.timers.cover {
+            self.timers.cover = true;
             out.push(Out::Timer(Timer::Cover, self.config.cover_wait));
         }
         None
@@ -119,46 +120,23 @@ impl Autobahn {
         }
     }
 
-    pub(super) fn proofs(&self, cut: &[Tip]) -> Vec<Certificate> {
-        let certificates = (0..)
-            .map(Index)
-            .zip(cut)
-            .filter_map(|(lane, tip)| self.lanes.certificate(lane).filter(|certificate| certificate.tip == *tip));
-        certificates.collect()
-    }
-
-    /// Sets and cancels timers by the state.
-    pub(super) fn set_timers(&mut self, out: &mut Outs<Self>) {
-        let first = self.done + 1;
-        for slot in first..=(self.top.max(self.done) + self.config.parallel + 1) {
-            if !self.in_window(slot) {
-                break;
-            }
-            let state = self.slots.get(&slot);
-            let (view, waits) = state.map_or((0, false), |state| {
-                let begun = state.seen || state.instance.view() > 0 || state.instance.vote().get().is_some();
-                (state.instance.view(), begun)
-            });
-            let done = state.is_some_and(|state| state.instance.committed.is_some());
-            let runs = state.and_then(|state| state.patience);
-            if done || runs == Some(view) || !(waits || self.may_begin(slot) && self.is_uncovered(slot)) {
-                continue;
-            }
-            let patience = self.config.timeout << view.min(10);
-            self.slot(slot).patience = Some(view);
-            out.push(Out::Timer(Timer::Patience(slot), patience));
-        }
-        let busy = self.is_busy();
-        if self.resend_runs.is_none() || busy && self.resend_runs == Some(false) {
-            let rest = if busy { 1 } else { super::repeat::IDLE_RATE };
-            out.push(Out::Timer(Timer::Resend, self.config.resend * rest));
-            self.resend_runs = Some(busy);
-        }
-    }
-
     /// Returns true if a certified car waits for a cut: the leader of the slot has something to propose.
-    fn is_uncovered(&self, slot: Slot) -> bool {
+    pub(super) fn is_uncovered(&self, slot: Slot) -> bool {
         let covered = self.covered(slot);
         self.config.quorums.replicas().zip(covered).any(|(lane, covered)| self.lanes.certified(lane).position > covered)
+    }
+
+    /// Highest position of a lane that earlier proposals cover.
+    pub(super) fn covered(&self, slot: Slot) -> Vec<u64> {
+        let mut covered: Vec<u64> = self.lanes.frontier().iter().map(|tip| tip.position).collect();
+        let first = self.done + 1;
+        if first < slot {
+            for cut in self.slots.range(first..slot).filter_map(|(_, state)| state.newest_cut()) {
+                for (known, tip) in covered.iter_mut().zip(cut) {
+                    *known = (*known).max(tip.position);
+                }
+            }
+        }
+        covered
     }
 }

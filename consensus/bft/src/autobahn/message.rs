@@ -5,7 +5,7 @@ use super::{
     statement::{Ack, Checkpoint, PrepVote},
 };
 use crate::{
-    core::{Claim, Domain, Index, MAX_REPLICAS, Message, Signed, Slot, View, at_most, short, tagged},
+    core::{Batch, Claim, Domain, Index, MAX_REPLICAS, Message, Signed, Slot, View, at_most, short, tagged},
     lanes::{Ballot, Car, Certificate, Cut, LaneVote, Tip, cut_digest},
 };
 use alloy_primitives::B256;
@@ -206,6 +206,14 @@ impl Message for Msg {
     fn informs(&self) -> bool {
         let decided = matches!(self, Self::Commit(_) | Self::Checkpoint(_) | Self::Stable(_) | Self::Status(_));
         decided || matches!(self, Self::Sync(_) | Self::Cars(_) | Self::WantCut(_) | Self::Cut(_))
+    }
+
+    fn batches(&self) -> Vec<&Batch> {
+        match self {
+            Self::Car(car) => vec![&car.batch],
+            Self::Cars(cars) => cars.iter().map(|car| &car.batch).collect(),
+            _ => Vec::new(),
+        }
     }
 
     fn label(&self) -> u64 {

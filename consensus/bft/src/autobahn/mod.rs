@@ -14,18 +14,35 @@
 //! A replica that signs two statements which contradict each other is named by [`Out::Evidence`](crate::Out::Evidence); see
 //! [`Testimony`].
 //!
-//! `slot.rs` is the agreement on one slot, `choose.rs` the rule for the next view, `execute.rs` turns cuts into blocks.
+//! `slot.rs` is the agreement on one slot, `choose.rs` the rule for the next view, `execute.rs` turns cuts into blocks. Rules call
+//! down alone: `protocol.rs` is the list of inputs, `replica.rs` and `state.rs` are what all rules use.
+//!
 //! Paper: *Autobahn: Seamless high speed BFT*.
+//!
+//! # Deviations
+//!
+//! - A view change counts reports of a value, not equal pairs of value and view: `choose.rs` says why.
+//! - Tickets are durable, and are repeated while a slot is open: one lost message cannot part n-f replicas for good.
+//! - The digest that is signed covers the places of a cut, not their certificates: one cut has one value.
+//! - A replica judges a proposal by the leader's timeout certificate alone: two of them may permit different values.
+//! - Left out: weak votes, messages that ride on cars, cars before the last one's certificate, reputation of lanes.
 
+mod protocol;
 mod restart;
 mod repeat;
-mod checkpoint;
-mod sync;
+mod settle;
 mod lead;
 mod execute;
-mod drive;
+mod checkpoint;
+mod wants;
 mod witness;
+mod prepare;
+mod drive;
+mod sync;
+mod cars;
+mod fetch;
 mod replica;
+mod state;
 mod slot;
 mod quota;
 mod choose;
@@ -44,6 +61,7 @@ pub use config::{Config, Spread, Tips};
 pub use evidence::{Testimony, convict};
 pub use message::{Commit, CutOf, Msg, Prepare, Status, Sync, WantCut};
 pub use record::Record;
-pub use replica::{Autobahn, Timer};
+pub use replica::Autobahn;
 pub use slot::{Instance, Step};
+pub use state::Timer;
 pub use statement::{Ack, Checkpoint, Mark, PrepVote, Timeout};

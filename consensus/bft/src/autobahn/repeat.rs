@@ -7,34 +7,21 @@ use super::{
 use crate::core::{Index, Micros, Out, Outs, SMALL, To};
 use alloy_primitives::B256;
 
-/// Repetition is slower by this factor while a replica waits for nothing: it may have missed that there is something.
-pub(super) const IDLE_RATE: u64 = 16;
-
 /// Decisions in answer to one status.
 const MOST_DECISIONS: u64 = 32;
 
 impl Autobahn {
-    /// Returns true if something waits.
-    pub(super) fn is_busy(&self) -> bool {
-        let open = self.slots.range(self.done + 1..).any(|(_, state)| state.seen || state.instance.view() > 0);
-        open || self.done < self.top
-            || !self.asks.is_empty()
-            || self.beyond.is_some()
-            || self.lanes.uncertified().is_some()
-            || self.checkpoints.contains_key(&self.me)
-    }
-
     /// Says again what others may have missed.
     pub(super) fn repeat(&mut self, out: &mut Outs<Self>) {
         // What is younger than the last repetition is probably in flight.
-        let (slot, digest) = self.last_repeated;
+        let (slot, digest) = self.timers.repeated;
         let old = self.slots.range(..=slot).filter(|(_, state)| state.instance.committed.is_none());
         for (_, state) in old {
             out.extend(state.said.values().map(|(to, message)| Out::Send(*to, message.clone())));
         }
         let car = self.lanes.uncertified().map(|car| (car.header.body.digest(), car.clone()));
-        self.last_repeated.0 = self.slots.last_key_value().map_or(0, |(slot, _)| *slot);
-        self.last_repeated.1 = car.as_ref().map_or(B256::ZERO, |(digest, _)| *digest);
+        self.timers.repeated.0 = self.slots.last_key_value().map_or(0, |(slot, _)| *slot);
+        self.timers.repeated.1 = car.as_ref().map_or(B256::ZERO, |(digest, _)| *digest);
         if let Some((_, car)) = car.filter(|(of, _)| *of == digest) {
             out.push(Out::Send(To::All, Msg::Car(car)));
         }
@@ -47,7 +34,7 @@ impl Autobahn {
 
     fn status(&self) -> Status {
         let tips = self.config.quorums.replicas().filter_map(|lane| self.lanes.certificate(lane)).collect();
-        Status { done: self.done, stable: self.stable.slot, tips }
+        Status { done: self.done, stable: self.checkpoints.stable.slot, tips }
     }
 
     pub(super) fn on_status(&mut self, now: Micros, from: Index, status: Status, out: &mut Outs<Self>) {
@@ -56,10 +43,10 @@ impl Autobahn {
             self.lanes.certify(tip);
         }
         // Also a replica that has got there needs the proof: its window ends behind its own stable checkpoint.
-        if status.stable < self.stable.slot {
-            let bytes = self.proof.len() * (SMALL + 40 * self.stable.frontier.len());
+        if status.stable < self.checkpoints.stable.slot {
+            let bytes = self.checkpoints.proof.len() * (SMALL + 40 * self.checkpoints.stable.frontier.len());
             if self.budgets.spend(from, now, self.config.resend, bytes) {
-                out.push(Out::Send(To::One(from), Msg::Stable(self.proof.clone())));
+                out.push(Out::Send(To::One(from), Msg::Stable(self.checkpoints.proof.clone())));
             }
         }
         let decided = self.slots.range(status.done + 1..).take_while(|(_, s)| s.instance.committed.is_some());

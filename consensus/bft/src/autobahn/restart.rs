@@ -6,14 +6,14 @@ use super::{
     message::Msg,
     quota::Quota,
     record::Record,
-    replica::{Autobahn, Job, Said},
-    statement::{Ack, Checkpoint, Mark, PrepVote, Timeout},
+    replica::{Autobahn, Job},
+    state::{Checkpoints, Questions, Said, Timers},
+    statement::{Ack, Mark, PrepVote, Timeout},
 };
 use crate::{
     core::{Base, Budgets, Index, Jobs, Out, Outs, ReplicaSet, Slot, To, Want},
     lanes::{Lanes, cut_digest},
 };
-use alloy_primitives::B256;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Autobahn {
@@ -30,25 +30,14 @@ impl Autobahn {
             height: 0,
             top: 0,
             plan: Vec::new(),
-            asks: BTreeMap::new(),
-            sources: BTreeMap::new(),
+            questions: Questions::default(),
+            checkpoints: Checkpoints::default(),
+            timers: Timers::default(),
             jobs: Jobs::default(),
-            tips_run: false,
-            cover_runs: false,
-            cover_ended: false,
-            resend_runs: None,
-            last_repeated: (0, B256::ZERO),
             budgets: Budgets::default(),
             quota,
             accused: ReplicaSet::default(),
             hold: false,
-            stable: Checkpoint::default(),
-            proof: Vec::new(),
-            older: Checkpoint::default(),
-            beyond: None,
-            checkpoints: BTreeMap::new(),
-            marks: BTreeMap::new(),
-            outcomes: BTreeMap::new(),
         };
         // Votes on cars are relative to the committed ones: the last checkpoint first.
         let stable = log.iter().filter_map(|record| match record {
@@ -56,10 +45,10 @@ impl Autobahn {
             _ => None,
         });
         for (body, proof) in stable {
-            replica.older = std::mem::replace(&mut replica.stable, body);
-            replica.proof = proof;
+            replica.checkpoints.older = std::mem::replace(&mut replica.checkpoints.stable, body);
+            replica.checkpoints.proof = proof;
         }
-        let body = replica.stable.clone();
+        let body = replica.checkpoints.stable.clone();
         replica.jump(&body);
         log.iter().for_each(|record| replica.replay(record));
         replica.forget();
@@ -106,7 +95,7 @@ impl Autobahn {
             }
             Record::Announced(signed) => {
                 if self.wants_checkpoint(signed) {
-                    self.checkpoints.insert(self.me, signed.clone());
+                    self.checkpoints.newest.insert(self.me, signed.clone());
                 }
             }
             Record::Stable(_) => {}
@@ -115,12 +104,12 @@ impl Autobahn {
 
     /// Tells the host what the log implies, and others that this replica is back. `base` is what the host has executed.
     pub(super) fn resume(&mut self, base: Base, out: &mut Outs<Self>) {
-        self.outcomes.insert(base.slot, base.digest);
-        if base.slot < self.stable.height {
-            out.push(Out::Want(Want::state(self.stable.base(), &self.proof)));
+        self.checkpoints.outcomes.insert(base.slot, base.digest);
+        if base.slot < self.checkpoints.stable.height {
+            out.push(Out::Want(Want::state(self.checkpoints.stable.base(), &self.checkpoints.proof)));
         }
         // Votes and complaints of open slots are made again: signatures are not logged.
-        let open: Vec<Slot> = self.slots.range(self.stable.slot + 1..).map(|(slot, _)| *slot).collect();
+        let open: Vec<Slot> = self.slots.range(self.checkpoints.stable.slot + 1..).map(|(slot, _)| *slot).collect();
         for slot in open {
             let instance = &self.slot(slot).instance;
             if instance.committed.is_some() {
@@ -174,8 +163,8 @@ impl Autobahn {
     /// Records that restore this state.
     pub(super) fn records(&self) -> Vec<Record> {
         let mut records = Vec::new();
-        if !self.proof.is_empty() {
-            records.push(Record::Stable(self.proof.clone()));
+        if !self.checkpoints.proof.is_empty() {
+            records.push(Record::Stable(self.checkpoints.proof.clone()));
         }
         records.extend(self.lanes.cars().cloned().map(Record::Car));
         records.extend(self.lanes.own_votes().map(Record::LaneVote));
@@ -192,7 +181,7 @@ impl Autobahn {
             records.extend(instance.gone.map(|view| Record::Complained(*slot, view)));
             records.extend(instance.committed.iter().cloned().map(Record::Committed));
         }
-        records.extend(self.checkpoints.get(&self.me).cloned().map(Record::Announced));
+        records.extend(self.checkpoints.newest.get(&self.me).cloned().map(Record::Announced));
         records
     }
 }

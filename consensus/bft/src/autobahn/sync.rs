@@ -1,8 +1,6 @@
-//! Cars and cuts that a replica lacks, off the path of the agreement.
+//! Answers: cars, cuts and decisions that another replica lacks, and those that come.
 //!
-//! A certified tip proves its whole history, so one question names it all; answers come newest car first and are checked by
-//! digest from the tip down. A question goes to one replica at a time, a replica that certified the tip first, and to the
-//! next one with each repetition.
+//! Cars come newest first and are checked by digest from the tip down.
 
 use super::{
     message::{Commit, CutOf, MOST_CARS, Msg, Sync, WantCut},
@@ -11,71 +9,10 @@ use super::{
 };
 use crate::{
     core::{Index, Micros, Out, Outs, SMALL, Slot, To},
-    lanes::{Car, Certificate, LaneVote, Missing},
+    lanes::{Car, LaneVote, Missing},
 };
-use alloy_primitives::B256;
-
-/// A question for cars.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
-    missing: Missing,
-    /// Replica that is asked first.
-    first: Option<Index>,
-    attempts: usize,
-    /// Repetitions since the question came up: it is asked again after 1, 2, 4, ... of them, since answers are long.
-    ticks: usize,
-}
 
 impl Autobahn {
-    /// Notes which replicas have a lane's cars.
-    pub(super) fn note_sources(&mut self, certificate: &Certificate) {
-        let signers: Vec<Index> = certificate.ballots.iter().map(|ballot| ballot.signer).collect();
-        if !signers.is_empty() {
-            self.sources.insert(certificate.lane, signers);
-        }
-    }
-
-    /// Asks for missing cars, unless they are asked for.
-    pub(super) fn ask(&mut self, missing: Missing, first: Option<Index>, out: &mut Outs<Self>) {
-        let key = (missing.lane, missing.tip.digest);
-        // Questions are bounded: each lane has few branches that a correct replica can name.
-        if self.asks.contains_key(&key) || self.asks.len() >= 4 * self.config.quorums.n() + 16 {
-            return;
-        }
-        let ask = Ask { missing, first, attempts: 0, ticks: 0 };
-        self.asks.insert(key, ask);
-        self.send_ask(ask, out);
-    }
-
-    fn send_ask(&self, ask: Ask, out: &mut Outs<Self>) {
-        let Missing { lane, tip, above } = ask.missing;
-        let known = self.sources.get(&lane).into_iter().flatten().copied();
-        let all = self.config.quorums.replicas().map(|at| Index((at.0 + lane.0) % self.config.quorums.n() as u16));
-        let order: Vec<Index> = ask.first.into_iter().chain(known).chain(all).filter(|at| *at != self.me).collect();
-        if let Some(to) = order.get(ask.attempts % order.len().max(1)) {
-            out.push(Out::Send(To::One(*to), Msg::Sync(Sync { lane, tip, above })));
-        }
-    }
-
-    /// Repeats questions, each to the next replica, and drops those whose answer is of no use any longer.
-    pub(super) fn repeat_asks(&mut self, out: &mut Outs<Self>) {
-        let lanes = &self.lanes;
-        self.asks.retain(|(lane, digest), ask| {
-            ask.missing.tip.position > lanes.committed(*lane).position && lanes.car(*digest).is_none()
-        });
-        // Optimistic tips that no proposal names any longer stay unanswered.
-        self.asks.retain(|_, ask| ask.ticks < 64);
-        let mut due = Vec::new();
-        for ask in self.asks.values_mut() {
-            ask.ticks += 1;
-            if ask.ticks.is_power_of_two() || ask.ticks.is_multiple_of(8) {
-                ask.attempts += 1;
-                due.push(*ask);
-            }
-        }
-        due.into_iter().for_each(|ask| self.send_ask(ask, out));
-    }
-
     /// Answers with a car and as much of its history as is asked for and fits.
     pub(super) fn on_sync(&mut self, now: Micros, from: Index, sync: Sync, out: &mut Outs<Self>) {
         let mut cars = Vec::new();
@@ -101,7 +38,7 @@ impl Autobahn {
     pub(super) fn wants_cars(&self, cars: &[Car]) -> bool {
         let (n, one_correct) = (self.config.quorums.n(), self.config.quorums.one_correct());
         let Some(first) = cars.first() else { return false };
-        let asked = self.asks.get(&(first.header.body.lane, first.header.body.digest()));
+        let asked = self.questions.asked.get(&(first.header.body.lane, first.header.body.digest()));
         let chained = cars.windows(2).all(|pair| {
             let (newer, older) = (&pair[0].header.body, &pair[1].header.body);
             newer.lane == older.lane && newer.before() == older.tip()
@@ -156,7 +93,7 @@ impl Autobahn {
         }
         let (Some(first), Some(last)) = (cars.first(), cars.last()) else { return };
         let (lane, before) = (first.header.body.lane, last.header.body.before());
-        let ask = self.asks.remove(&(lane, first.header.body.digest()));
+        let ask = self.questions.asked.remove(&(lane, first.header.body.digest()));
         let above = ask.map_or(0, |ask| ask.missing.above);
         for car in cars {
             if self.lanes.keep(car.clone()) {
@@ -168,20 +105,6 @@ impl Autobahn {
         }
         let taken = self.lanes.follow(lane);
         self.on_taken(lane, taken, None, out);
-    }
-
-    pub(super) fn want_cut(&self, slot: Slot, digest: B256, out: &mut Outs<Self>) {
-        out.push(Out::Send(To::All, Msg::WantCut(WantCut { slot, digest })));
-    }
-
-    /// Asks for the cut that a proposal needs, unless that was done in this view.
-    pub(super) fn ask_cut(&mut self, want: WantCut, out: &mut Outs<Self>) {
-        let view = self.view_of(want.slot);
-        let state = self.slot(want.slot);
-        if state.asked != Some(view) {
-            state.asked = Some(view);
-            self.want_cut(want.slot, want.digest, out);
-        }
     }
 
     pub(super) fn on_want_cut(&mut self, now: Micros, from: Index, want: WantCut, out: &mut Outs<Self>) {

@@ -71,8 +71,15 @@ impl Autobahn {
             Testimony::Car(signed) => self.known_of_car(signer, signed.body.lane, signed.body.position),
             Testimony::LaneVote(signed) => self.known_of_car(signer, signed.body.lane, signed.body.tip.position),
             Testimony::Checkpoint(_) => {
-                let proof = self.proof.iter().find(|known| known.signer == signer);
-                self.checkpoints.get(&signer).into_iter().chain(proof).cloned().map(Testimony::Checkpoint).collect()
+                let proof = self.checkpoints.proof.iter().find(|known| known.signer == signer);
+                self.checkpoints
+                    .newest
+                    .get(&signer)
+                    .into_iter()
+                    .chain(proof)
+                    .cloned()
+                    .map(Testimony::Checkpoint)
+                    .collect()
             }
         }
     }

@@ -122,6 +122,14 @@ impl HotStuffMsg {
 impl Message for HotStuffMsg {
     fn claims(&self, _: Domain, _: &mut Vec<Claim>) {}
 
+    fn batches(&self) -> Vec<&Batch> {
+        match self {
+            Self::Batch(batch) => vec![batch],
+            Self::Propose(block, _) | Self::Block(block) => block.batches.iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     fn label(&self) -> u64 {
         let fields = match self {
             Self::Batch(batch) => short(&batch.digest()),

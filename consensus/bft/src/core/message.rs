@@ -1,6 +1,6 @@
 //! Messages, signed statements inside them, and the proof that a host has verified both.
 
-use super::replica::Index;
+use super::{batch::Batch, replica::Index};
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{Decodable, Encodable, RlpDecodable, RlpEncodable};
 
@@ -78,6 +78,11 @@ pub struct Claim {
 pub trait Message: Clone + Encodable + Decodable {
     /// Appends every signature in the message.
     fn claims(&self, domain: Domain, claims: &mut Vec<Claim>);
+
+    /// Batches in the message: transactions that its receiver takes in.
+    fn batches(&self) -> Vec<&Batch> {
+        Vec::new()
+    }
 
     /// A number that differs for different messages, for traces.
     fn label(&self) -> u64;

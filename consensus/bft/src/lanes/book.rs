@@ -277,6 +277,15 @@ impl Lanes {
         self.cars.get(&newest.digest).filter(|_| waits || own.certified != newest && newest != own.committed)
     }
 
+    /// The newest own car, if neither it nor votes on it are here. It is committed, by a state that was transferred to this replica
+    /// after its log was lost. The next own car carries votes on it.
+    #[must_use]
+    pub fn lost(&self) -> Option<Tip> {
+        let newest = self.own().newest();
+        let lacks = newest.position > 0 && !self.cars.contains_key(&newest.digest);
+        (lacks && self.ballots_of(newest).is_empty()).then_some(newest)
+    }
+
     /// Last committed car of a lane.
     #[must_use]
     pub fn committed(&self, lane: Index) -> Tip {

@@ -16,7 +16,7 @@ impl Pbft {
         self.view = view;
         self.phase = Phase::Changing;
         self.clock.attempts += 1;
-        self.deciding = None;
+        self.changes.deciding = None;
         self.calm_down(out);
         self.forget_leftovers();
         switch(&mut self.clock.new_view_runs, false, Timer::NewView, 0, out);
@@ -50,7 +50,7 @@ impl Pbft {
         };
         // The newest NEW-VIEW vouches for its choices, also where a batch is still to be fetched.
         let mut vouched: BTreeMap<(Slot, B256), View> = BTreeMap::new();
-        if let Some(opening) = &self.opening {
+        if let Some(opening) = &self.changes.opening {
             let choices = (opening.body.stable.slot + 1..).zip(&opening.body.choices);
             vouched.extend(choices.map(|(slot, digest)| ((slot, *digest), opening.body.view)));
         }
@@ -81,7 +81,7 @@ impl Pbft {
             return self.ask_for_change(out);
         }
         let leaving = Leaving { change, proof: self.proof.clone() };
-        self.changes.insert(self.me, leaving.clone());
+        self.changes.newest.insert(self.me, leaving.clone());
         out.push(Out::Send(To::All, Msg::ViewChange(leaving)));
         self.try_open(out);
     }
@@ -89,7 +89,8 @@ impl Pbft {
     /// Returns true if a VIEW-CHANGE is newer than the known one and has the shape of a correct one.
     pub(super) fn wants_change(&self, leaving: &Leaving) -> bool {
         let Leaving { change, proof } = leaving;
-        let known = self.changes.get(&change.signer).is_some_and(|known| known.change.body.view >= change.body.view);
+        let known =
+            self.changes.newest.get(&change.signer).is_some_and(|known| known.change.body.view >= change.body.view);
         !known
             && change.signer != self.me
             && is_member(change.signer, self.config.quorums.n())
@@ -104,9 +105,9 @@ impl Pbft {
                 self.on_checkpoint(checkpoint.clone(), out);
             }
         }
-        self.changes.insert(leaving.change.signer, leaving);
+        self.changes.newest.insert(leaving.change.signer, leaving);
         // Behind f+1 replicas stands a correct one: its view is worth joining.
-        let ahead = self.changes.values().map(|known| known.change.body.view).filter(|view| *view > self.view);
+        let ahead = self.changes.newest.values().map(|known| known.change.body.view).filter(|view| *view > self.view);
         if ahead.clone().count() >= self.config.quorums.one_correct() {
             let smallest = ahead.min().expect("f+1 of them are ahead");
             self.leave(smallest, out);
@@ -119,25 +120,26 @@ impl Pbft {
 
     /// Decides the new view as its primary, once enough view changes are there.
     fn try_open(&mut self, out: &mut Outs<Self>) {
-        if self.phase != Phase::Changing || self.config.primary(self.view) != self.me || self.deciding.is_some() {
+        if self.phase != Phase::Changing || self.config.primary(self.view) != self.me || self.changes.deciding.is_some()
+        {
             return;
         }
         let changes = self.changes_of_view();
         if changes.len() < self.config.quorums.available() {
             return;
         }
-        self.deciding = choose(&self.config, &changes);
+        self.changes.deciding = choose(&self.config, &changes);
         self.finish_deciding(out);
     }
 
     fn changes_of_view(&self) -> BTreeMap<Index, &ViewChange> {
-        let of_view = self.changes.iter().filter(|(_, known)| known.change.body.view == self.view);
+        let of_view = self.changes.newest.iter().filter(|(_, known)| known.change.body.view == self.view);
         of_view.map(|(signer, known)| (*signer, &known.change.body)).collect()
     }
 
     /// Has NEW-VIEW signed, once every chosen batch is at hand: condition A3.
     pub(super) fn finish_deciding(&mut self, out: &mut Outs<Self>) {
-        let Some(choice) = &self.deciding else { return };
+        let Some(choice) = &self.changes.deciding else { return };
         let missing: Vec<B256> = choice.digests.iter().copied().filter(|digest| !self.has(*digest)).collect();
         if !missing.is_empty() {
             out.extend(missing.into_iter().map(|digest| Out::Send(To::All, Msg::Fetch(Fetch { digest }))));
@@ -147,12 +149,12 @@ impl Pbft {
             return;
         }
         // View changes that came since may undo the decision.
-        if choose(&self.config, &self.changes_of_view()) != self.deciding {
-            self.deciding = None;
+        if choose(&self.config, &self.changes_of_view()) != self.changes.deciding {
+            self.changes.deciding = None;
             return self.try_open(out);
         }
         let of_view: Vec<&Leaving> =
-            self.changes.values().filter(|known| known.change.body.view == self.view).collect();
+            self.changes.newest.values().filter(|known| known.change.body.view == self.view).collect();
         let (stable, choices) = (choice.stable, choice.digests.clone());
         let proven = of_view.iter().find(|known| known.change.body.stable == stable);
         let proof = proven.map_or_else(Vec::new, |known| known.proof.clone());
@@ -183,7 +185,7 @@ impl Pbft {
         if view < self.view {
             self.supersede(&signed.body);
             out.push(Out::Persist(Record::Learned(signed.clone())));
-            self.opening = Some(signed);
+            self.changes.opening = Some(signed);
         } else if signed.signer != self.me {
             self.enter(signed, out);
         }
@@ -192,7 +194,7 @@ impl Pbft {
     /// Drops what a NEW-VIEW proves to be undecided, and batches that nothing names any longer.
     fn supersede(&mut self, body: &NewView) {
         self.supersede_slots(body);
-        self.batches.retain(|digest, _| self.slots.values().any(|state| state.needs(*digest)));
+        self.drop_unneeded();
     }
 
     pub(super) fn supersede_slots(&mut self, body: &NewView) {
@@ -208,7 +210,7 @@ impl Pbft {
         // Batches that the choices name are at hand until the slots name them.
         let at_hand: BTreeMap<B256, Batch> =
             choices.iter().filter_map(|digest| Some((*digest, self.batches.get(digest)?.clone()))).collect();
-        (self.view, self.phase, self.deciding) = (view, Phase::Active, None);
+        (self.view, self.phase, self.changes.deciding) = (view, Phase::Active, None);
         self.jobs.retain(|job| matches!(job, Job::Checkpoint(_)));
         let base = Base { slot: stable.slot, digest: stable.digest };
         self.make_stable(base, proof.clone(), out);
@@ -218,7 +220,7 @@ impl Pbft {
         let chosen: Vec<(Slot, B256)> = (stable.slot + 1..).zip(choices.iter().copied()).collect();
         self.next = chosen.last().map_or(stable.slot, |(slot, _)| *slot).max(self.stable.slot) + 1;
         out.push(Out::Persist(Record::Entered(signed.clone())));
-        self.opening = Some(signed);
+        self.changes.opening = Some(signed);
         self.batches.extend(at_hand);
         let primary = self.config.primary(view);
         let above = self.stable.slot;
@@ -241,7 +243,7 @@ impl Pbft {
             self.slots.iter().filter(|(_, state)| wants(state)).map(|(slot, _)| *slot).collect()
         };
         let (missing, learned) = (slots(&is_missing), slots(&is_learned));
-        let chosen = self.deciding.as_ref().is_some_and(|choice| choice.digests.contains(&digest));
+        let chosen = self.changes.deciding.as_ref().is_some_and(|choice| choice.digests.contains(&digest));
         if missing.is_empty() && learned.is_empty() && !chosen {
             return;
         }

@@ -114,7 +114,7 @@ impl Pbft {
     pub(super) fn advance_window(&mut self, base: Base, proof: Vec<Signed<Checkpoint>>) {
         (self.stable, self.proof) = (base, proof);
         self.slots = self.slots.split_off(&(base.slot + 1));
-        self.batches.retain(|digest, _| self.slots.values().any(|state| state.needs(*digest)));
+        self.drop_unneeded();
         for known in self.checkpoints.values_mut() {
             known.retain(|signed| signed.body.slot > base.slot);
         }

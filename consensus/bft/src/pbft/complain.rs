@@ -44,7 +44,7 @@ impl Patient for Pbft {
     }
 
     fn waits_for_view(&self) -> bool {
-        let left = self.changes.values().filter(|known| known.change.body.view >= self.view).count();
+        let left = self.changes.newest.values().filter(|known| known.change.body.view >= self.view).count();
         self.phase == Phase::Changing && left >= self.config.quorums.available()
     }
 
@@ -60,7 +60,7 @@ impl Patient for Pbft {
     }
 
     fn gone(&self) -> ReplicaSet {
-        let gone = self.changes.iter().filter(|(_, known)| known.change.body.view > self.view);
+        let gone = self.changes.newest.iter().filter(|(_, known)| known.change.body.view > self.view);
         gone.map(|(signer, _)| *signer).collect()
     }
 

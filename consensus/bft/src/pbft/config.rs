@@ -20,6 +20,8 @@ pub struct Config {
     pub resend: Micros,
     /// Maximum length of an encoded batch, in bytes. Longer ones are not accepted.
     pub batch_bytes: usize,
+    /// Maximum length of the batches of all undecided slots, in bytes; that of the first undecided slot passes anyway.
+    pub undecided_bytes: usize,
     /// Milliseconds since 1970 at the clock's zero.
     pub epoch_ms: u64,
     /// Milliseconds by which a proposal's timestamp may lie ahead of the own clock.
@@ -63,6 +65,7 @@ impl Config {
             timeout: 1_000_000,
             resend: 200_000,
             batch_bytes: 4 << 20,
+            undecided_bytes: 64 << 20,
             epoch_ms: 0,
             ahead_ms: 10_000,
             #[cfg(feature = "mutations")]
@@ -80,6 +83,7 @@ impl Config {
         ConfigError::within("timeout", self.timeout, 1, HOUR)?;
         ConfigError::within("resend", self.resend, 1, HOUR)?;
         ConfigError::within("batch_bytes", self.batch_bytes as u64, 64, 1 << 30)?;
+        ConfigError::within("undecided_bytes", self.undecided_bytes as u64, self.batch_bytes as u64, 1 << 32)?;
         ConfigError::within("epoch_ms", self.epoch_ms, 0, 1 << 50)?;
         ConfigError::within("ahead_ms", self.ahead_ms, 1, 1 << 50)
     }

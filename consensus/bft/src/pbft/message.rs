@@ -204,6 +204,14 @@ impl Message for Msg {
         matches!(self, Self::Checkpoint(_) | Self::Fetch(_) | Self::Fetched(_) | Self::Status(_) | Self::Decided(_))
     }
 
+    fn batches(&self) -> Vec<&Batch> {
+        match self {
+            Self::PrePrepare(proposal) => vec![&proposal.batch],
+            Self::Fetched(batch) => vec![batch],
+            _ => Vec::new(),
+        }
+    }
+
     fn label(&self) -> u64 {
         let fields = match self {
             Self::PrePrepare(body) => body.view ^ body.slot << 16 ^ short(&body.batch.digest()),

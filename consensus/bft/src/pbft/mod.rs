@@ -10,9 +10,14 @@
 //! CHECKPOINT travel further and are signed. COMMIT is the order vote of Zaptos's pipeline: f+1 correct replicas behind a
 //! quorum of them keep the batch through every view change.
 //!
-//! A replica's timer ends its view only with complaints of f others (`complain.rs`), so that one which was suspended stays in it.
-//!
 //! Paper: *Permissioned Blockchain Through the Looking Glass*; view change: Castro and Liskov 2002, see `choose.rs`.
+//!
+//! # Deviations
+//!
+//! - A replica's timer ends its view only with complaints of f others (`complain.rs`), so that one which was suspended stays in it.
+//! - Every vote is durable before it leaves, so that a replica which restarts contradicts none of its own.
+//! - A slot is learned from f+1 equal claims, outside of the three phases (`on_decided`).
+//! - Batches are fetched by digest: messages of a view change name them and carry none.
 
 mod change;
 mod checkpoint;

@@ -29,7 +29,8 @@ impl Pbft {
             && from == self.config.primary(view)
             && self.in_window(slot)
             && batch.bytes() <= self.config.batch_bytes
-            && batch.timestamp_ms() <= latest;
+            && batch.timestamp_ms() <= latest
+            && self.may_hold(slot, batch.bytes());
         let state = self.slots.get(&slot);
         let open = state
             .is_none_or(|s| s.accepted.is_none_or(|(of, _)| of < view) && s.missing.is_none_or(|(of, _)| of < view));

@@ -16,7 +16,7 @@ impl Pbft {
         out.push(Out::Send(To::All, Msg::Status(self.status())));
         self.repeat_complaint(out);
         if self.phase == Phase::Changing
-            && let Some(own) = self.changes.get(&self.me).filter(|own| own.change.body.view == self.view)
+            && let Some(own) = self.changes.newest.get(&self.me).filter(|own| own.change.body.view == self.view)
         {
             out.push(Out::Send(To::All, Msg::ViewChange(own.clone())));
         }
@@ -62,10 +62,10 @@ impl Pbft {
     }
 
     fn answer(&self, status: Status, send: &mut impl FnMut(Msg)) {
-        if let Some(opening) = self.opening.as_ref().filter(|opening| opening.body.view > status.opened) {
+        if let Some(opening) = self.changes.opening.as_ref().filter(|opening| opening.body.view > status.opened) {
             send(Msg::NewView(opening.clone()));
         }
-        let own = self.changes.get(&self.me).filter(|own| own.change.body.view == self.view);
+        let own = self.changes.newest.get(&self.me).filter(|own| own.change.body.view == self.view);
         if let Some(own) = own.filter(|_| self.phase == Phase::Changing)
             && (status.view < self.view || status.view == self.view && !status.active)
         {

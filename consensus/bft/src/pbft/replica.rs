@@ -8,7 +8,10 @@ use super::{
 };
 use crate::core::{Base, Batch, Budgets, Clock, Crypto, Index, Jobs, NULL, Out, Outs, ReplicaSet, Signed, Slot, View};
 use alloy_primitives::B256;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Timers of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +41,17 @@ pub(super) enum Job {
     NewView(NewView),
 }
 
+/// Knowledge of view changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    /// Newest view change of each replica.
+    pub(super) newest: BTreeMap<Index, Leaving>,
+    /// Newest NEW-VIEW that is known, entered or not; repeated for replicas that do not know it.
+    pub(super) opening: Option<Signed<NewView>>,
+    /// Decision of a view change whose batches are being fetched, or whose signature is due.
+    pub(super) deciding: Option<Choice>,
+}
+
 /// A PBFT replica.
 #[derive(Clone, Debug)]
 pub struct Pbft {
@@ -63,12 +77,7 @@ pub struct Pbft {
     /// Highest slot that f+1 replicas have a checkpoint of, and replicas that evidence is known against.
     pub(super) ahead: Slot,
     pub(super) accused: ReplicaSet,
-    /// Newest view change of each replica.
-    pub(super) changes: BTreeMap<Index, Leaving>,
-    /// Newest NEW-VIEW that is known, entered or not; repeated for replicas that do not know it.
-    pub(super) opening: Option<Signed<NewView>>,
-    /// Decision of a view change whose batches are being fetched, or whose signature is due.
-    pub(super) deciding: Option<Choice>,
+    pub(super) changes: Changes,
     pub(super) jobs: Jobs<Job>,
     /// Number of the oldest client's request without a place in the order.
     pub(super) pending: Option<u64>,
@@ -100,7 +109,7 @@ impl Pbft {
     /// Highest view whose NEW-VIEW this replica knows; zero if it knows none.
     #[must_use]
     pub fn opened(&self) -> View {
-        self.opening.as_ref().map_or(0, |opening| opening.body.view)
+        self.changes.opening.as_ref().map_or(0, |opening| opening.body.view)
     }
 
     /// Returns true if the batch is proposed or decided in some slot of the window.
@@ -125,7 +134,30 @@ impl Pbft {
     /// Number of batches that this replica can propose now.
     pub(super) fn free_places(&self) -> u64 {
         let leads = self.is_active() && self.config.primary(self.view) == self.me && !self.hold;
-        if leads { (self.stable.slot + self.config.window() + 1).saturating_sub(self.next) } else { 0 }
+        // Half of what others hold, since they may be behind.
+        let full = || self.next > self.decided + 1 && self.undecided_bytes() > self.config.undecided_bytes / 2;
+        if leads && !full() { (self.stable.slot + self.config.window() + 1).saturating_sub(self.next) } else { 0 }
+    }
+
+    /// Length of the batches of undecided slots, in bytes: what a primary makes this replica hold.
+    fn undecided_bytes(&self) -> usize {
+        let open = || self.slots.range(self.decided + 1..).map(|(_, state)| state);
+        let held = open().filter_map(|state| state.held.as_ref()).map(|(_, batch)| batch.bytes());
+        let named: BTreeSet<B256> = open().flat_map(SlotState::named).collect();
+        let kept = named.iter().filter_map(|digest| self.batches.get(digest)).map(Batch::bytes);
+        kept.chain(held).sum()
+    }
+
+    /// Returns true if a proposal of this length fits beside those of undecided slots. That of the first one does, so that they come to
+    /// an end.
+    pub(super) fn may_hold(&self, slot: Slot, bytes: usize) -> bool {
+        slot <= self.decided + 1 || self.undecided_bytes() + bytes <= self.config.undecided_bytes
+    }
+
+    /// Drops batches that no slot names any longer.
+    pub(super) fn drop_unneeded(&mut self) {
+        let named: BTreeSet<B256> = self.slots.values().flat_map(SlotState::named).collect();
+        self.batches.retain(|digest, _| named.contains(digest));
     }
 
     /// Returns true if the slot is in the window of slots in flight.

@@ -3,7 +3,7 @@
 use super::{
     config::Config,
     message::{NewView, Record, Vote},
-    replica::{Pbft, Phase},
+    replica::{Changes, Pbft, Phase},
 };
 use crate::core::{Base, Budgets, Clock, Index, Jobs, Out, Outs, Patient as _, ReplicaSet, Slot, Want};
 use std::{collections::BTreeMap, sync::Arc};
@@ -27,9 +27,7 @@ impl Pbft {
             ahead: 0,
             accused: ReplicaSet::default(),
             checkpoints: BTreeMap::new(),
-            changes: BTreeMap::new(),
-            opening: None,
-            deciding: None,
+            changes: Changes::default(),
             jobs: Jobs::default(),
             pending: None,
             hold: false,
@@ -62,11 +60,11 @@ impl Pbft {
             Record::Entered(opening) => {
                 (self.view, self.phase) = (opening.body.view, Phase::Active);
                 self.restore_choices(&opening.body);
-                self.opening = Some(opening.clone());
+                self.changes.opening = Some(opening.clone());
             }
             Record::Learned(opening) => {
                 self.supersede_slots(&opening.body);
-                self.opening = Some(opening.clone());
+                self.changes.opening = Some(opening.clone());
             }
             Record::Stable { slot, digest, proof } => {
                 let base = Base { slot: *slot, digest: *digest };
@@ -124,7 +122,7 @@ impl Pbft {
         }
         // A number is never used twice: every proposal is logged before it leaves.
         self.next = last + 1;
-        self.batches.retain(|digest, _| self.slots.values().any(|state| state.needs(*digest)));
+        self.drop_unneeded();
         self.find_ahead();
         self.decided = self.decided.max(self.stable.slot);
         while self.slots.get(&(self.decided + 1)).is_some_and(|state| state.decided.is_some()) {
@@ -145,7 +143,7 @@ impl Pbft {
             records.extend(state.prepared.map(vote).map(Record::Prepared));
             records.extend(state.decided.map(|digest| Record::Decided(*slot, digest)));
         }
-        records.extend(self.opening.iter().cloned().map(Record::Entered));
+        records.extend(self.changes.opening.iter().cloned().map(Record::Entered));
         records.extend(self.checkpoints.get(&self.me).into_iter().flatten().cloned().map(Record::Announced));
         if self.phase == Phase::Changing {
             records.push(Record::Left(self.view));

@@ -49,13 +49,9 @@ impl SlotState {
         self.prepared.filter(|(of, _)| *of == view).map(|(_, digest)| digest)
     }
 
-    /// Returns true if some report or vote may still name the batch.
-    pub(super) fn needs(&self, digest: B256) -> bool {
-        let names = |entry: Option<(View, B256)>| entry.is_some_and(|(_, named)| named == digest);
-        names(self.accepted)
-            || names(self.prepared)
-            || names(self.missing)
-            || self.decided == Some(digest)
-            || self.learned == Some(digest)
+    /// Batches that some report or vote may still name.
+    pub(super) fn named(&self) -> impl Iterator<Item = B256> {
+        let entries = [self.accepted, self.prepared, self.missing].into_iter().flatten().map(|(_, digest)| digest);
+        entries.chain(self.decided).chain(self.learned)
     }
 }

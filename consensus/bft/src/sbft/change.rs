@@ -8,6 +8,7 @@ use super::{
 };
 use crate::core::{Crypto, Out, Outs, Patient as _, Signed, Slot, Statement as _, To, View, switch};
 use alloy_primitives::B256;
+use std::collections::BTreeSet;
 
 /// Maximum number of view changes of a replica that are verified between two repetitions. Each may have two certificates per slot,
 /// and one that is dropped here comes again.
@@ -57,7 +58,7 @@ impl Sbft {
         let proven = |state: &SlotState| state.decided.clone().or_else(|| state.learned.clone());
         ViewChange {
             view: self.view,
-            stable: self.stable.clone(),
+            stable: self.checkpoints.stable.clone(),
             accepted: self.slots.iter().filter_map(accepted).collect(),
             prepared: self.slots.values().filter_map(|state| state.prepared.clone()).collect(),
             decided: self.slots.values().filter_map(proven).filter(|own| own.vote.view < self.view).collect(),
@@ -70,18 +71,18 @@ impl Sbft {
             return;
         }
         // The window may have moved on since the report was made.
-        if change.body.stable != self.stable {
+        if change.body.stable != self.checkpoints.stable {
             return self.ask_for_change(out);
         }
-        self.changes.insert(self.me, change.clone());
+        self.changes.newest.insert(self.me, change.clone());
         out.push(Out::Send(To::All, Msg::ViewChange(change)));
         self.try_open(out);
     }
 
     /// Returns true if a VIEW-CHANGE is newer than the known one and has the shape of a correct one.
     pub(super) fn wants_change(&self, change: &Signed<ViewChange>) -> bool {
-        let known = self.changes.get(&change.signer).is_some_and(|known| known.body.view >= change.body.view);
-        let often = self.verified.get(&change.signer).is_some_and(|times| *times >= MOST_VERIFIED);
+        let known = self.changes.newest.get(&change.signer).is_some_and(|known| known.body.view >= change.body.view);
+        let often = self.changes.verified.get(&change.signer).is_some_and(|times| *times >= MOST_VERIFIED);
         !known
             && !often
             && change.signer != self.me
@@ -91,11 +92,11 @@ impl Sbft {
 
     pub(super) fn on_view_change(&mut self, change: Signed<ViewChange>, out: &mut Outs<Self>) {
         let view = change.body.view;
-        *self.verified.entry(change.signer).or_default() += 1;
+        *self.changes.verified.entry(change.signer).or_default() += 1;
         self.on_stable(change.body.stable.clone(), out);
-        self.changes.insert(change.signer, change);
+        self.changes.newest.insert(change.signer, change);
         // Behind f+1 replicas stands a correct one: its view is worth joining.
-        let (signers, smallest) = ahead(&self.changes, self.view);
+        let (signers, smallest) = ahead(&self.changes.newest, self.view);
         if let Some(smallest) = smallest.filter(|_| signers.len() >= self.config.quorums.one_correct()) {
             self.leave(smallest, out);
         } else if view == self.view {
@@ -113,7 +114,7 @@ impl Sbft {
         {
             return;
         }
-        let changes: Vec<Signed<ViewChange>> = of_view(&self.changes, self.view).cloned().collect();
+        let changes: Vec<Signed<ViewChange>> = of_view(&self.changes.newest, self.view).cloned().collect();
         if changes.len() < self.config.quorums.available() {
             return;
         }
@@ -145,7 +146,7 @@ impl Sbft {
         self.clock.attempts += u32::from(view > self.view);
         (self.view, self.phase) = (view, Phase::Active);
         self.jobs.retain(|job| !matches!(job, Job::ViewChange(_) | Job::NewView(_)));
-        self.choice = self.chosen(&signed.body);
+        self.changes.choice = self.chosen(&signed.body);
         self.end_view(out);
         self.restart_progress(out);
         // In force before it leaves, and before anything of the view is signed.
@@ -153,9 +154,9 @@ impl Sbft {
         if signed.signer == self.me {
             out.push(Out::Send(To::All, Msg::NewView(signed.clone())));
         }
-        self.opening = Some(signed);
-        self.on_stable(self.choice.stable.clone(), out);
-        self.next = self.choice.last().max(self.stable.checkpoint.slot) + 1;
+        self.changes.opening = Some(signed);
+        self.on_stable(self.changes.choice.stable.clone(), out);
+        self.next = self.changes.choice.last().max(self.checkpoints.stable.checkpoint.slot) + 1;
         self.fill_window(out);
         self.drop_unneeded();
     }
@@ -165,10 +166,11 @@ impl Sbft {
         for (slot, digest) in self.due() {
             self.fill(slot, digest, out);
         }
-        let Some(from) = self.opening.as_ref().map(|opening| opening.signer).filter(|_| self.is_in_choice()) else {
+        let Some(from) = self.changes.opening.as_ref().map(|opening| opening.signer).filter(|_| self.is_in_choice())
+        else {
             return;
         };
-        let proven = self.choice.slots.iter().filter_map(|(_, decision)| decision.as_ref());
+        let proven = self.changes.choice.slots.iter().filter_map(|(_, decision)| decision.as_ref());
         let decisions: Vec<_> = proven.filter(|decision| self.wants_decision(decision)).cloned().collect();
         for decision in decisions {
             self.on_decision(from, decision, out);
@@ -187,13 +189,14 @@ impl Sbft {
                 state.accepted_in(self.view).is_none() && state.missing.is_none_or(|(of, _)| of != self.view)
             })
         };
-        let choices = self.choice.digests().filter(|(slot, _)| self.in_window(*slot) && open(slot));
+        let choices = self.changes.choice.digests().filter(|(slot, _)| self.in_window(*slot) && open(slot));
         choices.filter(|_| self.is_in_choice()).collect()
     }
 
     /// Drops batches that no slot names any longer: those of views that led nowhere.
     pub(super) fn drop_unneeded(&mut self) {
-        self.batches.retain(|digest, _| self.slots.values().any(|state| state.needs(*digest)));
+        let named: BTreeSet<B256> = self.slots.values().flat_map(SlotState::named).collect();
+        self.batches.retain(|digest, _| named.contains(digest));
     }
 
     /// Choices of a NEW-VIEW.
@@ -214,7 +217,7 @@ impl Sbft {
             let accepted = change.body.accepted.iter().any(|vote| (vote.slot, vote.digest) == (slot, digest));
             accepted && change.signer != self.me
         };
-        let holder = self.opening.as_ref().and_then(|opening| opening.body.changes.iter().find(holds));
+        let holder = self.changes.opening.as_ref().and_then(|opening| opening.body.changes.iter().find(holds));
         out.extend(holder.map(|change| Out::Send(To::One(change.signer), Msg::Fetch(digest))));
     }
 
@@ -235,6 +238,6 @@ impl Sbft {
     pub(super) fn first_free(&self) -> Slot {
         let accepted = self.slots.iter().rev().find(|(_, state)| state.accepted_in(self.view).is_some());
         let last = accepted.map_or(0, |(slot, _)| *slot);
-        last.max(self.filled()).max(self.stable.checkpoint.slot) + 1
+        last.max(self.filled()).max(self.checkpoints.stable.checkpoint.slot) + 1
     }
 }

@@ -103,7 +103,7 @@ impl Sbft {
             state.collect.slow_since.get_or_insert(now);
         }
         let n = self.config.quorums.n();
-        let may_wait_for_all = step == Step::Fast && shares.len() < n && self.without_all == 0;
+        let may_wait_for_all = step == Step::Fast && shares.len() < n && self.fast_path.without_all == 0;
         let Some(rank) = self.rank(vote) else { return };
         let turn = rank * self.config.stagger
             + match step {
@@ -132,7 +132,7 @@ impl Sbft {
         let domain = self.config.domain;
         let (group, needed, bytes) = match step {
             Step::Fast if self.config.all_wait.is_some() && shares.len() == self.config.quorums.n() => {
-                self.without_all = self.without_all.saturating_sub(1);
+                self.fast_path.without_all = self.fast_path.without_all.saturating_sub(1);
                 (Group::All, shares.len(), vote.signed_bytes(domain))
             }
             Step::Fast => (Group::Fast, self.config.fast(), vote.signed_bytes(domain)),
@@ -141,8 +141,8 @@ impl Sbft {
         };
         if group == Group::Fast && self.config.all_wait.is_some() {
             // Something failed: the next slots do not wait for all, until some have passed.
-            let rest = self.without_all.checked_sub(1);
-            self.without_all = rest.unwrap_or(REST_WITHOUT_ALL);
+            let rest = self.fast_path.without_all.checked_sub(1);
+            self.fast_path.without_all = rest.unwrap_or(REST_WITHOUT_ALL);
         }
         shares.truncate(needed);
         if let Some(state) = self.slots.get_mut(&vote.slot) {

@@ -44,14 +44,14 @@ impl Patient for Sbft {
     }
 
     fn waits_for_view(&self) -> bool {
-        let left = self.changes.values().filter(|known| known.body.view >= self.view).count();
+        let left = self.changes.newest.values().filter(|known| known.body.view >= self.view).count();
         self.phase == Phase::Changing && left >= self.config.quorums.available()
     }
 
     /// A checkpoint above the decided prefix is reached soon, or its state has to be fetched.
     fn waits_for_others(&self) -> bool {
-        let behind = self.certified.is_some() || self.committed < self.stable.checkpoint.slot;
-        let announced = self.checkpoints.contains_key(&self.me);
+        let behind = self.checkpoints.certified.is_some() || self.committed < self.checkpoints.stable.checkpoint.slot;
+        let announced = self.checkpoints.shares.contains_key(&self.me);
         behind || self.is_waiting() || self.phase == Phase::Changing || announced
     }
 
@@ -60,7 +60,7 @@ impl Patient for Sbft {
     }
 
     fn gone(&self) -> ReplicaSet {
-        ahead(&self.changes, self.view).0
+        ahead(&self.changes.newest, self.view).0
     }
 
     fn leave_view(&mut self, out: &mut Outs<Self>) {

@@ -62,6 +62,8 @@ pub struct Config {
     pub active: Option<u64>,
     /// Maximum length of an encoded batch, in bytes. Longer ones are not accepted.
     pub batch_bytes: usize,
+    /// Maximum length of the batches of all undecided slots, in bytes; that of the first undecided slot passes anyway.
+    pub undecided_bytes: usize,
     /// Milliseconds since 1970 at the clock's zero.
     pub epoch_ms: u64,
     /// Milliseconds by which a proposal's timestamp may lie ahead of the own clock.
@@ -120,6 +122,7 @@ impl Config {
             replies: Replies::Certificate,
             active: None,
             batch_bytes: 4 << 20,
+            undecided_bytes: 64 << 20,
             epoch_ms: 0,
             ahead_ms: 10_000,
             #[cfg(feature = "mutations")]
@@ -147,6 +150,7 @@ impl Config {
         ConfigError::within("all_wait", self.all_wait.unwrap_or(0), 0, HOUR)?;
         ConfigError::within("active", self.active.unwrap_or(1), 1, 1 << 20)?;
         ConfigError::within("batch_bytes", self.batch_bytes as u64, 64, 1 << 30)?;
+        ConfigError::within("undecided_bytes", self.undecided_bytes as u64, self.batch_bytes as u64, 1 << 32)?;
         ConfigError::within("epoch_ms", self.epoch_ms, 0, 1 << 50)?;
         ConfigError::within("ahead_ms", self.ahead_ms, 1, 1 << 50)
     }

@@ -53,7 +53,7 @@ impl Sbft {
                 self.work(Job::State(slot, digest), Crypto::Share { group: Group::State, bytes }, out);
             }
         }
-        let announced = self.checkpoints.get(&self.me).is_some_and(|own| own.contains_key(&slot));
+        let announced = self.checkpoints.shares.get(&self.me).is_some_and(|own| own.contains_key(&slot));
         if is_checkpoint(&self.config, slot) && !announced {
             let bytes = Checkpoint { slot, digest }.signed_bytes(self.config.domain);
             self.work(Job::Checkpoint(slot, digest), Crypto::Share { group: Group::Slow, bytes }, out);
@@ -62,7 +62,7 @@ impl Sbft {
 
     /// The state after a slot that a certificate or a checkpoint proves, as far as it is known.
     fn proven_state(&self, slot: Slot) -> Option<B256> {
-        let checkpoints = [Some(&self.stable), self.certified.as_ref()].into_iter().flatten();
+        let checkpoints = [Some(&self.checkpoints.stable), self.checkpoints.certified.as_ref()].into_iter().flatten();
         let checkpoint = checkpoints.map(|stable| stable.checkpoint).find(|own| own.slot == slot && slot > 0);
         let certified = || self.states.get(&slot).and_then(|states| states.certified);
         checkpoint.map(|checkpoint| checkpoint.digest).or_else(certified)
@@ -164,12 +164,12 @@ impl Sbft {
     #[cfg(feature = "mutations")]
     pub(super) fn drop_up_to(&mut self, slot: Slot) {
         self.slots = self.slots.split_off(&(slot + 1));
-        self.batches.retain(|digest, _| self.slots.values().any(|state| state.needs(*digest)));
+        self.drop_unneeded();
     }
 
     /// Sends the own share of a checkpoint to the execution collectors.
     pub(super) fn send_checkpoint(&mut self, share: StateShare, out: &mut Outs<Self>) {
-        if share.slot <= self.stable.checkpoint.slot {
+        if share.slot <= self.checkpoints.stable.checkpoint.slot {
             return;
         }
         let others: Vec<Index> = self.config.executors(share.slot).filter(|to| *to != self.me).collect();
@@ -179,7 +179,7 @@ impl Sbft {
 
     pub(super) fn on_checkpoint(&mut self, from: Index, share: StateShare, out: &mut Outs<Self>) {
         let StateShare { slot, digest, .. } = share;
-        let wanted = slot > self.stable.checkpoint.slot
+        let wanted = slot > self.checkpoints.stable.checkpoint.slot
             && is_checkpoint(&self.config, slot)
             && is_member(from, self.config.quorums.n())
             && share.share.len() <= MOST_SHARE_BYTES
@@ -187,7 +187,7 @@ impl Sbft {
         if !wanted {
             return;
         }
-        let known = self.checkpoints.entry(from).or_default();
+        let known = self.checkpoints.shares.entry(from).or_default();
         known.entry(slot).or_insert(share);
         if known.len() > MOST_CHECKPOINTS {
             known.pop_first();
@@ -197,13 +197,14 @@ impl Sbft {
 
     /// Combines a checkpoint's shares once 2f+c+1 replicas have it.
     fn stabilise(&mut self, slot: Slot, digest: B256, out: &mut Outs<Self>) {
-        let equal = self.checkpoints.iter().filter_map(|(signer, known)| Some((*signer, known.get(&slot)?)));
+        let equal = self.checkpoints.shares.iter().filter_map(|(signer, known)| Some((*signer, known.get(&slot)?)));
         let equal = equal.filter(|(_, share)| share.digest == digest);
         let shares: Vec<_> =
             equal.map(|(signer, share)| (signer, share.share.clone())).take(self.config.slow()).collect();
         let works = self.jobs.any(|job| matches!(job, Job::Stabilise(of, _) if *of == slot));
-        let certified = self.certified.as_ref().is_some_and(|stable| stable.checkpoint.slot >= slot);
-        if shares.len() >= self.config.slow() && !works && !certified && slot > self.stable.checkpoint.slot {
+        let certified = self.checkpoints.certified.as_ref().is_some_and(|stable| stable.checkpoint.slot >= slot);
+        if shares.len() >= self.config.slow() && !works && !certified && slot > self.checkpoints.stable.checkpoint.slot
+        {
             let bytes = Checkpoint { slot, digest }.signed_bytes(self.config.domain);
             self.work(Job::Stabilise(slot, digest), Crypto::Combine { group: Group::Slow, bytes, shares }, out);
         }
@@ -229,7 +230,11 @@ impl Sbft {
     /// Returns true if a proven checkpoint is above the known ones.
     pub(super) fn wants_stable(&self, stable: &Stable) -> bool {
         let slot = stable.checkpoint.slot;
-        let known = self.certified.as_ref().map_or(self.stable.checkpoint.slot, |known| known.checkpoint.slot);
+        let known = self
+            .checkpoints
+            .certified
+            .as_ref()
+            .map_or(self.checkpoints.stable.checkpoint.slot, |known| known.checkpoint.slot);
         slot > known && is_checkpoint(&self.config, slot)
     }
 
@@ -243,14 +248,14 @@ impl Sbft {
             out.push(Out::Conflict { slot });
             return;
         }
-        self.certified = Some(stable);
+        self.checkpoints.certified = Some(stable);
         self.settle(out);
     }
 
     /// Moves the window to the proven checkpoint, if its slots are decided.
     pub(super) fn settle(&mut self, out: &mut Outs<Self>) {
-        if self.certified.as_ref().is_some_and(|stable| stable.checkpoint.slot <= self.decided)
-            && let Some(stable) = self.certified.take()
+        if self.checkpoints.certified.as_ref().is_some_and(|stable| stable.checkpoint.slot <= self.decided)
+            && let Some(stable) = self.checkpoints.certified.take()
         {
             self.make_stable(stable, out);
         }
@@ -259,7 +264,7 @@ impl Sbft {
     /// Moves the window to a proven checkpoint, and drops what is below.
     pub(super) fn make_stable(&mut self, stable: Stable, out: &mut Outs<Self>) {
         let slot = stable.checkpoint.slot;
-        if slot <= self.stable.checkpoint.slot {
+        if slot <= self.checkpoints.stable.checkpoint.slot {
             return;
         }
         let (base, proof) = (Base::from(stable.checkpoint), proof(&stable));
@@ -277,14 +282,14 @@ impl Sbft {
     /// Moves the window, without effects. Batches stay.
     pub(super) fn move_window(&mut self, stable: Stable) {
         let slot = stable.checkpoint.slot;
-        self.stable = stable;
-        if self.certified.as_ref().is_some_and(|known| known.checkpoint.slot <= slot) {
-            self.certified = None;
+        self.checkpoints.stable = stable;
+        if self.checkpoints.certified.as_ref().is_some_and(|known| known.checkpoint.slot <= slot) {
+            self.checkpoints.certified = None;
         }
         self.slots = self.slots.split_off(&(slot + 1));
         self.states = self.states.split_off(&(slot + 1));
-        self.checkpoints.values_mut().for_each(|known| known.retain(|of, _| *of > slot));
-        self.checkpoints.retain(|_, known| !known.is_empty());
+        self.checkpoints.shares.values_mut().for_each(|known| known.retain(|of, _| *of > slot));
+        self.checkpoints.shares.retain(|_, known| !known.is_empty());
         self.next = self.next.max(slot + 1);
     }
 
@@ -297,8 +302,8 @@ impl Sbft {
 
     /// Asks the host for the state of a proven checkpoint that the own execution does not reach.
     pub(super) fn want_state(&self, out: &mut Outs<Self>) {
-        let behind = (self.committed < self.stable.checkpoint.slot).then_some(&self.stable);
-        if let Some(stable) = self.certified.as_ref().or(behind) {
+        let behind = (self.committed < self.checkpoints.stable.checkpoint.slot).then_some(&self.checkpoints.stable);
+        if let Some(stable) = self.checkpoints.certified.as_ref().or(behind) {
             out.push(Out::Want(Want::State { base: stable.checkpoint.into(), proof: proof(stable) }));
         }
     }

@@ -338,6 +338,14 @@ impl Message for Msg {
         decided || matches!(self, Self::Fetch(_) | Self::Fetched(_) | Self::Status(_))
     }
 
+    fn batches(&self) -> Vec<&Batch> {
+        match self {
+            Self::PrePrepare(proposal) => vec![&proposal.batch],
+            Self::Fetched(batch) => vec![batch],
+            _ => Vec::new(),
+        }
+    }
+
     fn label(&self) -> u64 {
         let of = |vote: &Vote| vote.view ^ vote.slot << 16 ^ short(&vote.digest);
         let fields = match self {

@@ -17,18 +17,21 @@
 //! A replica signs σ only near the executed prefix (`normal.rs`, `Sbft::accept`). A collector gives the fast path a head start
 //! (`collect.rs`, `Sbft::collect_step`), whose length follows past delays ([`Sbft::fast_wait`]).
 //!
-//! Corrections to the paper: slots are dropped only below a checkpoint that τ signs, since π may have a single correct signer and
-//! a fast decision names no state. The second τ signs the prepared vote instead of the first τ.
-//! A replica's timer ends its view only with complaints of f others. The shortened view change of
-//! section V-G.1 is left out.
-//!
 //! Paper: Gueta et al., *SBFT: a Scalable and Decentralized Trust Infrastructure*.
+//!
+//! # Deviations
+//!
+//! - Slots are dropped only below a checkpoint that τ signs: π may have a single correct signer, and a fast decision names no state.
+//! - The second τ signs the prepared vote instead of the first τ.
+//! - A replica's timer ends its view only with complaints of f others (`complain.rs`).
+//! - A decision is a proof in itself, whatever its view: a replica that is behind learns it from anyone.
+//! - The shortened view change of section V-G.1 is left out.
 
 mod protocol;
-mod replica;
-mod normal;
+mod share;
 mod collect;
 mod execute;
+mod normal;
 mod complain;
 mod change;
 mod choose;
@@ -36,6 +39,7 @@ mod repeat;
 mod restart;
 #[cfg(feature = "mutations")]
 mod inspect;
+mod replica;
 mod slots;
 mod wait;
 mod record;

@@ -141,7 +141,7 @@ impl Protocol for Sbft {
     }
 
     fn reach(&self) -> Option<Reach> {
-        let stable = self.stable.checkpoint.slot;
+        let stable = self.checkpoints.stable.checkpoint.slot;
         Some(Reach { view: self.view, stable, last: stable + self.config.window() })
     }
 
@@ -193,6 +193,7 @@ impl Sbft {
             && proposal.signed.signer == self.config.primary(vote.view)
             && vote.digest == proposal.batch.digest()
             && proposal.batch.bytes() <= self.config.batch_bytes
+            && self.may_hold(vote.slot, proposal.batch.bytes())
             && self.in_window(vote.slot)
             && vote.slot > self.filled()
             // A second proposal of the slot is news as evidence only.

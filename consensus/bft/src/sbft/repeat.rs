@@ -15,16 +15,16 @@ const MOST_REPEATED: usize = 32;
 impl Sbft {
     /// Repeats what others may have missed, and asks for what this replica misses.
     pub(super) fn repeat(&mut self, out: &mut Outs<Self>) {
-        self.verified.clear();
+        self.changes.verified.clear();
         out.push(Out::Send(To::All, Msg::Status(self.status())));
         self.repeat_complaint(out);
         if self.phase == Phase::Changing
-            && let Some(own) = self.changes.get(&self.me).filter(|own| own.body.view == self.view)
+            && let Some(own) = self.changes.newest.get(&self.me).filter(|own| own.body.view == self.view)
         {
             out.push(Out::Send(To::All, Msg::ViewChange(own.clone())));
         }
         // A checkpoint whose collectors are silent is gathered by all.
-        let own = self.checkpoints.get(&self.me).into_iter().flat_map(|own| own.values()).cloned();
+        let own = self.checkpoints.shares.get(&self.me).into_iter().flat_map(|own| own.values()).cloned();
         out.extend(own.map(|share| Out::Send(To::All, Msg::SignCheckpoint(share))));
         self.fill_missing(out);
         let named = |state: &SlotState| {
@@ -64,23 +64,24 @@ impl Sbft {
 
     fn answer(&self, from: Index, status: Status, send: &mut impl FnMut(Msg)) {
         if let Some(opening) = self
+            .changes
             .opening
             .as_ref()
             .filter(|opening| opening.body.view > status.view || opening.body.view == status.view && !status.active)
         {
             send(Msg::NewView(opening.clone()));
         }
-        let own = self.changes.get(&self.me).filter(|own| own.body.view == self.view);
+        let own = self.changes.newest.get(&self.me).filter(|own| own.body.view == self.view);
         if let Some(own) = own.filter(|_| self.phase == Phase::Changing)
             && (status.view < self.view || status.view == self.view && !status.active)
         {
             send(Msg::ViewChange(own.clone()));
         }
-        let stable = self.certified.as_ref().unwrap_or(&self.stable);
+        let stable = self.checkpoints.certified.as_ref().unwrap_or(&self.checkpoints.stable);
         if status.stable < stable.checkpoint.slot {
             send(Msg::Stable(stable.clone()));
         }
-        let after = status.decided.max(self.stable.checkpoint.slot).saturating_add(1);
+        let after = status.decided.max(self.checkpoints.stable.checkpoint.slot).saturating_add(1);
         let repeated = || self.slots.range(after..).take(MOST_REPEATED);
         // A proof needs no second witness.
         for decision in repeated().filter_map(|(_, state)| state.decided.as_ref()) {

@@ -4,7 +4,7 @@ use super::{
     choose::Choice,
     config::Config,
     execute::States,
-    message::{NewView, Record, Stable, StateShare, Status, ViewChange, Vote},
+    message::{CommitShare, NewView, Record, SignShare, Stable, StateShare, Status, ViewChange, Vote},
     slots::{SlotState, Step},
     wait::FastPath,
 };
@@ -12,7 +12,10 @@ use crate::core::{
     Base, Batch, Budgets, Clock, Crypto, Group, Index, Jobs, Micros, NULL, Out, Outs, ReplicaSet, Signed, Slot, View,
 };
 use alloy_primitives::B256;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Timers of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,6 +63,28 @@ pub(super) enum Job {
     Stabilise(Slot, B256),
 }
 
+/// Proven checkpoints, and shares of those to come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Checkpoints {
+    /// Checkpoint below the window.
+    pub(super) stable: Stable,
+    /// A proven checkpoint above the decided prefix: its state has to be fetched, or is executed soon.
+    pub(super) certified: Option<Stable>,
+    /// Shares by replica and slot.
+    pub(super) shares: BTreeMap<Index, BTreeMap<Slot, StateShare>>,
+}
+
+/// Knowledge of view changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    /// Newest view change of each replica, and how many of each were verified since the last repetition.
+    pub(super) newest: BTreeMap<Index, Signed<ViewChange>>,
+    pub(super) verified: BTreeMap<Index, u8>,
+    /// Newest NEW-VIEW that was entered, and its choices.
+    pub(super) opening: Option<Signed<NewView>>,
+    pub(super) choice: Choice,
+}
+
 /// An SBFT replica.
 #[derive(Clone, Debug)]
 pub struct Sbft {
@@ -67,10 +92,7 @@ pub struct Sbft {
     pub(super) config: Arc<Config>,
     pub(super) view: View,
     pub(super) phase: Phase,
-    /// Checkpoint below the window.
-    pub(super) stable: Stable,
-    /// A proven checkpoint above the decided prefix: its state has to be fetched, or is executed soon.
-    pub(super) certified: Option<Stable>,
+    pub(super) checkpoints: Checkpoints,
     /// Slots of the window that something is known of.
     pub(super) slots: BTreeMap<Slot, SlotState>,
     /// Batches that slots name.
@@ -81,27 +103,20 @@ pub struct Sbft {
     pub(super) decided: Slot,
     /// Every slot up to this one is executed and durable.
     pub(super) committed: Slot,
-    /// Shares over executed states, and over checkpoints by replica and slot.
+    /// Shares over executed states.
     pub(super) states: BTreeMap<Slot, States>,
-    pub(super) checkpoints: BTreeMap<Index, BTreeMap<Slot, StateShare>>,
     /// Replicas that the host has evidence against, and those whose shares were wrong.
     pub(super) accused: ReplicaSet,
     pub(super) banned: ReplicaSet,
-    /// Newest view change of each replica, and how many of each were verified since the last repetition.
-    pub(super) changes: BTreeMap<Index, Signed<ViewChange>>,
-    pub(super) verified: BTreeMap<Index, u8>,
-    /// Newest NEW-VIEW that was entered, and its choices.
-    pub(super) opening: Option<Signed<NewView>>,
-    pub(super) choice: Choice,
+    pub(super) changes: Changes,
     pub(super) jobs: Jobs<Job>,
     /// Number of the oldest client's request without a place in the order.
     pub(super) pending: Option<u64>,
     /// The pipeline is behind.
     pub(super) hold: bool,
     pub(super) clock: Clock,
-    /// Fast path of the slots that this replica collected for, and slots left without the signature of all.
+    /// Fast path of the slots that this replica collected for.
     pub(super) fast_path: FastPath,
-    pub(super) without_all: u32,
     pub(super) budgets: Budgets,
 }
 
@@ -115,7 +130,7 @@ impl Sbft {
     /// The stable checkpoint.
     #[must_use]
     pub fn stable(&self) -> Base {
-        self.stable.checkpoint.into()
+        self.checkpoints.stable.checkpoint.into()
     }
 
     /// Every slot up to this one is decided.
@@ -127,7 +142,7 @@ impl Sbft {
     /// Highest view whose NEW-VIEW was entered.
     #[must_use]
     pub fn opened(&self) -> View {
-        self.opening.as_ref().map_or(0, |opening| opening.body.view)
+        self.changes.opening.as_ref().map_or(0, |opening| opening.body.view)
     }
 
     /// The digest decided in a slot of the window.
@@ -168,14 +183,33 @@ impl Sbft {
         if !self.is_active() || self.config.primary(self.view) != self.me || self.hold {
             return 0;
         }
-        let window = (self.stable.checkpoint.slot + self.config.window() + 1).saturating_sub(self.next);
+        let window = (self.checkpoints.stable.checkpoint.slot + self.config.window() + 1).saturating_sub(self.next);
         let in_flight = (self.next - 1).saturating_sub(self.decided);
+        // Half of what others hold, since they may be behind.
+        if in_flight > 0 && self.undecided_bytes() > self.config.undecided_bytes / 2 {
+            return 0;
+        }
         window.min(self.config.active().saturating_sub(in_flight))
+    }
+
+    /// Length of the batches of undecided slots, in bytes: what a primary makes this replica hold.
+    fn undecided_bytes(&self) -> usize {
+        let open = || self.slots.range(self.decided + 1..).map(|(_, state)| state);
+        let held = open().filter_map(|state| state.held.as_ref()).map(|held| held.batch.bytes());
+        let named: BTreeSet<B256> = open().flat_map(SlotState::named).collect();
+        let kept = named.iter().filter_map(|digest| self.batches.get(digest)).map(Batch::bytes);
+        kept.chain(held).sum()
+    }
+
+    /// Returns true if a proposal of this length fits beside those of undecided slots. That of the first one does, so that they come to
+    /// an end.
+    pub(super) fn may_hold(&self, slot: Slot, bytes: usize) -> bool {
+        slot <= self.decided + 1 || self.undecided_bytes() + bytes <= self.config.undecided_bytes
     }
 
     /// Returns true if the slot is in the window of slots in flight.
     pub(super) fn in_window(&self, slot: Slot) -> bool {
-        let stable = self.stable.checkpoint.slot;
+        let stable = self.checkpoints.stable.checkpoint.slot;
         slot > stable && slot <= stable + self.config.window()
     }
 
@@ -202,7 +236,7 @@ impl Sbft {
     pub(super) fn ban(&mut self, liars: &ReplicaSet) {
         for liar in liars.iter() {
             self.banned.insert(liar);
-            self.checkpoints.remove(&liar);
+            self.checkpoints.shares.remove(&liar);
         }
         let banned = self.banned;
         self.slots.values_mut().for_each(|state| state.collect.drop_shares(&banned));
@@ -219,12 +253,30 @@ impl Sbft {
 
     /// This replica's progress.
     pub(super) fn status(&self) -> Status {
-        Status { view: self.view, active: self.is_active(), stable: self.stable.checkpoint.slot, decided: self.decided }
+        Status {
+            view: self.view,
+            active: self.is_active(),
+            stable: self.checkpoints.stable.checkpoint.slot,
+            decided: self.decided,
+        }
     }
 
     /// Last slot that the view's NEW-VIEW has filled.
     pub(super) fn filled(&self) -> Slot {
         let current = self.opened() == self.view;
-        if current { self.choice.last() } else { 0 }
+        if current { self.changes.choice.last() } else { 0 }
+    }
+
+    /// Own shares over the accepted vote of the current view.
+    pub(super) fn own_share(&self, slot: Slot) -> Option<SignShare> {
+        let state = self.slots.get(&slot)?;
+        let vote = Vote { view: self.view, slot, digest: state.accepted_in(self.view)? };
+        Some(SignShare { vote, fast: state.own.fast.clone()?, slow: state.own.slow.clone()? })
+    }
+
+    /// Own share over the prepared vote of the current view.
+    pub(super) fn own_commit(&self, slot: Slot) -> Option<CommitShare> {
+        let state = self.slots.get(&slot)?;
+        Some(CommitShare { vote: state.prepared_in(self.view)?.vote, share: state.own.commit.clone()? })
     }
 }

@@ -1,10 +1,9 @@
 //! Restart: the log decides the state of a replica after a crash.
 
 use super::{
-    choose::Choice,
     config::Config,
-    message::{Msg, PrePrepare, Prepared, Proposal, Record, Stable, Vote},
-    replica::{Job, Phase, Sbft},
+    message::{Msg, PrePrepare, Prepared, Proposal, Record, Vote},
+    replica::{Changes, Checkpoints, Job, Phase, Sbft},
     slots::SlotState,
     wait::FastPath,
 };
@@ -24,27 +23,21 @@ impl Sbft {
             view: 0,
             phase: Phase::Active,
             // Whatever the base, its checkpoint needs a proof before others believe it: peers send one.
-            stable: Stable::default(),
-            certified: None,
+            checkpoints: Checkpoints::default(),
             slots: BTreeMap::new(),
             batches: BTreeMap::new(),
             next: 1,
             decided: base.slot,
             committed: base.slot,
             states: BTreeMap::new(),
-            checkpoints: BTreeMap::new(),
             accused: ReplicaSet::default(),
             banned: ReplicaSet::default(),
-            changes: BTreeMap::new(),
-            verified: BTreeMap::new(),
-            opening: None,
-            choice: Choice::default(),
+            changes: Changes::default(),
             jobs: Jobs::default(),
             pending: None,
             hold: false,
             clock: Clock::default(),
             fast_path: FastPath::default(),
-            without_all: 0,
             budgets: Budgets::default(),
         };
         for record in log {
@@ -55,7 +48,7 @@ impl Sbft {
     }
 
     fn replay(&mut self, record: &Record) {
-        let stable = self.stable.checkpoint.slot;
+        let stable = self.checkpoints.stable.checkpoint.slot;
         match record {
             Record::Batch(batch) => drop(self.batches.insert(batch.digest(), batch.clone())),
             Record::Accepted { vote, signature } if vote.slot > stable => {
@@ -80,8 +73,8 @@ impl Sbft {
             Record::Entered(opening) => {
                 (self.view, self.phase) = (opening.body.view, Phase::Active);
                 self.slots.values_mut().for_each(SlotState::end_view);
-                self.choice = self.chosen(&opening.body);
-                self.opening = Some(opening.clone());
+                self.changes.choice = self.chosen(&opening.body);
+                self.changes.opening = Some(opening.clone());
             }
             // Batches stay until all records are read: the slots that name them may follow.
             Record::Stable(stable) => self.move_window(stable.clone()),
@@ -93,14 +86,14 @@ impl Sbft {
     fn restore_choices(&mut self) {
         #[cfg(feature = "mutations")]
         if self.config.breaks(super::Mutation::ForgetChoices) {
-            self.choice = Choice::default();
+            self.changes.choice = super::choose::Choice::default();
             return;
         }
         let view = self.view;
         for (slot, digest) in self.due() {
             self.slots.entry(slot).or_default().missing = Some((view, digest));
         }
-        for decision in self.choice.slots.iter().filter_map(|(_, decision)| decision.as_ref()) {
+        for decision in self.changes.choice.slots.iter().filter_map(|(_, decision)| decision.as_ref()) {
             if let Some(state) = self.slots.get_mut(&decision.vote.slot)
                 && state.decided.is_none()
             {
@@ -132,7 +125,7 @@ impl Sbft {
         // A number is never used twice: every proposal is logged before it leaves.
         self.next = self.first_free();
         self.drop_unneeded();
-        self.decided = self.decided.max(self.stable.checkpoint.slot);
+        self.decided = self.decided.max(self.checkpoints.stable.checkpoint.slot);
         while self.slots.get(&(self.decided + 1)).is_some_and(|state| state.decided.is_some()) {
             self.decided += 1;
         }
@@ -141,11 +134,11 @@ impl Sbft {
     /// Records that restore this state: what [`Sbft::restored`] reads back.
     pub(super) fn records(&self) -> Vec<Record> {
         let mut records = Vec::new();
-        if self.stable.checkpoint.slot > 0 {
-            records.push(Record::Stable(self.stable.clone()));
+        if self.checkpoints.stable.checkpoint.slot > 0 {
+            records.push(Record::Stable(self.checkpoints.stable.clone()));
         }
         records.extend(self.batches.values().cloned().map(Record::Batch));
-        records.extend(self.opening.iter().cloned().map(Record::Entered));
+        records.extend(self.changes.opening.iter().cloned().map(Record::Entered));
         for (slot, state) in &self.slots {
             if let Some((view, digest)) = state.accepted {
                 let vote = Vote { view, slot: *slot, digest };

@@ -149,11 +149,10 @@ impl SlotState {
         self.own = Own::default();
     }
 
-    /// Returns true if some report or share may still name the batch.
-    pub(super) fn needs(&self, digest: B256) -> bool {
-        self.accepted.is_some_and(|(_, named)| named == digest)
-            || self.missing.is_some_and(|(_, named)| named == digest)
-            || [&self.decided, &self.learned].into_iter().flatten().any(|decision| decision.vote.digest == digest)
-            || self.prepared.as_ref().is_some_and(|own| own.vote.digest == digest)
+    /// Batches that some report or share may still name.
+    pub(super) fn named(&self) -> impl Iterator<Item = B256> {
+        let entries = [self.accepted, self.missing].into_iter().flatten().map(|(_, digest)| digest);
+        let decisions = [&self.decided, &self.learned].into_iter().flatten().map(|decision| decision.vote.digest);
+        entries.chain(decisions).chain(self.prepared.as_ref().map(|own| own.vote.digest))
     }
 }

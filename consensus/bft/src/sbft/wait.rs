@@ -20,6 +20,8 @@ pub(super) struct FastPath {
     delays: VecDeque<Micros>,
     /// Halvings of the wait.
     doubt: u32,
+    /// Slots left whose collector does not wait for the signature of all.
+    pub(super) without_all: u32,
 }
 
 /// A slot's part in [`FastPath`].

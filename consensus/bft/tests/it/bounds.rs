@@ -6,9 +6,7 @@ use crate::lab::{GENESIS, Lab, batch, leaving};
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::{
     Base, Batch, ConfigError, Domain, Index, Input, NULL, Protocol as _, Quorums, Signed,
-    pbft::{
-        Checkpoint, Config, Leaving, Msg, NewView, Pbft, PrePrepare, Record, Report, Status, Timer, ViewChange, Vote,
-    },
+    pbft::{Checkpoint, Config, Leaving, Msg, NewView, Pbft, PrePrepare, Report, Status, Timer, ViewChange, Vote},
 };
 
 /// A primary that orders only its own empty batches is replaced: what it orders does not renew patience.
@@ -301,36 +299,6 @@ fn a_report_ends_with_the_new_view_that_supersedes_it() {
         lab.timer(2, Timer::NewView);
         assert_eq!((reports(&lab), lab.replicas[&2].opened()), ((0, 0), 4), "restart {restart}");
         assert!(lab.replicas[&2].batch(d.digest()).is_none(), "a batch that no report names");
-    }
-}
-
-/// Restarting from the journal of a replica gives the same replica.
-#[test]
-fn a_journal_restores_the_state() {
-    let mut lab = Lab::new(4, 1, 4, &[0, 1, 2, 3]);
-    for slot in 1..=6u8 {
-        lab.input(0, Input::Batch(batch(slot)));
-    }
-    lab.flow(|_, to, message| !matches!(message, Msg::Commit(_)) || to == 1);
-    for slot in 1..=4u64 {
-        lab.input(1, Input::Committed { slot, digest: B256::with_last_byte(slot as u8) });
-    }
-    for (changing, node) in [(false, 1), (true, 1), (true, 2)] {
-        if changing {
-            lab.input(node, Input::Pending(Some(0)));
-            lab.timer(node, Timer::Progress);
-        }
-        let journal = lab.replicas[&node].journal();
-        lab.logs.insert(node, journal.clone());
-        lab.open(node, Base { slot: 4, digest: B256::with_last_byte(4) });
-        let again = &lab.replicas[&node];
-        let sorted = |records: Vec<Record>| {
-            let mut text: Vec<String> = records.iter().map(|record| format!("{record:?}")).collect();
-            text.sort_unstable();
-            text
-        };
-        assert_eq!(sorted(again.journal()), sorted(journal));
-        assert_eq!((again.view(), again.is_active()), (u64::from(changing), !changing));
     }
 }
 

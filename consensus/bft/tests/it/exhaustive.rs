@@ -459,17 +459,16 @@ fn agrees(byzantine: u16, limit: usize) {
 
 #[test]
 fn no_reachable_state_decides_two_batches_behind_a_byzantine_first_primary() {
-    agrees(0, usize::MAX);
+    agrees(0, most(60_000));
 }
 
 #[test]
 fn no_reachable_state_decides_two_batches_behind_a_byzantine_second_primary() {
-    agrees(1, usize::MAX);
+    agrees(1, most(60_000));
 }
 
 #[test]
 fn no_reachable_state_decides_two_batches_behind_a_byzantine_third_primary() {
-    // All of them take a minute and a half.
     agrees(2, most(60_000));
 }
 
@@ -497,11 +496,10 @@ fn the_search_finds_quorums_of_2f_plus_1_at_n_8() {
 
 #[test]
 fn the_search_finds_each_rule_of_the_view_change_that_is_dropped() {
-    for mutation in [Mutation::NoA1, Mutation::NoA2, Mutation::NullTooSoon] {
-        let search = |byzantine| Search::new(4, 1, &[byzantine], 2, Some(mutation), Rule::OneView);
-        let found = (0..4).find(|byzantine| explore(&search(*byzantine), usize::MAX).broken);
-        println!("{mutation:?}: found with Byzantine {found:?}");
-        assert!(found.is_some(), "{mutation:?} is not noticed");
+    // Behind the first primary, no state shows that the null request comes too soon.
+    for (mutation, byzantine) in [(Mutation::NoA1, 0), (Mutation::NoA2, 0), (Mutation::NullTooSoon, 1)] {
+        let search = Search::new(4, 1, &[byzantine], 2, Some(mutation), Rule::OneView);
+        assert!(explore(&search, usize::MAX).broken, "{mutation:?} is not noticed");
     }
 }
 

@@ -5,15 +5,18 @@
 
 use super::{Host, MOST_BLOCKS, MOST_RETAINED_BYTES};
 use crate::{
+    action::{Action, HostTimer},
     chain::decode_outcome,
-    config::{Action, HostTimer},
     frame::{Blocks, Filled, Frame, WantBlocks},
 };
 use alloy_primitives::Bytes;
-use phalanx_bft::{Base, Batch, Index, Micros, Protocol, Slot, To};
+use phalanx_bft::{Base, Batch, Index, Micros, Protocol, ReplicaSet, Slot, To};
 
 /// Length of the blocks in one answer, in bytes, at most; one block of any length passes.
 const MOST_BYTES: usize = 4 << 20;
+
+/// Share of a peer's budget that a refusal takes, in bytes.
+const PRUNED_BYTES: usize = 64;
 
 /// Patience with a peer that sends nothing, in repetitions. It doubles with each peer that is left, up to a bound, so that slow links
 /// are given the time that an answer takes on them.
@@ -33,6 +36,9 @@ pub(super) struct Transfer {
     patience: Micros,
     /// True if the same question was repeated: an answer may be lost, or be more than a peer sends within a period.
     repeated: bool,
+    /// Peers that were left, and those among them that have pruned what is wanted.
+    left: ReplicaSet,
+    pruned: ReplicaSet,
 }
 
 impl Transfer {
@@ -74,11 +80,29 @@ impl<P: Protocol> Host<P> {
             return;
         }
         let (first, blocks) = (self.chain.decided() + 1, Vec::new());
-        self.transfer = Some(Transfer { base, proof, first, blocks, bytes: 0, patience: PATIENCE, repeated: false });
+        let (left, pruned) = (ReplicaSet::default(), ReplicaSet::default());
+        let (bytes, patience, repeated) = (0, PATIENCE, false);
+        self.transfer = Some(Transfer { base, proof, first, blocks, bytes, patience, repeated, left, pruned });
         self.ask_next();
     }
 
-    /// Begins the transfer anew at the next peer: the one before may have sent lies.
+    /// Leaves a peer that may have sent lies, or that sends nothing. Once all were left, and f+1 of them have pruned what is wanted, one of
+    /// which is correct, no peer is known to have it.
+    fn leave(&mut self) {
+        let (quorums, decided) = (self.config.quorums, self.chain.decided());
+        if let Some(transfer) = &mut self.transfer {
+            transfer.left.insert(Index(self.asked));
+            if transfer.left.len() >= quorums.n() - 1 {
+                if transfer.pruned.len() >= quorums.one_correct() {
+                    self.actions.push(Action::Behind(decided));
+                }
+                (transfer.left, transfer.pruned) = (ReplicaSet::default(), ReplicaSet::default());
+            }
+        }
+        self.ask_next();
+    }
+
+    /// Begins the transfer anew at the next peer.
     fn ask_next(&mut self) {
         let n = self.config.quorums.n() as u16;
         self.asked = (self.asked + 1) % n;
@@ -111,7 +135,7 @@ impl<P: Protocol> Host<P> {
             return self.ask();
         }
         transfer.patience = (2 * transfer.patience).min(MOST_PATIENCE);
-        self.ask_next();
+        self.leave();
     }
 
     /// Ends the transfer, and begins the one that waits.
@@ -126,7 +150,14 @@ impl<P: Protocol> Host<P> {
     }
 
     pub(super) fn serve(&mut self, to: Index, want: WantBlocks) {
-        if want.from <= self.chain.base().slot || want.from > self.chain.decided() || want.to < want.from {
+        if want.from > self.chain.decided() || want.to < want.from {
+            return;
+        }
+        let base = self.chain.base().slot;
+        if want.from <= base {
+            if self.budgets.spend(to, self.now, self.config.resend, PRUNED_BYTES) {
+                self.actions.push(Action::Send(To::One(to), Frame::Pruned(base)));
+            }
             return;
         }
         let most = want.to.min(self.chain.decided()).min(want.from.saturating_add(MOST_BLOCKS as u64 - 1));
@@ -150,6 +181,17 @@ impl<P: Protocol> Host<P> {
         self.actions.push(Action::Send(To::One(to), Frame::Blocks(Blocks { from: want.from, batches, outcome })));
     }
 
+    /// Leaves a peer that has pruned what is wanted.
+    pub(super) fn on_pruned(&mut self, from: Index, slot: Slot) {
+        let Some(transfer) = &mut self.transfer else { return };
+        // An answer to another question.
+        if from.0 != self.asked || slot < transfer.next() {
+            return;
+        }
+        transfer.pruned.insert(from);
+        self.leave();
+    }
+
     /// Collects decided blocks, and believes them once they lead to the execution that the checkpoint names.
     pub(super) fn on_blocks(&mut self, from: Index, blocks: Blocks) {
         let decided = self.chain.decided();
@@ -165,7 +207,7 @@ impl<P: Protocol> Host<P> {
         let bytes: usize = contents.iter().flatten().flatten().map(Batch::bytes).sum();
         let Some(contents) = contents.filter(|_| usable && transfer.bytes + bytes <= MOST_RETAINED_BYTES + MOST_BYTES)
         else {
-            return self.ask_next();
+            return self.leave();
         };
         transfer.repeated = false;
         transfer.bytes += bytes;
@@ -181,7 +223,7 @@ impl<P: Protocol> Host<P> {
             digest == transfer.base.digest && self.chain.execution_after(&transfer.blocks) == exec
         });
         if !leads {
-            return self.ask_next();
+            return self.leave();
         }
         let fetched = core::mem::take(&mut transfer.blocks);
         for (slot, batch) in (decided + 1..).zip(fetched) {

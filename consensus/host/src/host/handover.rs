@@ -7,8 +7,8 @@
 use super::Host;
 use crate::{
     chain::encode_result,
-    config::HostRecord,
     proof::{StateProof, certifies},
+    record::HostRecord,
 };
 use alloy_primitives::{B256, Bytes};
 use phalanx_bft::{Base, Out, Protocol, Slot};
@@ -71,6 +71,9 @@ impl<P: Protocol> Host<P> {
     }
 
     fn hand_over_one(&mut self, slot: Slot) {
+        if self.epoch.is_over(slot) {
+            return;
+        }
         let Some((id, digest, bytes)) = self.certificate(slot) else { return };
         match self.chain.block(slot) {
             Some(block) if block.meta.id == id => {}
@@ -112,12 +115,12 @@ impl<P: Protocol> Host<P> {
         if !certifies(&votes, named, self.config.quorums, self.config.domain, &*self.scheme) {
             return false;
         }
-        let base = Base { slot: self.chain.decided(), digest: B256::ZERO };
+        let base = self.base_of(self.chain.decided(), B256::ZERO);
         let mut out = Vec::new();
         drop(P::open(self.me, Arc::clone(&self.protocol_config), base, &self.records, &mut out));
         let mut contents = BTreeMap::new();
         for effect in out {
-            match effect {
+            match self.raise(effect) {
                 Out::Decided { slot, batch } => drop(contents.insert(slot, batch)),
                 Out::Proposed { slot, batch, .. } => drop(contents.entry(slot).or_insert(batch)),
                 _ => {}

@@ -1,30 +1,35 @@
 //! The host: feeds the protocol, performs its effects when their records are durable, and speaks to the pipeline.
 
+mod consensus;
 mod vote;
 mod request;
 mod catch_up;
 mod handover;
+mod epoch;
 mod speak;
+mod retained;
 
 use crate::{
-    chain::{Block, Chain, Retained, Tip, decode_outcome, decode_result},
-    config::{Action, HostConfig, HostRecord, HostTimer},
+    action::{Action, HostTimer},
+    chain::{Chain, Tip},
+    config::HostConfig,
+    epoch::Epoch,
     frame::Frame,
     pool::Pool,
+    record::HostRecord,
     silence::Silence,
     votes::Votes,
 };
 use alloy_primitives::{B256, Bytes};
 use catch_up::Transfer;
 use handover::Handover;
-use phalanx_adapter::{Consensus, Decided, DecidedBlock, Standing};
 use phalanx_bft::{
     Base, Batch, Budgets, Checked, ConfigError, Crypto, Index, Input, Message as _, Micros, Out, Protocol, Slot, View,
     Want,
 };
-use phalanx_engine_api::{CommittedTip, ExecOutcome, FatalCause};
+use phalanx_engine_api::{ExecOutcome, FatalCause};
 use phalanx_keys::Scheme;
-use phalanx_pipeline::{BlockMeta, Config, ConsensusEvent, Effect, PayloadRef};
+use phalanx_pipeline::{BlockMeta, ConsensusEvent, PayloadRef};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -33,8 +38,7 @@ use std::{
 /// Blocks in one answer to a replica that is behind.
 const MOST_BLOCKS: usize = 64;
 
-/// Length of the decided blocks that are retained below the stable checkpoint, in bytes, at most: memory, and what a transfer may
-/// bring.
+/// Length of the decided blocks that are retained below the stable checkpoint, in bytes: memory, and the most of a transfer.
 const MOST_RETAINED_BYTES: usize = 256 << 20;
 
 /// A replica of protocol `P` without I/O. The shell verifies, delivers, writes and keeps time; [`phalanx_adapter::Node`] joins the
@@ -70,6 +74,7 @@ pub struct Host<P: Protocol> {
     /// Height of the newest acknowledged block.
     committed: Slot,
     handover: Handover,
+    epoch: Epoch,
     /// `None` for a replica that votes.
     silence: Option<Silence>,
     transfer: Option<Transfer>,
@@ -104,7 +109,7 @@ impl<P: Protocol> Host<P> {
         let most = P::batch_bytes(&protocol_config).saturating_sub(64) as u64;
         ConfigError::within("batch_bytes", config.batch_bytes as u64, 64, most)?;
         let mut chain = Chain::new(config.rules, config.rules.genesis());
-        let (mut records, mut outcomes, mut silent) = (Vec::new(), Vec::new(), false);
+        let (mut records, mut outcomes, mut silent, mut epoch) = (Vec::new(), Vec::new(), false, Epoch::default());
         for record in log {
             match record {
                 HostRecord::Base(tip) => chain = Chain::new(config.rules, tip),
@@ -112,15 +117,11 @@ impl<P: Protocol> Host<P> {
                 HostRecord::Block(slot, batch) => drop(chain.decide(slot, batch)),
                 HostRecord::Outcome(slot, outcome) => outcomes.push((slot, outcome)),
                 HostRecord::Silent(now) => silent = now,
+                HostRecord::Epoch(boundary) => epoch.begins = Some(boundary),
             }
         }
         // A result is logged before its block is decided, and another block of the slot may have had one as well.
-        for (slot, outcome) in outcomes {
-            let exec = decode_outcome(&outcome).map(|(exec, _)| exec);
-            if let Some(block) = chain.block_mut(slot).filter(|block| exec == Some(block.exec)) {
-                block.outcome = Some(outcome);
-            }
-        }
+        outcomes.into_iter().for_each(|(slot, outcome)| chain.set_outcome(slot, outcome));
         let votes = Votes::new(config.quorums);
         Ok(Self {
             me,
@@ -147,6 +148,7 @@ impl<P: Protocol> Host<P> {
             stuck: None,
             budgets: Budgets::default(),
             handover: Handover::default(),
+            epoch,
             silence: silent.then(Silence::default),
             transfer: None,
             wanted: None,
@@ -178,33 +180,6 @@ impl<P: Protocol> Host<P> {
         self.chain.base()
     }
 
-    /// A committed block that is retained.
-    #[must_use]
-    pub fn retained(&self, slot: Slot) -> Option<Retained> {
-        let block = self.chain.block(slot).filter(|_| slot <= self.committed)?;
-        let result = decode_result(block.outcome.as_ref()?)?;
-        Some(Retained { meta: block.meta, env: block.env, payload: Arc::clone(&block.payload), result })
-    }
-
-    /// Records that replace the log, and the number of the last append that they include.
-    ///
-    /// A shell writes them to a new file, makes it durable in the place of the old one, drops appends up to that number, and
-    /// reports [`Host::durable`] with it. `None` before the engine has told where it is.
-    #[must_use]
-    pub fn compacted(&self) -> Option<(u64, Vec<HostRecord<P::Record>>)> {
-        let protocol = self.protocol.as_ref()?;
-        let mut records = vec![HostRecord::Base(self.chain.base())];
-        for (slot, block) in self.chain.from(0) {
-            if *slot <= self.chain.decided() {
-                records.push(HostRecord::Block(*slot, block.batch.clone()));
-            }
-            records.extend(block.outcome.iter().map(|outcome| HostRecord::Outcome(*slot, outcome.clone())));
-        }
-        records.extend(protocol.journal().into_iter().map(HostRecord::Protocol));
-        records.extend(self.is_silent().then_some(HostRecord::Silent(true)));
-        Some((self.appended, records))
-    }
-
     /// Reports that every record up to this number is durable.
     pub fn durable(&mut self, now: Micros, number: u64) {
         self.now = now;
@@ -212,8 +187,8 @@ impl<P: Protocol> Host<P> {
         self.perform();
     }
 
-    /// Handles a frame that the channel proves to be from `from`. Frames with a wrong signature are dropped, and their sender is
-    /// named: a correct replica verifies before it hands on.
+    /// Handles a frame that the channel proves to be from `from`. One with a wrong signature, or with a batch that no replica orders, is
+    /// dropped, and its sender is named: a correct replica verifies before it hands on.
     pub fn on_frame(&mut self, now: Micros, from: Index, frame: Frame<P::Msg>) {
         self.now = now;
         match frame {
@@ -221,7 +196,9 @@ impl<P: Protocol> Host<P> {
                 let (scheme, domain) = (Arc::clone(&self.scheme), self.config.domain);
                 let heard = !self.is_silent() || message.informs();
                 if heard && self.protocol.as_ref().is_some_and(|protocol| protocol.wants(from, &message)) {
-                    match Checked::new(message, domain, |claims| scheme.accepts(claims)) {
+                    let sound =
+                        message.batches().iter().flat_map(|batch| batch.transactions()).all(|tx| self.takes(tx));
+                    match Checked::new(message, domain, |claims| scheme.accepts(claims)).filter(|_| sound) {
                         Some(checked) => self.call(|protocol, out| protocol.on_message(now, from, checked, out)),
                         None => self.actions.push(Action::Forged(from)),
                     }
@@ -234,6 +211,7 @@ impl<P: Protocol> Host<P> {
             Frame::Request(tx) => self.submit_forwarded(from, tx),
             Frame::WantReach(start) => self.tell_reach(from, start),
             Frame::Reached(reached) => self.on_reached(from, reached),
+            Frame::Pruned(slot) => self.on_pruned(from, slot),
         }
         self.perform();
     }
@@ -269,7 +247,9 @@ impl<P: Protocol> Host<P> {
     /// Appends records at once, and lets what follows wait for them. Proposals are noted at once as well, so that none of their
     /// transactions is proposed again while a record is not durable yet.
     fn enqueue(&mut self, out: Vec<Out<P>>) {
-        for effect in out.into_iter().filter(|effect| self.may_pass(effect)).collect::<Vec<_>>() {
+        let out: Vec<_> = out.into_iter().filter(|effect| self.may_pass(effect)).collect();
+        for effect in out {
+            let effect = self.raise(effect);
             match &effect {
                 Out::Proposed { view, batch: Some(batch), .. } => self.pool.propose(*view, batch.transactions()),
                 // Whatever view comes: a decided batch keeps its slot.
@@ -296,7 +276,7 @@ impl<P: Protocol> Host<P> {
                 self.effect(effect);
             }
             if !self.hand_over() && !self.propose(false) {
-                return;
+                return self.try_end();
             }
         }
     }
@@ -311,6 +291,8 @@ impl<P: Protocol> Host<P> {
                 let (now, input) = (self.now, work(&*self.scheme, job, crypto));
                 self.call(|protocol, out| protocol.on_input(now, input, out));
             }
+            // What is ordered above the end of the epoch is void.
+            Out::Proposed { slot, .. } | Out::OrderVoted { slot, .. } if self.epoch.is_over(slot) => {}
             Out::Proposed { slot, batch, .. } => {
                 // An order vote belongs to the content that it was cast for.
                 if self.chain.block(slot).is_none_or(|block| block.batch != batch) {
@@ -336,7 +318,8 @@ impl<P: Protocol> Host<P> {
             }
             Out::Want(Want::State { base, proof }) => self.want(base, proof),
             Out::Certificate { slot, digest, signature, answers } => {
-                self.actions.push(Action::Certified { slot, digest, signature, answers });
+                let in_epoch = slot.saturating_sub(self.epoch.origin());
+                self.actions.push(Action::Certified { slot, in_epoch, digest, signature, answers });
             }
             // Its transactions are back in the pool.
             Out::Returned(_) => {}
@@ -363,7 +346,8 @@ impl<P: Protocol> Host<P> {
     fn tell_order_votes(&mut self) {
         let mut common = None;
         let mut slot = self.chain.decided() + 1;
-        while let Some(view) = self.loose_votes.get(&slot).copied()
+        while !self.epoch.is_over(slot)
+            && let Some(view) = self.loose_votes.get(&slot).copied()
             && common.is_none_or(|common| common == view)
             && let Some(block) = self.chain.block_mut(slot)
         {
@@ -378,6 +362,9 @@ impl<P: Protocol> Host<P> {
     }
 
     fn decided(&mut self, slot: Slot, batch: Option<Batch>) {
+        if self.epoch.is_over(slot) {
+            return;
+        }
         let before = self.chain.decided();
         let contradicts = match slot <= before {
             true => self.chain.block(slot).is_some_and(|block| block.batch != batch),
@@ -392,7 +379,9 @@ impl<P: Protocol> Host<P> {
         let new = self.chain.propose(slot, batch);
         self.tell_proposed(&new);
         // The contiguous prefix is ordered.
-        while let Some(batch) = self.votes.take_decided(self.chain.decided() + 1) {
+        while !self.epoch.is_over(self.chain.decided() + 1)
+            && let Some(batch) = self.votes.take_decided(self.chain.decided() + 1)
+        {
             let slot = self.chain.decided() + 1;
             let new = self.chain.decide(slot, batch.clone());
             self.tell_proposed(&new);
@@ -401,6 +390,7 @@ impl<P: Protocol> Host<P> {
             }
             if let Some(batch) = &batch {
                 self.pool.order(slot, batch.transactions());
+                self.note_end(slot, batch);
             }
             self.append(HostRecord::Block(slot, batch));
             self.loose_votes.remove(&slot);
@@ -413,6 +403,14 @@ impl<P: Protocol> Host<P> {
             self.events.push_back((self.appended, ConsensusEvent::Ordered { tip, height, proof: Bytes::new() }));
             (before + 1..=decided).for_each(|slot| self.say_vote(slot));
             self.tell_pending();
+        }
+    }
+
+    /// Notifies the protocol of a committed block of its epoch.
+    fn tell_committed(&mut self, slot: Slot, digest: B256) {
+        let now = self.now;
+        if let Some(slot) = self.slot_of(slot) {
+            self.call(|protocol, out| protocol.on_input(now, Input::Committed { slot, digest }, out));
         }
     }
 
@@ -429,8 +427,7 @@ impl<P: Protocol> Host<P> {
         self.votes.prune(below);
         self.pool.prune(below);
         self.actions.push(Action::Committed(meta, outcome));
-        let now = self.now;
-        self.call(|protocol, out| protocol.on_input(now, Input::Committed { slot, digest }, out));
+        self.tell_committed(slot, digest);
     }
 }
 
@@ -442,79 +439,5 @@ fn work(scheme: &dyn Scheme, job: u64, crypto: Crypto) -> Input {
         Crypto::Combine { group, bytes, shares } => {
             Input::Combined { job, result: scheme.combine(group, &bytes, &shares) }
         }
-    }
-}
-
-impl<P: Protocol> Consensus for Host<P> {
-    fn config(&self) -> Config {
-        self.config.pipeline.clone()
-    }
-
-    fn standing(&self) -> Standing {
-        let last = self.chain.block(self.chain.decided());
-        let last = last.map(|block| Decided { height: block.meta.height, id: block.meta.id });
-        Standing { first: self.chain.base().slot + 1, last }
-    }
-
-    fn adopt(&mut self, committed: &CommittedTip) -> Result<bool, FatalCause> {
-        Ok(self.adopt_undecided(committed))
-    }
-
-    fn resumed(&mut self, committed: &CommittedTip) {
-        let records = core::mem::take(&mut self.records);
-        self.committed = committed.height;
-        let outcomes = self.chain.from(0).take_while(|(slot, _)| **slot <= committed.height);
-        let outcomes = outcomes.filter_map(|(slot, block)| Some((*slot, decode_outcome(block.outcome.as_ref()?)?.1)));
-        let outcomes: Vec<(Slot, B256)> = outcomes.collect();
-        let digest = outcomes.last().filter(|(slot, _)| *slot == committed.height).map_or(B256::ZERO, |(_, d)| *d);
-        let base = Base { slot: committed.height, digest };
-        let mut out = Vec::new();
-        let protocol = P::open(self.me, Arc::clone(&self.protocol_config), base, &records, &mut out);
-        self.view = protocol.view();
-        self.protocol = Some(protocol);
-        // Transactions of the log are known: a client that repeats one gets no second block.
-        for (slot, block) in self.chain.from(0).take_while(|(slot, _)| **slot <= self.chain.decided()) {
-            self.pool.order(*slot, block.payload.txs());
-        }
-        self.enqueue(out);
-        // A crash may have come between a commit and the announcement of its checkpoint.
-        let now = self.now;
-        for (slot, digest) in outcomes {
-            self.call(|protocol, out| protocol.on_input(now, Input::Committed { slot, digest }, out));
-        }
-        self.tell_pending();
-        self.ask_reach();
-        self.perform();
-    }
-
-    fn block(&mut self, height: u64) -> Result<Option<DecidedBlock>, FatalCause> {
-        // Certificates follow as events, once the own result is in the log.
-        let block = self.chain.block(height).filter(|_| height <= self.chain.decided());
-        Ok(block.map(Block::decided))
-    }
-
-    fn next(&mut self, now_us: u64) -> Result<Option<ConsensusEvent>, FatalCause> {
-        self.now = now_us;
-        if let Some(cause) = self.fatal.take() {
-            return Err(cause);
-        }
-        self.perform();
-        Ok(self.events.pop_front_if(|(after, _)| *after <= self.durable).map(|(_, event)| event))
-    }
-
-    fn apply(&mut self, effect: Effect) -> Result<(), FatalCause> {
-        match effect {
-            Effect::StateVote { meta, result, .. } => self.computed(meta, &result),
-            Effect::Ack { meta, outcome } => self.committed(meta, outcome),
-            Effect::Pressure(pressure) => {
-                let (now, hold) = (self.now, pressure.hold_votes);
-                self.call(|protocol, out| protocol.on_input(now, Input::Hold(hold), out));
-            }
-            Effect::Halt(incident) => self.actions.push(Action::Halted(incident)),
-            // Payloads come with their batches, certificates are formed here, transactions wait in the pool.
-            _ => {}
-        }
-        self.perform();
-        Ok(())
     }
 }

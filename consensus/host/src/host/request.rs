@@ -2,7 +2,7 @@
 
 use super::Host;
 use crate::{
-    config::{Action, HostTimer},
+    action::{Action, HostTimer},
     frame::Frame,
 };
 use alloy_primitives::{B256, Bytes};
@@ -12,10 +12,10 @@ use phalanx_bft::{Batch, Index, Input, Micros, Protocol, To, View};
 const MOST_FORWARDED: usize = 64;
 
 impl<P: Protocol> Host<P> {
-    /// Takes a client's transaction. A full host drops it, and one that fits into no batch.
+    /// Takes a client's transaction. A full host drops it, and one that replicas do not order or that fits into no batch.
     pub fn submit(&mut self, now: Micros, tx: Bytes) {
         self.now = now;
-        if tx.len() + 8 <= self.config.batch_bytes && self.pool.add(tx.clone()) {
+        if self.has_room_for(&tx) && self.pool.add(tx.clone()) {
             self.added(tx);
         }
     }
@@ -39,9 +39,14 @@ impl<P: Protocol> Host<P> {
     /// Takes a transaction that a replica forwards. One replica fills no more than its share of the pool.
     pub(super) fn submit_forwarded(&mut self, from: Index, tx: Bytes) {
         let n = self.config.quorums.n();
-        if tx.len() + 8 <= self.config.batch_bytes && self.pool.add_forwarded(tx.clone(), from, n) {
+        if self.has_room_for(&tx) && self.pool.add_forwarded(tx.clone(), from, n) {
             self.added(tx);
         }
+    }
+
+    /// Returns true for a transaction that replicas order, and that fits into a batch.
+    fn has_room_for(&self, tx: &[u8]) -> bool {
+        tx.len() + 8 <= self.config.batch_bytes && self.takes(tx)
     }
 
     fn added(&mut self, tx: Bytes) {
@@ -56,7 +61,8 @@ impl<P: Protocol> Host<P> {
 
     /// Tells the protocol of the oldest request that has no place in the order.
     pub(super) fn tell_pending(&mut self) {
-        let (now, oldest) = (self.now, self.pool.oldest());
+        // Nothing has a place above the end of the epoch, so that no leader is suspected for it.
+        let (now, oldest) = (self.now, self.pool.oldest().filter(|_| self.epoch.end.is_none()));
         self.call(|protocol, out| protocol.on_input(now, Input::Pending(oldest), out));
         if oldest.is_some() && !self.requests_run {
             self.requests_run = true;
@@ -69,7 +75,11 @@ impl<P: Protocol> Host<P> {
     /// a leader that ignores them has to lose the patience of all.
     pub(super) fn repeat_requests(&mut self) {
         self.requests_run = false;
-        if !P::OWN_REQUESTS && self.pool.oldest().is_some() && self.pool.oldest() == self.stuck {
+        if !P::OWN_REQUESTS
+            && self.epoch.end.is_none()
+            && self.pool.oldest().is_some()
+            && self.pool.oldest() == self.stuck
+        {
             self.forward(To::All);
         }
         self.tell_pending();
@@ -94,7 +104,7 @@ impl<P: Protocol> Host<P> {
     /// Proposes full batches, or a partial one if `now`. Returns true if it proposed.
     pub(super) fn propose(&mut self, now: bool) -> bool {
         let Some(protocol) = &self.protocol else { return false };
-        if protocol.leader() != self.me || self.is_silent() {
+        if protocol.leader() != self.me || self.is_silent() || self.epoch.end.is_some() {
             return false;
         }
         let (view, mut partial, mut proposed) = (protocol.view(), now, false);

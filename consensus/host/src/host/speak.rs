@@ -2,8 +2,9 @@
 
 use super::Host;
 use crate::{
-    config::{Action, HostRecord, HostTimer},
+    action::{Action, HostTimer},
     frame::{Frame, Reached},
+    record::HostRecord,
 };
 use phalanx_bft::{Index, Message as _, Out, Protocol, To};
 

@@ -2,8 +2,8 @@
 
 use super::{Host, MOST_BLOCKS};
 use crate::{
-    chain::decode_outcome,
-    config::{Action, HostTimer},
+    action::{Action, HostTimer},
+    chain::{Block, decode_outcome},
     frame::{Frame, StateVote},
     votes::Added,
 };
@@ -19,6 +19,10 @@ impl<P: Protocol> Host<P> {
             return Some(Lean::Final);
         }
         let view = self.chain.block(slot)?.order_voted?;
+        // What is ordered above a change is void once the change is decided: no vote for it may leave before.
+        if (self.chain.decided() + 1..slot).any(|below| self.chain.block(below).is_some_and(Block::claims_change)) {
+            return None;
+        }
         let undecided = self.chain.decided() + 1..=slot;
         let all = undecided.into_iter().all(|slot| self.chain.block(slot).is_some_and(|b| b.order_voted == Some(view)));
         all.then_some(Lean::Early(view))
@@ -26,6 +30,9 @@ impl<P: Protocol> Host<P> {
 
     /// Sends the own state vote, or sends it again on a better basis.
     pub(super) fn say_vote(&mut self, slot: Slot) {
+        if self.epoch.is_over(slot) {
+            return;
+        }
         let Some(lean) = self.lean(slot) else { return };
         let Some(block) = self.chain.block(slot).map(|block| block.meta.id.0) else { return };
         // A later view may give the same content another parent before its own order vote: a second vote on the basis of the first one
@@ -45,7 +52,7 @@ impl<P: Protocol> Host<P> {
 
     /// Repeats own votes as long as their blocks are not committed.
     pub(super) fn set_votes_timer(&mut self) {
-        if !self.votes_run && self.votes.has_own_above(self.committed) {
+        if !self.votes_run && self.votes.has_own_above(self.settled()) {
             self.votes_run = true;
             self.actions.push(Action::Timer(HostTimer::Votes, self.config.resend));
         }
@@ -60,10 +67,20 @@ impl<P: Protocol> Host<P> {
         Some(Signed { signer: self.me, signature, body })
     }
 
+    /// Sends the own final vote for a committed block, and repeats it until a quorum's votes are at hand.
+    pub(super) fn repeat_final(&mut self, slot: Slot) {
+        if let Some(vote) = self.final_vote(slot) {
+            self.actions.push(Action::Send(To::All, Frame::StateVote(vote.clone())));
+            self.votes.keep_own(vote.clone());
+            self.count(vote);
+            self.set_votes_timer();
+        }
+    }
+
     /// Repeats own votes that wait for a certificate, and tells the pipeline again of certificates that it has not acted on.
     pub(super) fn repeat_votes(&mut self) {
         self.votes_run = false;
-        for vote in self.votes.own_above(self.committed, MOST_BLOCKS) {
+        for vote in self.votes.own_above(self.settled(), MOST_BLOCKS) {
             if self.votes.certificate(vote.body.slot).is_empty() {
                 self.actions.push(Action::Send(To::All, Frame::StateVote(vote)));
             } else {

@@ -1,14 +1,17 @@
 //! A cluster in virtual time: every node is a [`Node`] of a model engine and a host; log and disk lose what is not synced.
 
-use crate::watched::Watched;
+mod members;
+
+use crate::{pins::note, watched::Watched};
 use alloy_primitives::{B256, Bytes};
+use members::LOOK;
 use phalanx_adapter::Node;
 use phalanx_bft::{Domain, Index, Micros, Protocol, Quorums, To, pbft::Pbft};
 use phalanx_engine_api::{ExecutionEngine as _, Limits};
-use phalanx_host::{Action, Frame, Host, HostConfig, HostRecord, HostTimer};
+use phalanx_host::{Action, Anchor, Boundary, Certified, Content, Frame, Host, HostConfig, HostRecord, HostTimer};
 use phalanx_keys::Simulated;
 use phalanx_sim::model::{Costs, Disk, ModelEngine, Work, model_tx};
-use phalanx_world::{Facts, Links, Pace, Queue, Timers};
+use phalanx_world::{Facts, Links, Pace, Queue, Timers, kind};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::{
@@ -18,6 +21,9 @@ use std::{
 
 /// Domain of every world that has no other.
 pub(crate) const DOMAIN: Domain = Domain { chain: 7, epoch: 0, instance: B256::repeat_byte(3) };
+
+/// Bytes that no transaction begins with.
+pub(crate) const JUNK: &[u8] = b"junk";
 
 /// Nodes of PBFT.
 pub(crate) type Cluster = Net<Pbft>;
@@ -42,8 +48,12 @@ pub(crate) struct Setup {
     pub(crate) slow: BTreeMap<usize, Costs>,
     /// Byzantine: does nothing by itself; the test injects its frames.
     pub(crate) silent: BTreeSet<usize>,
+    /// Byzantine: order whatever they get. The others order no transaction that begins with [`JUNK`].
+    pub(crate) greedy: BTreeSet<usize>,
     /// True if logs are compacted at every stable checkpoint.
     pub(crate) compacts: bool,
+    /// Members of the epochs after the first one, by index; those of the first are the first `n` nodes.
+    pub(crate) epochs: Vec<Vec<usize>>,
 }
 
 impl Setup {
@@ -64,14 +74,18 @@ impl Setup {
             resend: 20_000,
             slow: BTreeMap::new(),
             silent: BTreeSet::new(),
+            greedy: BTreeSet::new(),
             compacts: false,
+            epochs: Vec::new(),
         }
     }
 }
 
 #[derive(Debug)]
 enum Event<P: Protocol> {
-    Deliver(usize, Index, Box<Frame<P::Msg>>),
+    Deliver(usize, (usize, u64), Box<Frame<P::Msg>>),
+    /// A node without the proof of the next epoch looks for it at another.
+    Look(usize),
     Timer(usize, HostTimer<P::Timer>, u64),
     Pipeline(usize, u64),
     Durable(usize, u64, u64),
@@ -82,7 +96,11 @@ enum Event<P: Protocol> {
 
 struct Machine<P: Facts> {
     node: Option<Node<ModelEngine, Host<Watched<P>>>>,
+    /// Number of starts.
     epoch: u64,
+    /// Epoch of the members that the log is of, and the blocks that epochs begin above, durably.
+    at: u64,
+    kept: BTreeMap<u64, Boundary>,
     disk: Disk,
     log: Vec<HostRecord<P::Record>>,
     unsynced: BTreeMap<u64, HostRecord<P::Record>>,
@@ -105,7 +123,7 @@ impl<P: Facts> Machine<P> {
             HostRecord::Block(slot, _) => self.decided = self.decided.max(*slot),
             HostRecord::Outcome(slot, _) => drop(self.named.insert(*slot)),
             HostRecord::Base(tip) => self.decided = self.decided.max(tip.slot),
-            HostRecord::Silent(_) => {}
+            HostRecord::Silent(_) | HostRecord::Epoch(_) => {}
         }
     }
 }
@@ -122,8 +140,8 @@ impl<P: Protocol> Default for Folder<P> {
     }
 }
 
-/// Message that is held back: from, to, frame.
-type Held<P> = (usize, usize, Frame<<P as Protocol>::Msg>);
+/// Message that is held back: sender with its epoch, receiver, frame.
+type Held<P> = ((usize, u64), usize, Frame<<P as Protocol>::Msg>);
 
 pub(crate) struct Net<P: Facts> {
     pub(crate) setup: Setup,
@@ -133,8 +151,10 @@ pub(crate) struct Net<P: Facts> {
     rng: ChaCha8Rng,
     /// Frames between the sides of a cut that holds them, with senders and receivers; `None` if they are lost.
     held: Option<Vec<Held<P>>>,
-    /// Hash over all deliveries: equal seeds, equal traces.
+    /// Hash over all actions: equal seeds, equal traces.
     pub(crate) trace: u64,
+    /// Highest slot in each epoch that a state vote was sent for.
+    pub(crate) state_voted: BTreeMap<u64, u64>,
     /// Outcome of each committed height, and the time at which each node committed it first.
     pub(crate) committed: BTreeMap<u64, B256>,
     pub(crate) times: BTreeMap<(usize, u64), Micros>,
@@ -142,13 +162,21 @@ pub(crate) struct Net<P: Facts> {
     diverging: Option<(usize, u64)>,
     /// Nodes that named a forger, and the forger.
     pub(crate) forgers: BTreeSet<(usize, usize)>,
+    /// Nodes that lack what no other one retains, with their last height.
+    pub(crate) behind: BTreeMap<usize, u64>,
     /// Nodes that evidence is out against.
     pub(crate) accused: BTreeSet<usize>,
     /// Frames delivered, by kind.
     pub(crate) delivered: BTreeMap<&'static str, u64>,
     /// Answers of the test for a silent node: called with (silent node, sender, frame).
     pub(crate) liar: Option<Liar<P>>,
+    /// Called with each message that comes in, and its receiver before.
+    pub(crate) inspector: Option<Inspector<P>>,
+    /// What each node has voted for, over all its starts.
+    voted: BTreeMap<(usize, u8, u64, u64), B256>,
 }
+
+pub(crate) type Inspector<P> = Box<dyn FnMut(&P, Index, &<P as Protocol>::Msg)>;
 
 pub(crate) type Liar<P> =
     Box<dyn FnMut(usize, usize, &Frame<<P as Protocol>::Msg>) -> Vec<(usize, Frame<<P as Protocol>::Msg>)>>;
@@ -158,6 +186,8 @@ impl<P: Facts> Net<P> {
         let machine = || Machine {
             node: None,
             epoch: 0,
+            at: 0,
+            kept: BTreeMap::new(),
             disk: Disk::default(),
             log: Vec::new(),
             unsynced: BTreeMap::new(),
@@ -171,21 +201,30 @@ impl<P: Facts> Net<P> {
         let mut cluster = Self {
             links: Links { jitter: setup.jitter, lost: setup.lost, ..Links::after(setup.delay) },
             queue: Queue::new(),
-            machines: (0..setup.n).map(|_| machine()).collect(),
+            machines: (0..setup.epochs.iter().flatten().map(|node| node + 1).fold(setup.n, usize::max))
+                .map(|_| machine())
+                .collect(),
             rng: ChaCha8Rng::seed_from_u64(setup.seed),
             held: None,
             trace: 0,
+            state_voted: BTreeMap::new(),
             committed: BTreeMap::new(),
             times: BTreeMap::new(),
             halted: BTreeSet::new(),
             diverging: None,
             forgers: BTreeSet::new(),
+            behind: BTreeMap::new(),
             accused: BTreeSet::new(),
             delivered: BTreeMap::new(),
             liar: None,
+            inspector: None,
+            voted: BTreeMap::new(),
             setup,
         };
         (0..cluster.setup.n).for_each(|node| cluster.start(node));
+        if !cluster.setup.epochs.is_empty() {
+            (0..cluster.machines.len()).for_each(|node| cluster.queue.after(LOOK, Event::Look(node)));
+        }
         cluster
     }
 
@@ -193,45 +232,63 @@ impl<P: Facts> Net<P> {
     pub(crate) fn separate(&mut self, group: BTreeSet<usize>, holds: bool) {
         self.links.cut = group;
         let held = core::mem::replace(&mut self.held, holds.then(Vec::new));
-        for (from, to, frame) in held.into_iter().flatten() {
-            self.transmit(from, to, frame);
+        for (sender, to, frame) in held.into_iter().flatten() {
+            self.transmit(sender, to, frame);
         }
     }
 
-    /// Sends a frame over one link.
-    fn transmit(&mut self, from: usize, to: usize, frame: Frame<P::Msg>) {
-        if let Some(held) = self.held.as_mut().filter(|_| !self.links.connected(from, to)) {
-            held.push((from, to, frame));
+    /// Sends a frame of a node in an epoch over one link.
+    fn transmit(&mut self, sender: (usize, u64), to: usize, frame: Frame<P::Msg>) {
+        if let Some(held) = self.held.as_mut().filter(|_| !self.links.connected(sender.0, to)) {
+            held.push((sender, to, frame));
             return;
         }
-        // The draws of these histories: no frame is doubled.
-        let Links { delay, jitter, lost, .. } = self.links;
-        if !self.links.connected(from, to) || self.rng.random_ratio(lost, 1000) {
-            return;
+        for delay in self.links.copies(sender.0, to, &mut self.rng) {
+            self.queue.after(delay, Event::Deliver(to, sender, Box::new(frame.clone())));
         }
-        let late = if jitter == 0 { 0 } else { self.rng.random_range(0..jitter) };
-        self.queue.after(delay + late, Event::Deliver(to, Index(from as u16), Box::new(frame)));
     }
 
     pub(crate) const fn now(&self) -> Micros {
         self.queue.now()
     }
 
-    fn start(&mut self, node: usize) {
-        let quorums = Quorums::new(self.setup.n, (self.setup.n - 1) / 3).expect("a legal size");
-        let domain = self.setup.domain;
-        let config = HostConfig {
+    /// Constants of a node's host.
+    pub(crate) fn config(&self, node: usize) -> HostConfig {
+        let epoch = self.machines[node].at;
+        let n = self.setup.members(epoch).len();
+        let quorums = Quorums::new(n, (n - 1) / 3).expect("a legal size");
+        HostConfig {
             batch_txs: self.setup.batch_txs,
             batch_delay: 500,
             resend: self.setup.resend,
             retention: self.setup.retention,
             start: self.machines[node].epoch,
-            ..HostConfig::new(quorums, domain)
-        };
+            content: if self.setup.greedy.contains(&node) {
+                Content::default()
+            } else {
+                Content::new(|tx| !tx.starts_with(JUNK))
+            },
+            ..HostConfig::new(quorums, Domain { epoch: self.setup.domain.epoch + epoch, ..self.setup.domain })
+        }
+    }
+
+    /// Number of nodes, members or not.
+    pub(crate) const fn machines(&self) -> usize {
+        self.machines.len()
+    }
+
+    pub(crate) fn is_up(&self, node: usize) -> bool {
+        self.machines[node].node.is_some()
+    }
+
+    fn start(&mut self, node: usize) {
+        let Some(me) = self.pass(node) else { return };
+        let config = self.config(node);
+        let (quorums, domain) = (config.quorums, config.domain);
         let Setup { interval, timeout, resend, .. } = self.setup;
         let protocol = P::config(quorums, domain, Pace { interval, timeout, resend });
         self.machines[node].recorded = 0;
-        let (me, scheme) = (Index(node as u16), Simulated::new(Index(node as u16), 64));
+        let scheme = Simulated::new(me, 64);
         let log = self.machines[node].log.clone();
         let host = Host::new(me, config, Arc::new(protocol), Arc::new(scheme), log).expect("legal constants");
         let disk = core::mem::take(&mut self.machines[node].disk);
@@ -279,10 +336,29 @@ impl<P: Facts> Net<P> {
         let machine = &mut self.machines[node];
         (machine.log, machine.disk) = (folder.log, folder.disk);
         (machine.decided, machine.named) = (0, BTreeSet::new());
+        // A car that was under way when a log was lost is known to no other node: the lane may have two at a place.
+        self.voted.retain(|(of, kind, ..), _| *of != node || *kind < kind::CAR);
+        let machine = &mut self.machines[node];
         let log = core::mem::take(&mut machine.log);
         log.iter().for_each(|record| machine.note(record));
         machine.log = log;
         machine.log.push(HostRecord::Silent(true));
+    }
+
+    /// The state of a running node, as durable as it is, and its newest block with the certificate; `None` without votes for it.
+    pub(crate) fn snapshot(&self, node: usize) -> Option<(Certified, Disk)> {
+        let live = self.machines[node].node.as_ref()?;
+        let disk = live.engine().unplug();
+        let stored = ModelEngine::open(7, Limits::default(), Costs::default(), disk.clone());
+        let tip = stored.status().committed;
+        let block = live.peek().certified(tip.height, &tip.meta.state_certificate?)?;
+        Some((block, disk))
+    }
+
+    /// Gives a node that is down the state and the log of one that has joined by a snapshot.
+    pub(crate) fn join(&mut self, node: usize, anchor: &Anchor, disk: Disk) {
+        self.set_back(node, Folder { log: HostRecord::joined(None, anchor, false), disk });
+        self.behind.remove(&node);
     }
 
     /// True for a node that is up and votes.
@@ -302,7 +378,8 @@ impl<P: Facts> Net<P> {
     }
 
     pub(crate) fn inject(&mut self, to: usize, from: usize, frame: Frame<P::Msg>, after: Micros) {
-        self.queue.after(after, Event::Deliver(to, Index(from as u16), Box::new(frame)));
+        let sender = (from, self.machines[to].at);
+        self.queue.after(after, Event::Deliver(to, sender, Box::new(frame)));
     }
 
     pub(crate) fn run(&mut self, until: Micros) {
@@ -314,12 +391,11 @@ impl<P: Facts> Net<P> {
     fn handle(&mut self, event: Event<P>) {
         let now = self.now();
         match event {
-            Event::Deliver(to, from, frame) => {
+            // Members of one epoch have no connection with those of another.
+            Event::Deliver(to, (_, epoch), _) if self.machines[to].at != epoch => {}
+            Event::Deliver(to, (sender, epoch), frame) => {
+                let Some(from) = self.setup.index(epoch, sender) else { return };
                 let bytes = alloy_rlp::encode(&*frame);
-                let hash = alloy_primitives::keccak256(&bytes);
-                let label = u64::from_be_bytes(hash[..8].try_into().expect("a hash has 32 bytes"));
-                self.trace =
-                    (self.trace.rotate_left(7) ^ label ^ (to as u64) << 8 ^ u64::from(from.0)).wrapping_add(now);
                 let decoded: Frame<P::Msg> =
                     alloy_rlp::Decodable::decode(&mut bytes.as_slice()).expect("frames decode");
                 assert_eq!(decoded, *frame);
@@ -331,6 +407,7 @@ impl<P: Facts> Net<P> {
                     Frame::Blocks(_) => "blocks",
                     Frame::Request(_) => "request",
                     Frame::WantReach(_) | Frame::Reached(_) => "reach",
+                    Frame::Pruned(_) => "pruned",
                 };
                 *self.delivered.entry(kind).or_default() += 1;
                 if self.setup.silent.contains(&to) {
@@ -341,6 +418,11 @@ impl<P: Facts> Net<P> {
                         self.liar = Some(liar);
                     }
                     return;
+                }
+                if let (Some(inspector), Frame::Protocol(message)) = (&mut self.inspector, &decoded)
+                    && let Some(receiver) = self.machines[to].node.as_ref().and_then(|live| live.peek().protocol())
+                {
+                    inspector(receiver.inner(), from, message);
                 }
                 self.call(to, |host| host.on_frame(now, from, decoded));
             }
@@ -374,7 +456,9 @@ impl<P: Facts> Net<P> {
                     self.call(node, |host| host.submit(now, tx.clone()));
                 }
             }
+            Event::Restart(node) if self.machines[node].node.is_some() => {}
             Event::Restart(node) => self.start(node),
+            Event::Look(node) => self.look(node),
         }
     }
 
@@ -422,6 +506,9 @@ impl<P: Facts> Net<P> {
             }
             for action in actions {
                 self.act(node, action);
+                if self.machines[node].node.is_none() {
+                    return;
+                }
             }
             if due != self.machines[node].pipeline_due {
                 self.machines[node].pipeline_due = due;
@@ -438,6 +525,7 @@ impl<P: Facts> Net<P> {
 
     fn act(&mut self, node: usize, action: Action<Watched<P>>) {
         let (now, epoch) = (self.now(), self.machines[node].epoch);
+        self.trace = note(self.trace, node, &action);
         match action {
             // It was written with the compacted log.
             Action::Append(number, record) if number <= self.machines[node].compacted => {
@@ -459,11 +547,14 @@ impl<P: Facts> Net<P> {
             }
             Action::Send(..) if self.setup.silent.contains(&node) => {}
             Action::Send(to, frame) => {
-                let all: Vec<usize> = match to {
-                    To::All => (0..self.machines.len()).filter(|to| *to != node).collect(),
-                    To::One(to) => vec![usize::from(to.0)],
-                };
-                all.into_iter().for_each(|to| self.transmit(node, to, frame.clone()));
+                self.note_vote(node, &frame);
+                let mut all = self.setup.members(self.machines[node].at);
+                match to {
+                    To::All => all.retain(|to| *to != node),
+                    To::One(to) => all = vec![all[usize::from(to.0)]],
+                }
+                let sender = (node, self.machines[node].at);
+                all.into_iter().for_each(|to| self.transmit(sender, to, frame.clone()));
             }
             Action::Timer(timer, after) => {
                 let number = self.machines[node].timers.set(timer);
@@ -480,11 +571,14 @@ impl<P: Facts> Net<P> {
             Action::Halted(_) => drop(self.halted.insert(node)),
             Action::Stable(_) if self.setup.compacts => self.compact(node),
             Action::Forged(peer) => {
-                let lies = self.setup.silent.contains(&usize::from(peer.0));
+                let peer_index = usize::from(peer.0);
+                let lies = self.setup.silent.contains(&peer_index) || self.setup.greedy.contains(&peer_index);
                 assert!(lies, "node {node} takes {peer}, which is correct, for a forger");
-                self.forgers.insert((node, usize::from(peer.0)));
+                self.forgers.insert((node, peer_index));
             }
+            Action::Behind(height) => drop(self.behind.insert(node, height)),
             Action::Evidence(against, _) => drop(self.accused.insert(usize::from(against.0))),
+            Action::Ended(boundary) => self.keep(node, *boundary),
             Action::Stable(_) | Action::Certified { .. } => {}
         }
     }
@@ -494,6 +588,20 @@ impl<P: Facts> Net<P> {
         let machine = &self.machines[node];
         let protocol = machine.node.as_ref().and_then(|live| live.peek().protocol());
         protocol.is_none_or(|protocol| protocol.next_to_leave(message) <= machine.recorded)
+    }
+
+    /// Notes the vote in a frame. A correct node votes once in a view of a slot, whatever power cuts come between.
+    fn note_vote(&mut self, node: usize, frame: &Frame<P::Msg>) {
+        if let Frame::StateVote(vote) = frame {
+            let highest = self.state_voted.entry(self.machines[node].at).or_default();
+            *highest = vote.body.slot.max(*highest);
+        }
+        let Frame::Protocol(message) = frame else { return };
+        if let Some((kind, view, slot, digest)) = P::vote(message) {
+            let slot = self.machines[node].at << 48 | slot;
+            let first = *self.voted.entry((node, kind, view, slot)).or_insert(digest);
+            assert_eq!(first, digest, "node {node} votes twice, kind {kind} in view {view} of slot {slot}");
+        }
     }
 
     /// Writes the log anew, at once and durably.
@@ -528,8 +636,13 @@ impl<P: Facts> Net<P> {
 
     /// A client's transaction reaches one node.
     pub(crate) fn submit_to(&mut self, node: usize, number: u64) {
+        self.submit_tx(node, model_tx(1, &number.to_be_bytes()));
+    }
+
+    /// Bytes of a client reach one node.
+    pub(crate) fn submit_tx(&mut self, node: usize, tx: Bytes) {
         let now = self.now();
-        self.call(node, |host| host.submit(now, model_tx(1, &number.to_be_bytes())));
+        self.call(node, |host| host.submit(now, tx));
     }
 
     /// Committed height of a node's engine; zero while it is down.

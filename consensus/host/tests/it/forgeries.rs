@@ -1,13 +1,15 @@
 //! Lies of one replica to hosts of every protocol: votes in the names of others, and blocks that were never decided.
 
-use crate::cluster::{DOMAIN, Net, Setup};
+use crate::cluster::{DOMAIN, JUNK, Net, Setup};
 use alloy_primitives::{Address, B256, Bytes};
+use phalanx_adapter::Consensus as _;
 use phalanx_bft::{Batch, Domain, Index, Lean, Signed, autobahn::Autobahn, pbft::Pbft, sbft::Sbft};
 use phalanx_host::{Blocks, Filled, Frame, StateVote};
 use phalanx_sim::model::{Costs, model_tx};
 use phalanx_world::Facts;
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     rc::Rc,
 };
 
@@ -67,6 +69,34 @@ fn blocks_that_were_never_decided_are_not_believed() {
     invented_blocks::<Pbft>();
     invented_blocks::<Sbft>();
     invented_blocks::<Autobahn>();
+}
+
+/// A replica orders bytes that are no transaction. No other replica votes for its batches, and the chain goes on without them.
+fn junk<P: Facts>() {
+    let mut cluster = Net::<P>::new(Setup { greedy: [0].into(), timeout: 100_000, batch_txs: 4, ..Setup::new(4) });
+    cluster.run(10_000);
+    for number in 0..20u8 {
+        cluster.submit_tx(0, Bytes::from([JUNK, &[number]].concat()));
+        cluster.submit(u64::from(number) * 10_000, u64::from(number));
+    }
+    cluster.run(20_000_000);
+    assert!(cluster.halted.is_empty(), "{:?}\n{}", cluster.halted, cluster.describe());
+    assert_eq!(cluster.forgers, (1..4).map(|node| (node, 0)).collect(), "every other node names the replica");
+    let (mut ordered, height) = (BTreeSet::new(), cluster.height(1));
+    for at in 1..=height {
+        let block = cluster.host(1).block(at).expect("no fault").expect("retained");
+        assert!(block.payload.txs().iter().all(|tx| !tx.starts_with(JUNK)), "junk in block {at}");
+        ordered.extend(block.payload.txs().iter().cloned());
+    }
+    assert_eq!(ordered.len(), 20, "every client is served\n{}", cluster.describe());
+    assert!((1..4).all(|node| cluster.height(node) == height), "{}", cluster.describe());
+}
+
+#[test]
+fn bytes_that_are_no_transaction_are_not_ordered() {
+    junk::<Pbft>();
+    junk::<Sbft>();
+    junk::<Autobahn>();
 }
 
 /// Statements of one network mean nothing in another with the same keys: a replica repeats all of them there.

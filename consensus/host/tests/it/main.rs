@@ -3,9 +3,14 @@
 mod watched;
 mod cluster;
 mod faults;
+mod pins;
 mod latency;
 mod silence;
+mod epochs;
+mod snapshots;
 mod script;
 mod attacks;
 mod handover;
 mod forgeries;
+mod parts;
+mod inner;

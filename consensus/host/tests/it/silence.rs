@@ -8,13 +8,13 @@ use phalanx_world::Facts;
 const INTERVAL: u64 = 4;
 
 /// A world under steady load.
-fn world<P: Facts>(seed: u64) -> Net<P> {
+pub(crate) fn world<P: Facts>(seed: u64) -> Net<P> {
     let setup = Setup { interval: INTERVAL, persist: 50, jitter: 500, timeout: 30_000, seed, ..Setup::new(4) };
     Net::new(setup)
 }
 
 /// Sends transactions, the next from `number` on, until a node speaks. Returns the height of the others when it does.
-fn until_it_speaks<P: Facts>(cluster: &mut Net<P>, node: usize, number: &mut u64) -> u64 {
+pub(crate) fn until_it_speaks<P: Facts>(cluster: &mut Net<P>, node: usize, number: &mut u64) -> u64 {
     for _ in 0..600 {
         if cluster.speaks(node) {
             return (0..4).filter(|other| *other != node).map(|other| cluster.height(other)).max().expect("others");
@@ -29,7 +29,7 @@ fn until_it_speaks<P: Facts>(cluster: &mut Net<P>, node: usize, number: &mut u64
 }
 
 /// Ends the load, and checks that all nodes come to one state.
-fn agree<P: Facts>(cluster: &mut Net<P>, nodes: &[usize]) {
+pub(crate) fn agree<P: Facts>(cluster: &mut Net<P>, nodes: &[usize]) {
     cluster.heal();
     for _ in 0..600 {
         cluster.run(cluster.now() + 50_000);
@@ -83,7 +83,7 @@ fn comes_back<P: Facts>() {
 }
 
 /// Runs until some nodes have all decided something above a height, and are at one state.
-fn agree_above<P: Facts>(cluster: &mut Net<P>, nodes: &[usize], height: u64) {
+pub(crate) fn agree_above<P: Facts>(cluster: &mut Net<P>, nodes: &[usize], height: u64) {
     for _ in 0..600 {
         cluster.run(cluster.now() + 50_000);
         if nodes.iter().all(|node| cluster.height(*node) > height) {

@@ -1,7 +1,10 @@
 //! Key files of groups: the secret shares of one replica, and the public keys of all shares and groups.
 
 use super::field::{evaluate, reduce};
-use crate::file::{KeyError, KeyFile, deal};
+use crate::{
+    file::{KeyError, KeyFile, deal},
+    summed,
+};
 use alloy_primitives::{B256, Bytes, U256};
 use blst::min_sig::{PublicKey, SecretKey};
 use phalanx_bft::{Group, MAX_REPLICAS};
@@ -50,8 +53,7 @@ impl BlsFile {
     /// # Errors
     /// The bytes are no key file, or its keys do not belong together.
     pub fn parse(bytes: &[u8]) -> Result<Self, KeyError> {
-        let file: Self =
-            serde_json::from_slice(bytes).map_err(|error| KeyError::Malformed { what: error.to_string() })?;
+        let file: Self = summed::read(bytes)?;
         super::Bls::new(&file)?;
         Ok(file)
     }
@@ -59,7 +61,7 @@ impl BlsFile {
     /// The file's content.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("keys are plain data")
+        summed::write(self)
     }
 
     /// Keys of signatures and channels.

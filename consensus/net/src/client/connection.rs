@@ -37,6 +37,14 @@ impl Client {
         Ok(ClientSender(self.output.try_clone()?))
     }
 
+    /// Bounds the time that a reply is waited for.
+    ///
+    /// # Errors
+    /// The system sets no such bound.
+    pub fn patience(&self, patience: Duration) -> Result<(), Refused> {
+        Ok(self.output.set_read_timeout(Some(patience))?)
+    }
+
     /// Waits for the next reply.
     ///
     /// # Errors

@@ -1,9 +1,10 @@
 //! Messages between clients and replicas.
 
+use crate::snapshot::Snapshot;
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::{BufMut, Decodable, Encodable, Error, RlpDecodable, RlpEncodable};
 use phalanx_engine_api::{BlockEnv, BlockId, BlockResult, TxStatus};
-use phalanx_host::Retained;
+use phalanx_host::{Boundary, Retained};
 
 /// Maximum length of a request, in bytes.
 pub(crate) const MOST_REQUEST: usize = 4 << 20;
@@ -19,6 +20,18 @@ pub enum Request {
     Follow(u64),
     /// Acknowledge the transactions with these hashes in a single message each, of protocols that form certificates of states.
     Await(Vec<B256>),
+    /// Send the snapshots that a replica may go on from.
+    Snapshots,
+    /// Send a chunk of the snapshot at a height: the height, and the number of the chunk.
+    Chunk(u64, u32),
+    /// Send the proof of where the epoch with this number begins.
+    Epoch(u64),
+}
+
+#[derive(RlpEncodable, RlpDecodable)]
+struct ChunkOf {
+    height: u64,
+    number: u32,
 }
 
 /// A message of a replica.
@@ -31,6 +44,12 @@ pub enum Reply {
     Pruned(u64),
     /// A transaction that was awaited, with a proof that needs no other message.
     Acknowledged(Acknowledgement),
+    /// Snapshots of states, oldest first, that their receiver checks.
+    Snapshots(Vec<Snapshot>),
+    /// A chunk of a snapshot; empty if there is none, or none now.
+    Chunk(Bytes),
+    /// The block that an epoch begins above, which its receiver checks; empty if it is not known.
+    Epoch(Vec<Boundary>),
 }
 
 /// A single message that a client believes: see `verify_acknowledgement` of `phalanx-merkle-proof`.
@@ -151,10 +170,17 @@ impl Notice {
 
 impl Encodable for Request {
     fn encode(&self, out: &mut dyn BufMut) {
+        let chunk;
         let (kind, body): (u8, &dyn Encodable) = match self {
             Self::Submit(txs) => (1, txs),
             Self::Follow(from) => (2, from),
             Self::Await(txs) => (3, txs),
+            Self::Snapshots => (4, &0_u8),
+            Self::Chunk(height, number) => {
+                chunk = ChunkOf { height: *height, number: *number };
+                (5, &chunk)
+            }
+            Self::Epoch(epoch) => (6, epoch),
         };
         out.put_u8(kind);
         body.encode(out);
@@ -169,6 +195,12 @@ impl Decodable for Request {
             1 => Self::Submit(Decodable::decode(bytes)?),
             2 => Self::Follow(Decodable::decode(bytes)?),
             3 => Self::Await(Decodable::decode(bytes)?),
+            4 if u8::decode(bytes)? == 0 => Self::Snapshots,
+            5 => {
+                let ChunkOf { height, number } = Decodable::decode(bytes)?;
+                Self::Chunk(height, number)
+            }
+            6 => Self::Epoch(Decodable::decode(bytes)?),
             _ => return Err(Error::Custom("unknown kind of request")),
         })
     }
@@ -180,6 +212,9 @@ impl Encodable for Reply {
             Self::Block(notice) => (1, notice),
             Self::Pruned(from) => (2, from),
             Self::Acknowledged(of) => (3, of),
+            Self::Snapshots(all) => (4, all),
+            Self::Chunk(chunk) => (5, chunk),
+            Self::Epoch(found) => (6, found),
         };
         out.put_u8(kind);
         body.encode(out);
@@ -194,6 +229,9 @@ impl Decodable for Reply {
             1 => Self::Block(Decodable::decode(bytes)?),
             2 => Self::Pruned(Decodable::decode(bytes)?),
             3 => Self::Acknowledged(Decodable::decode(bytes)?),
+            4 => Self::Snapshots(Decodable::decode(bytes)?),
+            5 => Self::Chunk(Decodable::decode(bytes)?),
+            6 => Self::Epoch(Decodable::decode(bytes)?),
             _ => return Err(Error::Custom("unknown kind of reply")),
         })
     }

@@ -6,5 +6,6 @@ mod awaited;
 mod message;
 
 pub use connection::{Client, ClientSender};
+pub(crate) use message::MOST_REPLY;
 pub use message::{Acknowledgement, Notice, Reply, Request};
 pub(crate) use server::{Clients, Follower, serve};

@@ -2,15 +2,17 @@
 
 use super::{
     awaited::Awaited,
-    message::{MOST_REQUEST, Request},
+    message::{MOST_REQUEST, Reply, Request},
 };
 use crate::{
     queue::{Bell, Popped, Queue},
+    snapshot::Offers,
     wire::{ITEM, Refusals, Refused, Seal, read_frame, weigh, write_frame},
 };
 use alloy_primitives::Bytes;
 use alloy_rlp::Decodable as _;
 use parking_lot::Mutex;
+use phalanx_host::Boundary;
 use std::{
     collections::BTreeMap,
     io::{BufReader, BufWriter, Read, Write as _},
@@ -82,6 +84,10 @@ pub(crate) struct Clients {
     pub(crate) follow: Mutex<Vec<Follower>>,
     /// Transactions whose acknowledgements clients wait for.
     pub(crate) awaited: Awaited,
+    /// Snapshots that others may fetch.
+    pub(crate) offers: Offers,
+    /// Blocks that epochs begin above, by epoch.
+    pub(crate) boundaries: Mutex<BTreeMap<u64, Boundary>>,
     pub(crate) bell: Arc<Bell>,
     pub(crate) refused_txs: AtomicU64,
     refusals: Arc<Refusals>,
@@ -90,13 +96,15 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) fn new(bell: Arc<Bell>, refusals: Arc<Refusals>) -> Self {
+    pub(crate) fn new(bell: Arc<Bell>, refusals: Arc<Refusals>, offers: Offers) -> Self {
         let queue = || Queue::new(MOST_WAITING, MOST_BYTES);
         Self {
             raw: queue(),
             checked: queue(),
             follow: Mutex::default(),
             awaited: Awaited::default(),
+            offers,
+            boundaries: Mutex::default(),
             bell,
             refused_txs: AtomicU64::new(0),
             refusals,
@@ -110,6 +118,7 @@ impl Clients {
         self.stopped.store(true, Relaxed);
         self.raw.close();
         self.checked.close();
+        self.offers.close();
         self.open.lock().values().for_each(Open::close);
     }
 
@@ -148,6 +157,26 @@ impl Clients {
                     self.bell.ring();
                 }
                 Request::Await(txs) => self.awaited.add(replies, txs),
+                Request::Snapshots => {
+                    let reply = Bytes::from(alloy_rlp::encode(Reply::Snapshots(self.offers.all())));
+                    if !replies.push_wait(reply.len(), reply) {
+                        return Ok(());
+                    }
+                }
+                Request::Chunk(height, number) => {
+                    let reply = self.offers.reply(id, (height, number), |chunk| alloy_rlp::encode(Reply::Chunk(chunk)));
+                    // It waits for all that is before it: a chunk is as long as the whole queue.
+                    if !replies.push_wait(MOST_REPLIES, reply) {
+                        return Ok(());
+                    }
+                }
+                Request::Epoch(epoch) => {
+                    let found = self.boundaries.lock().get(&epoch).cloned();
+                    let reply = Bytes::from(alloy_rlp::encode(Reply::Epoch(found.into_iter().collect())));
+                    if !replies.push_wait(reply.len(), reply) {
+                        return Ok(());
+                    }
+                }
                 Request::Follow(from) => {
                     let mut follow = self.follow.lock();
                     // The newest request of a client counts; others would let a client fill the list.
@@ -164,6 +193,8 @@ impl Clients {
         let mut output = BufWriter::with_capacity(1 << 16, stream);
         while let Popped::Item(reply) = replies.pop(None) {
             write_frame(&mut output, &mut Seal::None, &reply)?;
+            // A chunk gives its place back before its client asks for the next one.
+            drop(reply);
             if replies.is_empty() {
                 output.flush()?;
                 // There may be more that had no room.
@@ -269,7 +300,7 @@ mod tests {
     /// A client that asks to follow again and again takes one place, also with a worker that looks in between.
     #[test]
     fn a_client_follows_once_however_often_it_asks() {
-        let clients = Clients::new(Arc::default(), Arc::default());
+        let clients = Clients::new(Arc::default(), Arc::default(), Offers::default());
         let replies = [Arc::new(Queue::new(usize::MAX, MOST_REPLIES)), Arc::new(Queue::new(usize::MAX, MOST_REPLIES))];
         let mut followers = Vec::new();
         for round in 1..=1_000_u64 {
@@ -290,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_empty_transactions_is_refused_before_it_is_decoded() {
-        let clients = Clients::new(Arc::default(), Arc::default());
+        let clients = Clients::new(Arc::default(), Arc::default(), Offers::default());
         let replies = Arc::new(Queue::new(usize::MAX, MOST_REPLIES));
         let flood = requests(&[Request::Submit(vec![Bytes::new(); 4_000_000])]);
         let ended = clients.read(0, flood.as_slice(), &replies);

@@ -11,6 +11,9 @@ const ANSWER_BYTES: usize = 8 << 20;
 /// Fields of a statement that opens a view, and its signature, per replica, in bytes.
 const STATEMENT_BYTES: usize = 64 << 10;
 
+/// Transactions of the batches in a window of slots, in bytes, at most.
+const MOST_WINDOW_BYTES: usize = 4 << 30;
+
 /// Bytes and items of what a replica reports of a slot when a view ends.
 struct Reports {
     bytes: usize,
@@ -39,11 +42,13 @@ impl NetConfig {
         }
     }
 
-    /// Checks that the statements that open a view fit into a frame: else no view could be left.
-    pub(super) const fn check_window(&self) -> Result<(), ConfigError> {
+    /// Checks that the statements that open a view fit into a frame, since no view could be left else, and that the batches of a window fit
+    /// into memory.
+    pub(super) fn check_window(&self) -> Result<(), ConfigError> {
         let per_slot = 2 * (self.replicas.len() * self.reports().items + 1);
         // Half of the items are enough, and the other half is room for the statements' own fields.
-        ConfigError::within("interval", self.interval, 1, (MOST_ITEMS / 2 / per_slot) as u64)
+        let most = (MOST_ITEMS / 2 / per_slot).min(MOST_WINDOW_BYTES / 2 / self.batch_bytes.max(1));
+        ConfigError::within("interval", self.interval, 1, most as u64)
     }
 }
 
@@ -128,6 +133,18 @@ mod tests {
         assert!(refused.contains("`interval` is 4096"), "{refused}");
     }
 
+    #[test]
+    fn a_window_of_too_many_bytes_is_refused() {
+        let mut config = config(ProtocolName::Pbft, 4, 1_024);
+        assert_eq!(config.batch_bytes, 1 << 20);
+        config.check().expect("2 GiB");
+        config.batch_bytes = 2 << 20;
+        config.check().expect("4 GiB");
+        config.interval += 1;
+        let refused = config.check().expect_err("more").to_string();
+        assert!(refused.contains("`interval` is 1025"), "{refused}");
+    }
+
     fn config(protocol: ProtocolName, n: usize, interval: u64) -> NetConfig {
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let member = |index: usize| Member {
@@ -141,18 +158,21 @@ mod tests {
             protocol,
             chain: 7,
             epoch: 0,
+            before: None,
             instance: B256::repeat_byte(5),
             faults: ((n - 1) / 3) as u16,
             authentication: Authentication::Mac,
             durability: Durability::Group,
             batch_threads: 1,
             batch_txs: 20,
-            batch_bytes: 1 << 20,
+            // The longest window that fits into memory.
+            batch_bytes: (1 << 20).min((2 << 30) / interval as usize),
             batch_delay_us: 1_000,
             interval,
             timeout_us: 1_000_000,
             resend_us: 100_000,
             retention: 16_384,
+            snapshot_every: 0,
             log_bytes: LOG_BYTES,
             gas_limit: 1 << 40,
             base_fee: 0,

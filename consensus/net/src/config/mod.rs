@@ -1,10 +1,17 @@
 //! The configuration of a network, equal at all replicas.
 
 mod bounds;
+mod defaults;
+mod epoch;
+mod error;
 mod protocols;
 mod floor;
 
 pub(crate) use bounds::MOST_ITEMS;
+pub use defaults::{LOG_BYTES, RETENTION, SNAPSHOT_EVERY};
+pub use epoch::Before;
+pub(crate) use epoch::{Earlier, EarlierError};
+pub use error::NetConfigError;
 pub use floor::order_floor;
 
 use alloy_primitives::{Address, B256};
@@ -16,9 +23,6 @@ use std::{net::SocketAddr, path::PathBuf};
 
 /// Version of the configuration that this build reads.
 pub const VERSION: u32 = 2;
-
-/// Length from which on a log is replaced where the configuration has no other, in bytes.
-pub const LOG_BYTES: u64 = 16 << 20;
 
 /// A cut of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,8 +120,11 @@ pub struct NetConfig {
     pub protocol: ProtocolName,
     /// Chain id.
     pub chain: u64,
-    /// Number of the replica set.
+    /// Number of the replica set: one more with each change of members.
     pub epoch: u64,
+    /// Members of the epoch before; `None` in the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Before>,
     /// Name of the network, random for each: what its replicas sign means nothing in another, also with equal keys and genesis. Zero
     /// for a network that was dealt before networks had names.
     #[serde(default)]
@@ -144,8 +151,11 @@ pub struct NetConfig {
     pub resend_us: Micros,
     /// Decided blocks kept below the stable checkpoint, for replicas that are behind.
     pub retention: u64,
+    /// Heights between two snapshots of the state, which replicas that are behind take from others; 0: none. Two are offered at a time.
+    #[serde(default = "defaults::snapshot_every")]
+    pub snapshot_every: u64,
     /// Length from which on a replica replaces its log by what it still needs, in bytes; at least double the last replacement.
-    #[serde(default = "log_bytes")]
+    #[serde(default = "defaults::log_bytes")]
     pub log_bytes: u64,
     /// Gas that a block may use.
     pub gas_limit: u64,
@@ -160,58 +170,6 @@ pub struct NetConfig {
     pub replicas: Vec<Member>,
 }
 
-const fn log_bytes() -> u64 {
-    LOG_BYTES
-}
-
-/// Reason why a configuration cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NetConfigError {
-    /// The version is another one.
-    #[error("the configuration has version {version}, and this program reads version {VERSION}")]
-    Version {
-        /// Version of the configuration.
-        version: u32,
-    },
-    /// Numbers of replicas and faults do not fit.
-    #[error(transparent)]
-    Quorum(#[from] QuorumError),
-    /// A constant is out of range.
-    #[error(transparent)]
-    Constant(#[from] ConfigError),
-    /// Two addresses are equal.
-    #[error("{address} is listed twice: every replica needs two addresses of its own")]
-    Address {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// Two replicas share a folder.
-    #[error("replicas {first} and {second} share the folder {}", dir.display())]
-    Folder {
-        /// Lower index.
-        first: usize,
-        /// Higher index.
-        second: usize,
-        /// The folder.
-        dir: PathBuf,
-    },
-    /// The table of delays has another shape.
-    #[error("`links.delay_us` must have {n} rows of {n} delays, one row per replica")]
-    Delays {
-        /// Number of replicas.
-        n: usize,
-    },
-    /// The index names no replica.
-    #[error("there is no replica {index}: the configuration lists {n}, from 0")]
-    Index {
-        /// The index.
-        index: u16,
-        /// Number of replicas.
-        n: usize,
-    },
-}
-
 impl NetConfig {
     /// A network of these replicas, of which as many may be faulty as their number permits: authenticated frames, synced logs, links as
     /// they are. Gas has no limit and no price.
@@ -222,6 +180,7 @@ impl NetConfig {
             protocol,
             chain,
             epoch: 0,
+            before: None,
             instance,
             faults: (replicas.len().saturating_sub(1) / 3) as u16,
             authentication: Authentication::Mac,
@@ -233,7 +192,8 @@ impl NetConfig {
             interval: 128,
             timeout_us: 1_000_000,
             resend_us: 100_000,
-            retention: 1 << 14,
+            retention: RETENTION,
+            snapshot_every: SNAPSHOT_EVERY,
             log_bytes: LOG_BYTES,
             gas_limit: u64::MAX,
             base_fee: 0,
@@ -254,6 +214,9 @@ impl NetConfig {
         }
         let n = self.replicas.len();
         self.quorums()?;
+        if (self.epoch > 0) != self.before.is_some() || self.epoch > 0 && self.instance.is_zero() {
+            return Err(NetConfigError::Epoch { epoch: self.epoch });
+        }
         let delays = &self.links.delay_us;
         if !delays.is_empty() && (delays.len() != n || delays.iter().any(|row| row.len() != n)) {
             return Err(NetConfigError::Delays { n });

@@ -42,6 +42,7 @@ impl NetConfig {
         config.timeout = self.timeout_us;
         config.resend = self.resend_us;
         config.batch_bytes = self.encoded_batch();
+        config.undecided_bytes = config.undecided_bytes.max(2 * config.batch_bytes);
         config.epoch_ms = epoch_ms;
         Ok(config)
     }
@@ -52,6 +53,7 @@ impl NetConfig {
         config.timeout = self.timeout_us;
         config.resend = self.resend_us;
         config.batch_bytes = self.encoded_batch();
+        config.undecided_bytes = config.undecided_bytes.max(2 * config.batch_bytes);
         config.epoch_ms = epoch_ms;
         // A collector that is away costs no longer than the messages of a slot take to come and go twice.
         config.stagger += 2 * self.farthest();

@@ -1,7 +1,12 @@
 //! The log of a replica, on a thread of its own: group commit, and compaction in the order of appends.
 
+mod begin;
+mod error;
 mod owner;
+mod pass;
 
+pub(crate) use begin::begin_log;
+pub use error::LogError;
 pub(crate) use owner::Owner;
 
 use crate::{config::Durability, queue::Bell};
@@ -9,10 +14,10 @@ use alloy_primitives::Bytes;
 use alloy_rlp::{Decodable, Encodable};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
+use pass::{decode, pass};
 use phalanx_adapter::{Sync, Wal, WalError};
-use phalanx_host::HostRecord;
+use phalanx_host::{Boundary, HostRecord};
 use std::{
-    io,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -58,46 +63,6 @@ pub(crate) struct Log<R> {
     long: u64,
 }
 
-/// Reason why a log cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LogError {
-    /// The file cannot be used.
-    #[error(transparent)]
-    Wal(#[from] WalError),
-    /// A record is whole and is no record of this protocol and version.
-    #[error("record {number} of the log is not one of this protocol and version: {error}")]
-    Record {
-        /// Number of the record, from 1.
-        number: usize,
-        /// Reason.
-        error: alloy_rlp::Error,
-    },
-    /// The log is another replica's, or of another network.
-    #[error(
-        "the log {} is of another replica or network: on it, a replica would vote against what it has said. Give each replica its own \
-         folder",
-        path.display()
-    )]
-    Foreign {
-        /// Path of the file.
-        path: PathBuf,
-    },
-    /// The log is empty, and this is not the first start.
-    #[error(
-        "the log {} is empty, and this is no first start: the replica may have voted before, and without its log it may contradict its \
-         votes. Restore the newest folder of this replica, or let it rejoin silently (--rejoin), also with an older copy",
-        path.display()
-    )]
-    Lost {
-        /// Path of the file.
-        path: PathBuf,
-    },
-    /// The system starts no thread.
-    #[error("the system starts no thread: {0}")]
-    Thread(#[from] io::Error),
-}
-
 /// Condition of the log that a replica starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begins {
@@ -116,27 +81,49 @@ pub(crate) struct Ownership<'a> {
     pub(crate) owner: Option<&'a Owner>,
     /// Condition of the log.
     pub(crate) begins: Begins,
+    /// Block that the epoch begins above: a log of an earlier one goes on there.
+    pub(crate) boundary: Option<&'a Boundary>,
 }
 
 impl Ownership<'_> {
-    /// Checks the records of a log, marks it where that is due, and returns the records behind the owner's. `silent` is the mark of a
-    /// silent replica.
-    fn check(&self, wal: &mut Wal, mut found: Vec<Bytes>, silent: Bytes, path: &Path) -> Result<Vec<Bytes>, LogError> {
-        let mut new = Vec::new();
+    /// Checks the records of a log, marks it where that is due, and returns the records behind the owner's.
+    fn check<R: Encodable + Decodable>(
+        &self,
+        wal: &mut Wal,
+        mut found: Vec<Bytes>,
+        path: &Path,
+    ) -> Result<Vec<Bytes>, LogError> {
+        let (mut new, mut passed) = (Vec::new(), false);
         if let Some(owner) = self.owner {
-            match found.first() {
-                Some(first) if *first == owner.record() => drop(found.remove(0)),
-                Some(_) => return Err(LogError::Foreign { path: path.to_path_buf() }),
-                None if self.begins == Begins::Continued => return Err(LogError::Lost { path: path.to_path_buf() }),
-                None => new.push(owner.record()),
+            match (found.first(), self.boundary) {
+                (Some(first), _) if *first == owner.record() => drop(found.remove(0)),
+                (Some(first), Some(boundary)) if owner.follows(first) => {
+                    (found, passed) = (pass::<R>(boundary, &found[1..])?, true);
+                }
+                (Some(_), _) => return Err(LogError::Foreign { path: path.to_path_buf() }),
+                (None, _) if self.begins == Begins::Continued => {
+                    return Err(LogError::Lost { path: path.to_path_buf() });
+                }
+                (None, boundary) => {
+                    new.push(owner.record());
+                    found.extend(boundary.map(|boundary| {
+                        Bytes::from(alloy_rlp::encode(HostRecord::<R>::Epoch(Box::new(boundary.clone()))))
+                    }));
+                    new.extend(found.iter().cloned());
+                }
             }
         }
         // In one write with the owner: a log that has begun is silent from its first record on.
         if self.begins == Begins::Silent {
+            let silent = Bytes::from(alloy_rlp::encode(HostRecord::<R>::Silent(true)));
             found.push(silent.clone());
             new.push(silent);
         }
-        if !new.is_empty() {
+        if passed {
+            wal.replace(
+                &self.owner.iter().map(|owner| owner.record()).chain(found.iter().cloned()).collect::<Vec<_>>(),
+            )?;
+        } else if !new.is_empty() {
             wal.append(&new)?;
         }
         Ok(found)
@@ -154,18 +141,8 @@ impl<R: Encodable + Decodable + Send + 'static> Log<R> {
     ) -> Result<(Self, Vec<HostRecord<R>>), LogError> {
         let sync = if durability == Durability::None { Sync::Never } else { Sync::Always };
         let (mut wal, found) = Wal::open(path, sync)?;
-        let silent = alloy_rlp::encode(HostRecord::<R>::Silent(true)).into();
-        let found = belongs.check(&mut wal, found, silent, path)?;
-        let mut records = Vec::with_capacity(found.len());
-        for (at, bytes) in found.iter().enumerate() {
-            let mut rest = &bytes[..];
-            let decoded = HostRecord::<R>::decode(&mut rest);
-            let decoded = decoded.and_then(|record| match rest.is_empty() {
-                true => Ok(record),
-                false => Err(alloy_rlp::Error::UnexpectedLength),
-            });
-            records.push(decoded.map_err(|error| LogError::Record { number: at + 1, error })?);
-        }
+        let found = belongs.check::<R>(&mut wal, found, path)?;
+        let records = found.iter().enumerate().map(decode).collect::<Result<_, _>>()?;
         let shared = Arc::new(Shared::default());
         shared.bytes.store(wal.bytes(), Relaxed);
         shared.replaced.store(wal.bytes(), Relaxed);

@@ -3,6 +3,7 @@
 pub use crate::log::LogError;
 
 use crate::config::NetConfigError;
+use alloy_primitives::B256;
 use phalanx_adapter::{OpenError, WalError};
 use phalanx_engine_api::FatalCause;
 use phalanx_keys::KeyError;
@@ -81,11 +82,57 @@ pub enum ReplicaError {
     /// Log and engine cannot be brought together.
     #[error("log and state do not belong together: {0}")]
     Open(#[from] OpenError),
-    /// The engine is behind everything that the log retains.
-    #[error("the state ends before height {from}, the oldest in the log: copy the folder of another replica's state")]
+    /// The replica has to join by a snapshot: see [`join`](super::join()).
+    #[error(
+        "the replica lacks blocks that are retained nowhere: after height {height} it needs a snapshot of another replica's state, which it \
+         takes when it joins again"
+    )]
     Behind {
-        /// Lowest height that the log can replay.
-        from: u64,
+        /// Height of the newest block here; zero if joining was interrupted.
+        height: u64,
+    },
+    /// The engine cannot take a snapshot, or not go on from one.
+    #[error("joining by a snapshot: {0}")]
+    Snapshot(String),
+    /// The epoch is over: the replica goes on in the next one, as a member of its network.
+    #[error(
+        "epoch {epoch} begins above height {height}, with other members: start the replica with the network of that epoch, whose digest is \
+         {network}"
+    )]
+    Ended {
+        /// Epoch that begins.
+        epoch: u64,
+        /// Height of the last block before it.
+        height: u64,
+        /// Digest of its network, see [`NetConfig::digest`](crate::NetConfig::digest).
+        network: B256,
+    },
+    /// The folder has no proof of where the epoch begins: see [`find_beginning`](super::find_beginning).
+    #[error("the folder does not say where epoch {epoch} begins: another member proves it")]
+    NoBoundary {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// The members before have agreed on another network.
+    #[error(
+        "the members before have agreed on the network with digest {agreed} for epoch {epoch}, and this one has {here}: take the file that they \
+         signed, and the keys of that network"
+    )]
+    OtherNetwork {
+        /// The epoch.
+        epoch: u64,
+        /// Digest that the members signed.
+        agreed: B256,
+        /// Digest of the configuration with these keys.
+        here: B256,
+    },
+    /// The members before, as the configuration names them, have not signed the proof in the folder.
+    #[error(
+        "the proof of where epoch {epoch} begins is not signed by the members `before` in the configuration: take the file that all have"
+    )]
+    OtherMembers {
+        /// The epoch.
+        epoch: u64,
     },
     /// The system starts no thread.
     #[error("the system starts no thread: {0}")]

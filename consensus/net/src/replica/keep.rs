@@ -1,10 +1,12 @@
 //! Files that a replica keeps for people: proofs of faults, and the incident that stopped it.
 
 use super::error::ReplicaError;
-use crate::log::Owner;
+use crate::{config::NetConfig, log::Owner};
 use alloy_primitives::Bytes;
+use alloy_rlp::Decodable as _;
 use phalanx_bft::Index;
 use phalanx_engine_api::FatalCause;
+use phalanx_host::Boundary;
 use phalanx_pipeline::Incident;
 use std::{
     fs::{self, File},
@@ -13,6 +15,34 @@ use std::{
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
 };
+
+/// Trust in the folder that a replica starts with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Beginning {
+    /// The replica's newest folder, where it was left: anything else is refused.
+    #[default]
+    Usual,
+    /// The replica's newest folder, at another place.
+    Moved,
+    /// An older copy, or an empty folder: the replica stays silent until nothing that it may have said matters, see
+    /// [`Host::is_silent`](phalanx_host::Host::is_silent).
+    Silent,
+    /// A folder of any kind, whose state and log go: the replica has to [`join`](super::join()) by a snapshot before it starts.
+    Snapshot,
+}
+
+/// Leaves the token of a first start in the folder of a replica: a log may begin there once. Dealing a network does so for each of
+/// its replicas. A replica without its log and without the token is refused, because it may have voted before.
+///
+/// # Errors
+/// The folder cannot be made or written, or has an incident.
+pub fn leave_token(config: &NetConfig, index: Index, dir: &Path) -> Result<(), ReplicaError> {
+    match Owner::new(config, index) {
+        Some(owner) => Folder::open(dir)?.leave_token(&owner),
+        // A network without a name has logs without an owner.
+        None => Ok(()),
+    }
+}
 
 /// The folder of a replica.
 #[derive(Clone, Debug)]
@@ -52,12 +82,7 @@ impl Folder {
 
     /// Takes the token away, durably: the log has an owner now.
     pub(crate) fn take_token(&self) -> Result<(), ReplicaError> {
-        let path = self.token();
-        let taken = match fs::remove_file(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            taken => taken.and_then(|()| File::open(&self.0)?.sync_all()),
-        };
-        taken.map_err(|source| ReplicaError::Io { path, source })
+        self.remove(self.token())
     }
 
     /// File that is never written anew, so that a copy of the folder has another one.
@@ -97,6 +122,69 @@ impl Folder {
         let (folder, file) = (fs::metadata(&self.0)?, fs::metadata(self.place())?);
         let made = file.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         Ok(format!("{} {} {}\n", folder.ino(), file.ino(), made.as_nanos()))
+    }
+
+    /// Mark of a replica that joins by a snapshot: state and log may not belong together.
+    fn joining(dir: &Path) -> PathBuf {
+        dir.join("joins-by-snapshot")
+    }
+
+    /// Returns true if joining by a snapshot has begun in a folder and not ended.
+    pub(crate) fn is_joining(dir: &Path) -> bool {
+        Self::joining(dir).exists()
+    }
+
+    /// Notes, durably, that joining has begun.
+    pub(crate) fn begin_joining(&self) -> Result<(), ReplicaError> {
+        if Self::is_joining(&self.0) { Ok(()) } else { write(&Self::joining(&self.0), b"") }
+    }
+
+    /// Notes, durably, that state and log belong together again.
+    pub(crate) fn end_joining(&self) -> Result<(), ReplicaError> {
+        self.remove(Self::joining(&self.0))
+    }
+
+    /// Removes a file, durably.
+    fn remove(&self, path: PathBuf) -> Result<(), ReplicaError> {
+        let taken = match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            taken => taken.and_then(|()| File::open(&self.0)?.sync_all()),
+        };
+        taken.map_err(|source| ReplicaError::Io { path, source })
+    }
+
+    /// Keeps the block that an epoch begins above, durably: the replica goes on in that epoch.
+    pub(crate) fn keep_boundary(&self, boundary: &Boundary) -> Result<(), ReplicaError> {
+        write(&self.0.join(format!("epoch-{}", boundary.change.epoch)), &alloy_rlp::encode(boundary))
+    }
+
+    /// The block that an epoch begins above, if it is kept.
+    pub(crate) fn boundary(&self, epoch: u64) -> Result<Option<Boundary>, ReplicaError> {
+        let path = self.0.join(format!("epoch-{epoch}"));
+        let failed = |source| ReplicaError::Io { path: path.clone(), source };
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(failed)?,
+        };
+        let boundary = Boundary::decode(&mut bytes.as_slice());
+        let boundary = boundary.map_err(|error| failed(io::Error::other(error)))?;
+        if boundary.change.epoch == epoch {
+            Ok(Some(boundary))
+        } else {
+            Err(failed(io::Error::other("it is of another epoch")))
+        }
+    }
+
+    /// All blocks that epochs begin above and that are kept.
+    pub(crate) fn boundaries(&self) -> Result<Vec<Boundary>, ReplicaError> {
+        let failed = |source| ReplicaError::Io { path: self.0.clone(), source };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.0).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let epoch = name.to_str().and_then(|name| name.strip_prefix("epoch-")).and_then(|name| name.parse().ok());
+            found.extend(epoch.map(|epoch| self.boundary(epoch)).transpose()?.flatten());
+        }
+        Ok(found)
     }
 
     fn incident(&self) -> PathBuf {

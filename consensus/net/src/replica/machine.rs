@@ -1,10 +1,11 @@
 //! The engine of a replica, the program around it, and the bounds of protocols that run on a network.
 
 use super::error::ReplicaError;
-use crate::queue::Bell;
+use crate::{queue::Bell, snapshot::Snapshots};
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{Decodable, Encodable};
 use phalanx_bft::{Group, Index, Protocol, Slot, View, autobahn::Autobahn, pbft::Pbft, sbft::Sbft};
+use phalanx_host::Content;
 use std::sync::Arc;
 
 /// Fate of a transaction that a client sends, or that another replica forwards.
@@ -100,12 +101,16 @@ pub struct Machine<E> {
     pub genesis: Genesis,
     /// Check of transactions of clients and of other replicas.
     pub admit: Admit,
+    /// Check of the transactions in proposals.
+    pub content: Content,
     /// Work that the worker does between two events; `None` for an engine that executes on its own threads.
     pub step: Option<Step>,
     /// The program around: `()` for none.
     pub embedder: Box<dyn Embedder>,
     /// Bell that the embedder rings.
     pub doorbell: Doorbell,
+    /// Snapshots of the engine's states for replicas that are behind; `None` for an engine that makes none.
+    pub snapshots: Option<Arc<dyn Snapshots>>,
 }
 
 impl<E: core::fmt::Debug> core::fmt::Debug for Machine<E> {

@@ -1,41 +1,36 @@
 //! A replica: opening it from its files, its threads, and a handle to steer it.
 
 mod open;
+mod join;
+mod passage;
+mod offerer;
 mod worker;
 mod keep;
 mod timers;
 mod keys;
 mod error;
 mod machine;
+mod shared;
 mod status;
 
 pub use error::{LogError, ReplicaError};
+pub use join::{Joining, Restorer, is_joining, join};
+pub use keep::{Beginning, leave_token};
 pub use keys::ReplicaKeys;
 pub use machine::{
     Admission, Admit, Doorbell, Embedder, Genesis, Machine, Networked, Path as DecisionPath, PoolChanges, Step,
 };
+pub use passage::find_beginning;
 pub use status::Status;
 
-use crate::{
-    client::Clients,
-    config::{Cut, NetConfig, NetConfigError, ProtocolName},
-    log::Owner,
-    peer::Output,
-    queue::Bell,
-    wire::Refusals,
-};
-use keep::Folder;
-use parking_lot::Mutex;
+use crate::config::{Cut, NetConfig, NetConfigError, ProtocolName};
 use phalanx_bft::{Index, autobahn::Autobahn, pbft::Pbft, sbft::Sbft};
 use phalanx_engine_api::ExecutionEngine;
+use shared::Shared;
 use std::{
-    collections::BTreeMap,
     net::{SocketAddr, TcpStream},
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     thread::JoinHandle,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -57,18 +52,6 @@ impl core::fmt::Debug for Stop {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Stop")
     }
-}
-
-/// State that the worker, the other threads and the handle share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) me: Index,
-    pub(crate) bell: Arc<Bell>,
-    pub(crate) stopped: AtomicBool,
-    pub(crate) outputs: BTreeMap<Index, Arc<Output>>,
-    pub(crate) clients: Arc<Clients>,
-    pub(crate) refusals: Arc<Refusals>,
-    pub(crate) status: Mutex<Status>,
 }
 
 /// Time of a replica: µs since its start, and the wall clock then.
@@ -93,32 +76,6 @@ impl Clock {
     pub(crate) fn at(&self, us: u64) -> Instant {
         self.start + Duration::from_micros(us)
     }
-}
-
-/// Leaves the token of a first start in the folder of a replica: a log may begin there once. Dealing a network does so for each of
-/// its replicas. A replica without its log and without the token is refused, because it may have voted before.
-///
-/// # Errors
-/// The folder cannot be made or written, or has an incident.
-pub fn leave_token(config: &NetConfig, index: Index, dir: &Path) -> Result<(), ReplicaError> {
-    match Owner::new(config, index) {
-        Some(owner) => Folder::open(dir)?.leave_token(&owner),
-        // A network without a name has logs without an owner.
-        None => Ok(()),
-    }
-}
-
-/// Trust in the folder that a replica starts with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Beginning {
-    /// The replica's newest folder, where it was left: anything else is refused.
-    #[default]
-    Usual,
-    /// The replica's newest folder, at another place.
-    Moved,
-    /// An older copy, or an empty folder: the replica stays silent until nothing that it may have said matters, see
-    /// [`Host::is_silent`](phalanx_host::Host::is_silent).
-    Silent,
 }
 
 impl Replica {
@@ -162,11 +119,13 @@ impl Replica {
     /// Progress of the replica, and what it refused.
     #[must_use]
     pub fn status(&self) -> Status {
-        let mut status = self.shared.status.lock().clone();
-        status.refused = self.shared.refusals.counts();
-        status.dropped = self.shared.outputs.values().map(|output| output.queue.dropped()).sum();
-        status.refused_txs = self.shared.clients.refused_txs.load(Relaxed);
-        status
+        self.shared.status()
+    }
+
+    /// A reader of the status for other threads, which keeps nothing of the replica: `None` once that is gone.
+    pub fn reporter(&self) -> impl Fn() -> Option<Status> + Send + Sync + use<> {
+        let shared = Arc::downgrade(&self.shared);
+        move || shared.upgrade().map(|shared| shared.status())
     }
 
     /// Cuts the links to some replicas, and makes all others whole.

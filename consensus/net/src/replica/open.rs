@@ -6,6 +6,7 @@ use super::{
     keep::Folder,
     keys::ReplicaKeys,
     machine::{Admission, Machine, Networked},
+    passage,
     status::Status,
     worker::Worker,
 };
@@ -14,6 +15,7 @@ use crate::{
     config::{MOST_ITEMS, NetConfig, NetConfigError},
     log::{Begins, Log, Owner, Ownership},
     peer::{self, Check, Inputs, LinkControl, Output},
+    snapshot::Offers,
     wire::{Identity, Refusals, instance},
 };
 use alloy_primitives::{B256, bytes::Buf as _};
@@ -21,7 +23,7 @@ use parking_lot::Mutex;
 use phalanx_adapter::{Handshake, Node, OpenError};
 use phalanx_bft::Index;
 use phalanx_engine_api::{ExecutionEngine, Waker};
-use phalanx_host::Host;
+use phalanx_host::{Host, SignedChange};
 use phalanx_keys::fresh_seed;
 use std::{
     net::{SocketAddr, TcpListener},
@@ -51,7 +53,12 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     let member = config.member(me.0)?;
     let identity = Identity::new(keys.single().clone(), config.authentication)?;
     let folder = Folder::open(dir)?;
+    if Folder::is_joining(dir) || beginning == Beginning::Snapshot {
+        return Err(ReplicaError::Behind { height: 0 });
+    }
     folder.check_place(beginning != Beginning::Usual)?;
+    let kept = passage::refuse_over(config, &folder)?;
+    let boundary = passage::beginning(config, keys, &folder)?.map(|(boundary, _)| boundary);
     let bell = Arc::clone(&machine.doorbell.0);
     let owner = Owner::new(config, me);
     let belongs = Ownership {
@@ -62,13 +69,20 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
             Some(owner) if folder.has_token(owner)? && machine.engine.status().committed.height == 0 => Begins::First,
             _ => Begins::Continued,
         },
+        boundary: boundary.as_ref(),
     };
+    // A new member need not be silent if it takes the state before it votes.
+    if boundary.is_some() && belongs.begins == Begins::First && machine.snapshots.is_some() && config.snapshot_every > 0
+    {
+        return Err(ReplicaError::Behind { height: 0 });
+    }
     let (path, ring) = (folder.log(), Arc::clone(&bell));
     let (log, records) = Log::<P::Record>::open(&path, belongs, config.durability, ring, config.log_bytes)?;
     folder.take_token()?;
     let scheme = keys.scheme(&identity)?;
     let mut host_config = config.host(clock.epoch_ms).map_err(NetConfigError::from)?;
     host_config.rules.timestamp_ms = machine.genesis.timestamp_ms;
+    host_config.content = machine.content.clone();
     // Others answer a silent replica's question of this start, and of no earlier one.
     host_config.start = B256::new(fresh_seed()?).as_slice().get_u64();
     let protocol = Arc::new(protocol);
@@ -88,8 +102,8 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
         }
     };
     drop(records);
-    if let Handshake::Sync { from } = handshake {
-        return Err(ReplicaError::Behind { from });
+    if let Handshake::Sync { .. } = handshake {
+        return Err(ReplicaError::Behind { height: engine.status().committed.height });
     }
     machine.embedder.resumed(engine.status().committed.height).map_err(ReplicaError::Embedder)?;
     let listen =
@@ -100,18 +114,26 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     let refusals = Arc::new(Refusals::default());
     let others = (0..n as u16).map(Index).filter(|peer| *peer != me);
     let outputs = others.map(|peer| (peer, Arc::new(Output::new(LinkControl::new(config.link(me, peer)))))).collect();
+    let offers = Offers::new(machine.snapshots.take(), config.snapshot_every);
     let shared = Arc::new(Shared {
         me,
         bell: Arc::clone(&bell),
         stopped: AtomicBool::new(false),
         outputs,
-        clients: Arc::new(Clients::new(Arc::clone(&bell), Arc::clone(&refusals))),
+        clients: Arc::new(Clients::new(Arc::clone(&bell), Arc::clone(&refusals), offers)),
         refusals: Arc::clone(&refusals),
-        status: Mutex::new(Status { silent: node.peek().is_silent(), ..Status::default() }),
+        status: Mutex::new(Status { epoch: config.epoch, silent: node.peek().is_silent(), ..Status::default() }),
+        passed: Mutex::default(),
     });
+    shared.clients.boundaries.lock().extend(kept.into_iter().map(|kept| (kept.change.epoch, kept)));
     let (admit, clients) = (Arc::clone(&machine.admit), Arc::clone(&shared.clients));
+    let (quorums, domain, members) = (host_config.quorums, host_config.domain, Arc::clone(&scheme));
     let check = move |tx: &[u8]| {
-        let admission = admit(tx);
+        let admission = match SignedChange::is_claimed(tx) {
+            true if SignedChange::check(tx, quorums, domain, &*members).is_ok() => Admission::Ordered,
+            true => Admission::Refused,
+            false => admit(tx),
+        };
         if admission == Admission::Refused {
             clients.refused_txs.fetch_add(1, Relaxed);
         }
@@ -147,6 +169,8 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
         let (clients, check) = (Arc::clone(&shared.clients), Arc::clone(&check));
         replica.threads.push(spawn("batch", move || clients.check(&*check))?);
     }
+    let (looks, network) = (Arc::clone(&shared), config.clone());
+    replica.threads.push(spawn("epoch", move || passage::look(&looks, &network, &host_config, &scheme))?);
     let clients = Arc::clone(&shared.clients);
     replica.threads.push(spawn("client-accept", move || client::serve(&clients_at, &clients))?);
     Ok(replica)

@@ -9,6 +9,8 @@ pub struct Status {
     pub committed: u64,
     /// Blocks up to this height are decided.
     pub decided: u64,
+    /// Number of the replica set.
+    pub epoch: u64,
     /// View of the protocol.
     pub view: u64,
     /// True while the replica learns and does not vote, because its log may lack what it has said.
@@ -27,6 +29,8 @@ pub struct Status {
     pub evidence: u64,
     /// Times that decided blocks were asked of a peer, because the replica was behind a checkpoint.
     pub transfers: u64,
+    /// Heights of the states that others can take as snapshots.
+    pub snapshots: Vec<u64>,
     /// Times that the log was compacted.
     pub compactions: u64,
     /// Refused connections and frames by kind.

@@ -16,7 +16,7 @@ use alloy_primitives::Bytes;
 use phalanx_adapter::Node;
 use phalanx_bft::{Index, To};
 use phalanx_engine_api::{ExecOutcome, ExecutionEngine, TxStatus};
-use phalanx_host::{Action, Frame, Host, HostTimer};
+use phalanx_host::{Action, Boundary, Change, Frame, Host, HostTimer};
 use phalanx_pipeline::BlockMeta;
 use std::{
     collections::VecDeque,
@@ -33,6 +33,8 @@ const MOST_BACKLOG: u64 = 8_192;
 const MOST_NOTICES: usize = 512;
 /// Notices that are made anew for clients per turn, at most: each hashes the transactions of its block.
 const MOST_MADE: usize = 16;
+/// Time for which a replica whose epoch is over answers others, in µs.
+const LINGER: u64 = 300_000;
 /// Longest sleep, in µs: a bound on the harm of a lost wake-up.
 const MOST_SLEEP: u64 = 50_000;
 
@@ -55,6 +57,8 @@ pub(super) struct Worker<P: Networked, E> {
     first_notice: u64,
     committed: u64,
     durable: u64,
+    /// Time at which the replica ends, because its epoch is over, and the reason in words.
+    leaves: Option<(u64, ReplicaError)>,
 }
 
 impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
@@ -84,6 +88,7 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
             first_notice: committed + 1,
             committed,
             durable: 0,
+            leaves: None,
         }
     }
 
@@ -101,6 +106,8 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
     }
 
     fn work(&mut self) -> Result<(), ReplicaError> {
+        // Of a chain that stands still, too.
+        self.take_snapshot();
         while !self.shared.stopped.load(Relaxed) {
             if self.turn()? {
                 continue;
@@ -120,6 +127,7 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
         if let Some(error) = self.log.failure() {
             return Err(ReplicaError::Write(error));
         }
+        self.leave()?;
         let mut active = self.tell_durable();
         if self.log.backlog() < MOST_BACKLOG {
             active |= self.take_frames();
@@ -216,12 +224,13 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
             Action::Committed(meta, outcome) => {
                 self.note_block(meta, &outcome);
                 self.embedder.committed(meta.height).map_err(ReplicaError::Embedder)?;
+                self.take_snapshot();
             }
             // Other clients believe equal notices of f+1 replicas.
-            Action::Certified { slot, digest, signature, answers } => {
+            Action::Certified { slot, in_epoch, digest, signature, answers } => {
                 let notice = usize::try_from(slot.wrapping_sub(self.first_notice)).ok();
                 let notice = notice.and_then(|at| self.notices.get(at));
-                let sent = self.shared.clients.awaited.answer(slot, digest, &signature, notice, answers);
+                let sent = self.shared.clients.awaited.answer(in_epoch, digest, &signature, notice, answers);
                 let mut status = self.shared.status.lock();
                 status.certificates += 1;
                 status.acknowledged += sent;
@@ -235,9 +244,45 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
                 self.inputs.shut_out(peer);
                 self.shared.status.lock().forgers = self.inputs.forgers();
             }
+            Action::Ended(boundary) => self.keep_boundary(*boundary)?,
+            Action::Behind(height) => return Err(ReplicaError::Behind { height }),
             Action::Halted(incident) => self.folder.keep_incident(&incident)?,
         }
         Ok(())
+    }
+
+    /// Keeps the proof that the epoch is over. Others may need the last votes for a while.
+    fn keep_boundary(&mut self, boundary: Boundary) -> Result<(), ReplicaError> {
+        self.folder.keep_boundary(&boundary)?;
+        let Change { epoch, network } = boundary.change;
+        self.leaves =
+            Some((self.clock.now() + LINGER, ReplicaError::Ended { epoch, height: boundary.slot(), network }));
+        self.shared.clients.boundaries.lock().insert(epoch, boundary);
+        Ok(())
+    }
+
+    /// Leaves an epoch that is over, also one that others have ended.
+    fn leave(&mut self) -> Result<(), ReplicaError> {
+        let passed = self.shared.passed.lock().take();
+        if let Some(boundary) = passed.filter(|_| self.leaves.is_none()) {
+            self.keep_boundary(boundary)?;
+        }
+        let now = self.clock.now();
+        self.leaves.take_if(|(at, _)| *at <= now).map_or(Ok(()), |(_, ended)| Err(ended))
+    }
+
+    /// Offers the state of the newest committed block to others, if it is its turn.
+    fn take_snapshot(&self) {
+        let (host, offers, height) = (self.node.peek(), &self.shared.clients.offers, self.committed);
+        if !offers.is_due(height, host.base().slot) {
+            return;
+        }
+        let certificate = self.node.engine().committed_at(height).and_then(|tip| tip.meta.state_certificate);
+        // A block that a checkpoint alone certifies has no votes to show: the next one may.
+        if let Some(block) = host.certified(height, &certificate.unwrap_or_default()) {
+            offers.take(block);
+            self.shared.status.lock().snapshots = offers.heights();
+        }
     }
 
     fn send(&self, to: To, frame: &Frame<P::Msg>) {
@@ -272,7 +317,8 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
 
     /// Way to the decision of a height, as far as the protocol tells.
     fn path(&self, height: u64) -> Option<Path> {
-        self.node.peek().protocol().and_then(|protocol| protocol.path(height))
+        let host = self.node.peek();
+        host.protocol().zip(host.slot_of(height)).and_then(|(protocol, slot)| protocol.path(slot))
     }
 
     fn note_block(&mut self, meta: BlockMeta, outcome: &ExecOutcome) {

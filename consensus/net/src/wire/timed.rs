@@ -6,28 +6,55 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Time after which a watched read asks whether to go on.
+const STEP: Duration = Duration::from_millis(200);
+
 /// A stream with one deadline for all reads together, however few bytes each brings.
-#[derive(Debug)]
 pub(crate) struct Timed<'a> {
     stream: &'a TcpStream,
     end: Instant,
+    /// Returns false to end the read early.
+    watch: Option<&'a mut dyn FnMut() -> bool>,
+}
+
+impl core::fmt::Debug for Timed<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Timed").field("end", &self.end).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Timed<'a> {
     /// Reads from now on for `patience` at most.
     pub(crate) fn new(stream: &'a TcpStream, patience: Duration) -> Self {
-        Self { stream, end: Instant::now() + patience }
+        Self { stream, end: Instant::now() + patience, watch: None }
+    }
+
+    /// Reads for `patience` at most, and no longer than `watch` returns true.
+    pub(crate) fn watched(stream: &'a TcpStream, patience: Duration, watch: &'a mut dyn FnMut() -> bool) -> Self {
+        Self { watch: Some(watch), ..Self::new(stream, patience) }
     }
 }
 
 impl Read for Timed<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let left = self.end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+        loop {
+            let left = self.end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let step = if self.watch.is_some() { left.min(STEP) } else { left };
+            self.stream.set_read_timeout(Some(step))?;
+            match ((&mut &*self.stream).read(bytes), &mut self.watch) {
+                (Err(error), Some(watch))
+                    if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) =>
+                {
+                    if !watch() {
+                        return Err(io::ErrorKind::ConnectionAborted.into());
+                    }
+                }
+                (read, _) => return read,
+            }
         }
-        self.stream.set_read_timeout(Some(left))?;
-        (&mut &*self.stream).read(bytes)
     }
 }
 
@@ -61,6 +88,15 @@ mod tests {
         let read = Timed::new(&stream, Duration::from_millis(200)).read_exact(&mut bytes);
         let kind = read.expect_err("a megabyte takes hours").kind();
         assert!([io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock].contains(&kind), "{kind:?}");
+        // A peer that sends nothing keeps no caller that wants to stop.
+        let silent = TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
+        let mut steps = 3;
+        let mut watch = || {
+            steps -= 1;
+            steps > 0
+        };
+        let read = Timed::watched(&silent, Duration::from_secs(3_600), &mut watch).read(&mut bytes);
+        assert_eq!((read.map_err(|error| error.kind()), steps), (Err(io::ErrorKind::ConnectionAborted), 0));
         drop(stream);
         writer.join().expect("no panic");
     }

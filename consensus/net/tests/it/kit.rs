@@ -2,12 +2,12 @@
 
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::Index;
-use phalanx_engine_api::{ExecutionEngine as _, Limits};
+use phalanx_engine_api::{ExecutionEngine as _, Limits, Offer};
 use phalanx_keys::{deal, deal_bls};
 use phalanx_net::{
-    Admission, Audit, Authentication, Beginning, Client, ClientSender, Doorbell, Durability, Embedder, Genesis,
-    LOG_BYTES, Links, Machine, Member, NetConfig, ProtocolName, Replica, ReplicaError, ReplicaKeys, Reply, Request,
-    VERSION, leave_token,
+    Admission, Audit, Authentication, Beginning, Client, ClientSender, Content, Doorbell, Durability, Embedder,
+    Genesis, LOG_BYTES, Links, Machine, Member, NetConfig, ProtocolName, Replica, ReplicaError, ReplicaKeys, Reply,
+    Request, Snapshots, VERSION, leave_token,
 };
 use phalanx_sim::model::{Costs, Disk, ModelEngine, model_tx};
 use std::{
@@ -57,6 +57,7 @@ pub(crate) fn config(n: usize, dir: &Path) -> NetConfig {
         protocol: ProtocolName::Pbft,
         chain: 7,
         epoch: 0,
+        before: None,
         instance: B256::repeat_byte(5),
         faults: ((n - 1) / 3) as u16,
         authentication: Authentication::Mac,
@@ -69,6 +70,7 @@ pub(crate) fn config(n: usize, dir: &Path) -> NetConfig {
         timeout_us: 1_000_000,
         resend_us: 100_000,
         retention: 4_096,
+        snapshot_every: 0,
         log_bytes: LOG_BYTES,
         gas_limit: 1 << 40,
         base_fee: 0,
@@ -78,8 +80,12 @@ pub(crate) fn config(n: usize, dir: &Path) -> NetConfig {
     }
 }
 
-fn keys(config: &NetConfig) -> Vec<ReplicaKeys> {
-    let (n, seed) = (config.replicas.len(), [4; 32]);
+/// Time after which Autobahn leaves a view, in microseconds. It leaves one for every slot whose leader is away, and a test waits for
+/// that. The next view of a slot has twice the time, so that a busy machine ends every slot.
+pub(crate) const AUTOBAHN_TIMEOUT: u64 = 100_000;
+
+fn keys(config: &NetConfig, seed: u8) -> Vec<ReplicaKeys> {
+    let (n, seed) = (config.replicas.len(), [seed; 32]);
     match config.protocol {
         ProtocolName::Sbft => {
             let dealt = deal_bls(n, config.faults.into(), &seed).expect("keys");
@@ -103,12 +109,32 @@ pub(crate) fn machine(disk: Disk) -> (Arc<ModelEngine>, Machine<ModelEngine>) {
     let machine = Machine {
         engine: Arc::clone(&engine),
         genesis: Genesis::default(),
+        content: Content::new(|tx| !tx.is_empty()),
         admit: Arc::new(|tx| if tx.is_empty() { Admission::Refused } else { Admission::Ordered }),
         step: Some(Box::new(step)),
         embedder: Box::new(()),
         doorbell: Doorbell::default(),
+        snapshots: Some(Arc::new(Chunked)),
     };
     (engine, machine)
+}
+
+/// A model engine's states as snapshots: chunks that their height and number name.
+struct Chunked;
+
+/// A chunk of the state at a height.
+pub(crate) fn chunk_of(height: u64, number: u32) -> Bytes {
+    [&height.to_be_bytes()[..], &number.to_be_bytes()].concat().into()
+}
+
+impl Snapshots for Chunked {
+    fn take(&self, height: u64) -> Result<Offer, String> {
+        Ok(Offer { height, format: 1, chunks: 3, metadata: height.to_be_bytes().into() })
+    }
+
+    fn chunk(&self, height: u64, _: u32, number: u32) -> Option<Bytes> {
+        Some(chunk_of(height, number))
+    }
 }
 
 /// Channel of the replies, each with its replica's index.
@@ -131,7 +157,7 @@ impl Net {
     pub(crate) fn new(config: NetConfig) -> Self {
         let n = config.replicas.len();
         let mut net = Self {
-            keys: keys(&config),
+            keys: keys(&config, 4),
             replicas: (0..n).map(|_| None).collect(),
             disks: (0..n).map(|_| Some(Disk::default())).collect(),
             senders: (0..n).map(|_| None).collect(),
@@ -200,10 +226,37 @@ impl Net {
         self.disks[index] = Some(engine.unplug());
     }
 
+    /// Keys of a network from a seed.
+    pub(crate) fn keys_of(config: &NetConfig, seed: u8) -> Vec<ReplicaKeys> {
+        keys(config, seed)
+    }
+
+    /// Sends a value to all replicas that run.
+    pub(crate) fn send_value(&mut self, value: &Bytes) {
+        for sender in self.senders.iter_mut().flatten() {
+            let _ = sender.send(&Request::Submit(vec![value.clone()]));
+        }
+    }
+
+    /// Another replica takes the place of one that is down, without a state.
+    pub(crate) fn replace(&mut self, index: usize) {
+        self.disks[index] = Some(Disk::default());
+    }
+
+    pub(crate) fn statuses(&self) -> Vec<phalanx_net::Status> {
+        self.replicas.iter().flatten().map(|(replica, _)| replica.status()).collect()
+    }
+
     /// Takes folder and state of a replica away that is down.
     pub(crate) fn wipe(&mut self, index: usize) {
         std::fs::remove_dir_all(&self.config.replicas[index].dir).expect("a folder");
         self.disks[index] = Some(Disk::default());
+    }
+
+    /// Gives a replica that is down the state of another one, which goes on.
+    pub(crate) fn borrow_state(&mut self, index: usize, from: usize) {
+        let (_, engine) = self.replicas[from].as_ref().expect("it runs");
+        self.disks[index] = Some(engine.unplug());
     }
 
     /// Takes a replica that has ended by itself away, and returns the reason.
@@ -271,7 +324,8 @@ impl Net {
             self.listen(Duration::from_millis(50));
             let mut heights = self.replicas.iter().flatten().map(|(_, engine)| engine.status().committed.height);
             let first = heights.next().expect("one runs");
-            if self.settled.len() as u64 == self.sent
+            // Blocks also hold changes of members.
+            if (0..self.sent).all(|tx| self.settled.contains(&self.hash(tx)))
                 && self.audit.settled() == first
                 && heights.all(|next| next == first)
             {

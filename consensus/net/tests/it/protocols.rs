@@ -1,6 +1,6 @@
 //! Autobahn and SBFT as replicas: stops, restarts, cuts; one result per height, and single messages that prove a transaction.
 
-use crate::kit::{Net, PATIENCE, config, folder, machine};
+use crate::kit::{AUTOBAHN_TIMEOUT, Net, PATIENCE, config, folder, machine};
 use alloy_primitives::B256;
 use phalanx_bft::Index;
 use phalanx_net::{Beginning, Client, Cut, NetConfig, ProtocolName, Replica, ReplicaError, Reply, Request};
@@ -15,6 +15,9 @@ const SHORT: Duration = Duration::from_millis(150);
 fn of(protocol: ProtocolName, n: usize, dir: &Path) -> NetConfig {
     let mut config = config(n, dir);
     (config.protocol, config.interval) = (protocol, 8);
+    if protocol == ProtocolName::Autobahn {
+        config.timeout_us = AUTOBAHN_TIMEOUT;
+    }
     config
 }
 

@@ -1,6 +1,6 @@
 //! Configurations, keys and files that are wrong: a sentence, and nothing is started or changed.
 
-use crate::kit::{Net, PATIENCE, config, folder, machine};
+use crate::kit::{AUTOBAHN_TIMEOUT, Net, PATIENCE, config, folder, machine};
 use alloy_primitives::B256;
 use phalanx_bft::Index;
 use phalanx_net::{
@@ -156,8 +156,8 @@ fn rejoins_without_its_log(protocol: ProtocolName) {
     let folder = folder();
     let mut config = config(4, folder.path());
     (config.protocol, config.interval, config.batch_txs) = (protocol, 4, 2);
-    // A busy machine costs no view while one replica is silent. Autobahn leaves a view for every slot that the silent one leads.
-    config.timeout_us = if protocol == ProtocolName::Autobahn { 1_000_000 } else { 3_000_000 };
+    // A busy machine costs no view while one replica is silent.
+    config.timeout_us = if protocol == ProtocolName::Autobahn { AUTOBAHN_TIMEOUT } else { 3_000_000 };
     let mut net = Net::new(config);
     net.submit(20);
     net.settle();

@@ -1,7 +1,7 @@
 //! Commit, report and prune: the last steps of a block.
 
 use super::{
-    Pipeline, Recent, Tip,
+    state::{Pipeline, Recent, Tip},
     track::{Phase, Staging, Tracked},
 };
 use crate::{
@@ -17,7 +17,7 @@ const RECENT: usize = 64;
 impl Pipeline {
     /// Commits the highest final block and with it its ancestors; one commit is in flight at a time.
     pub(super) fn commit_what_is_final(&mut self, out: &mut Vec<Effect>) {
-        if self.committing.is_some() || self.commit_later {
+        if self.commits.in_flight.is_some() || self.commits.later {
             return;
         }
         let highest = self.by_height.iter().rev().filter_map(|(_, id)| self.blocks.get(id)).find(|b| self.is_final(b));
@@ -32,7 +32,7 @@ impl Pipeline {
         };
         let id = block.meta.id;
         let ticket = self.next();
-        self.committing = Some((ticket, id));
+        self.commits.in_flight = Some((ticket, id));
         out.push(Effect::Commit(ticket, exec, meta));
     }
 
@@ -75,7 +75,7 @@ impl Pipeline {
     }
 
     pub(super) fn on_committed(&mut self, ticket: Ticket, height: u64, out: &mut Vec<Effect>) {
-        let Some((_, id)) = self.committing.take_if(|(asked, _)| *asked == ticket) else { return };
+        let Some((_, id)) = self.commits.in_flight.take_if(|(asked, _)| *asked == ticket) else { return };
         let mut path = Vec::new();
         let mut at = id;
         while let Some(block) = self.blocks.get(&at) {
@@ -138,18 +138,18 @@ impl Pipeline {
         self.blocks.retain(|id, _| alive.contains(id));
         self.by_height.retain(|(_, id)| alive.contains(id));
         self.unlinked.retain(|id, _| alive.contains(id));
-        self.early_orders.retain(|_, (h, _)| *h > height);
-        self.early_certificates.retain(|_, (h, _)| *h > height);
+        self.early.orders.retain(|_, (h, _)| *h > height);
+        self.early.certificates.retain(|_, (h, _)| *h > height);
         self.sweep();
     }
 
     /// Requests decided blocks that are announced and missing, as far as there is room.
     pub(super) fn fetch_gaps(&mut self, out: &mut Vec<Effect>) {
         let known = self.decided.map_or(self.committed.height, |(height, _)| height);
-        let from = known.max(self.requested_heights) + 1;
+        let from = known.max(self.requested.heights) + 1;
         let to = self.announced.min(self.committed.height + u64::from(self.config.limits.depth));
         if from <= to {
-            self.requested_heights = to;
+            self.requested.heights = to;
             out.push(Effect::FetchDecided(from..=to));
         }
     }
@@ -169,7 +169,7 @@ impl Pipeline {
     pub(super) fn set_timer(&mut self, out: &mut Vec<Effect>) {
         let later = self.works.values().any(|w| matches!(w.phase, Phase::Later) || w.staging == Staging::Later);
         let known = self.decided.map_or(self.committed.height, |(height, _)| height);
-        let waits = later || self.commit_later || !self.requested_payloads.is_empty() || self.announced > known;
+        let waits = later || self.commits.later || !self.requested.payloads.is_empty() || self.announced > known;
         if waits && !self.timer_set {
             self.timer_set = true;
             out.push(Effect::SetTimer(self.config.retry_us));

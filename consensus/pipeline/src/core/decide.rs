@@ -1,6 +1,6 @@
 //! Decides which branch wins, and drops the others.
 
-use super::{Pipeline, bounded};
+use super::state::{Pipeline, bounded};
 use crate::event::Effect;
 use alloy_primitives::Bytes;
 use phalanx_engine_api::{BlockId, ExecId, FatalCause};
@@ -19,7 +19,7 @@ impl Pipeline {
         self.announce(height);
         let Some(block) = self.blocks.get_mut(&id) else {
             if let Some(proof) = proof {
-                bounded(&mut self.early_orders, id, (height, proof));
+                bounded(&mut self.early.orders, id, (height, proof));
             }
             return;
         };
@@ -146,7 +146,7 @@ impl Pipeline {
             keep
         });
         self.payloads.retain(|digest, _| payloads.contains(digest));
-        self.requested_payloads.retain(|digest| payloads.contains(digest));
+        self.requested.payloads.retain(|digest| payloads.contains(digest));
         live
     }
 }

@@ -1,7 +1,7 @@
 //! Advances every block as far as the knowledge permits, parents first.
 
 use super::{
-    Pipeline,
+    state::Pipeline,
     track::{Phase, Staging},
 };
 use crate::{
@@ -26,10 +26,10 @@ impl Pipeline {
         self.commit_what_is_final(out);
         self.fetch_gaps(out);
         self.push_back(out);
-        if self.finalise_to.min(self.committed.height) > self.finalised {
-            self.finalised = self.finalise_to.min(self.committed.height);
+        if self.finalised.wanted.min(self.committed.height) > self.finalised.done {
+            self.finalised.done = self.finalised.wanted.min(self.committed.height);
             let ticket = self.next();
-            out.push(Effect::Finalise(ticket, self.finalised));
+            out.push(Effect::Finalise(ticket, self.finalised.done));
         }
         self.set_timer(out);
     }
@@ -86,7 +86,7 @@ impl Pipeline {
         }
         let (env, digest) = (block.env, block.payload);
         let Some(payload) = self.payloads.get(&digest).cloned() else {
-            if self.requested_payloads.insert(digest) {
+            if self.requested.payloads.insert(digest) {
                 out.push(Effect::FetchPayload(digest));
             }
             return;

@@ -1,7 +1,7 @@
 //! Counts state votes, compares certificates with own results, and halts on contradictions.
 
-use super::{Pipeline, track::EarlyVote};
-use crate::event::{Certificate, Effect, Incident};
+use super::{state::Pipeline, track::EarlyVote};
+use crate::event::{Certificate, Effect};
 use alloy_primitives::{B256, Bytes};
 use phalanx_engine_api::{BlockId, FatalCause};
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ impl Pipeline {
             return;
         }
         let Some(block) = self.blocks.get_mut(&id) else {
-            let early: &mut VecDeque<_> = self.early_votes.entry(from).or_default();
+            let early: &mut VecDeque<_> = self.early.votes.entry(from).or_default();
             if early.len() == EARLY_VOTES {
                 early.pop_front();
             }
@@ -33,7 +33,7 @@ impl Pipeline {
     /// Counts the votes that arrived before their block.
     pub(super) fn count_early_votes(&mut self, id: BlockId, out: &mut Vec<Effect>) {
         let mut votes = Vec::new();
-        for (from, early) in &mut self.early_votes {
+        for (from, early) in &mut self.early.votes {
             early.retain(|vote| {
                 let ours = vote.id == id;
                 if ours {
@@ -89,30 +89,5 @@ impl Pipeline {
             let certificate = certificate.clone();
             self.halt(cause, Some(id), Some(certificate), out);
         }
-    }
-
-    /// Stops for good.
-    pub(super) fn halt(
-        &mut self,
-        cause: FatalCause,
-        id: Option<BlockId>,
-        certificate: Option<Certificate>,
-        out: &mut Vec<Effect>,
-    ) {
-        if self.halted {
-            return;
-        }
-        self.halted = true;
-        let (block, outcome) = match id.and_then(|id| self.blocks.get(&id)) {
-            Some(block) => {
-                let work = block.exec.and_then(|exec| self.works.get(&exec));
-                (Some(block.meta), work.and_then(|work| work.outcome()).cloned())
-            }
-            None => {
-                let recent = self.recent.iter().find(|recent| Some(recent.id) == id);
-                recent.and_then(|recent| recent.known.clone()).unzip()
-            }
-        };
-        out.push(Effect::Halt(Box::new(Incident { cause, block, outcome, certificate })));
     }
 }

@@ -4,4 +4,3 @@ mod common;
 
 mod chaos;
 mod refusals;
-mod shell;

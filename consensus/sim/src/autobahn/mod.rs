@@ -9,6 +9,7 @@
 //! ```
 
 mod figures;
+mod paper;
 mod world;
 mod clients;
 mod certify;

@@ -183,7 +183,7 @@ impl<P: Facts> World<P> {
             Event::Arrive(to, from, message) => {
                 let costs = self.setting.costs;
                 // Data that came before is recognised by its digest.
-                let mut batches = P::batches(&message);
+                let mut batches = message.batches();
                 let seen = &mut self.nodes[usize::from(to)].seen;
                 batches.retain(|batch| seen.insert(batch.digest()));
                 let txs = self.txs(&batches);
@@ -397,7 +397,7 @@ impl<P: Facts> World<P> {
             }
         }
         let costs = self.setting.costs;
-        let txs = self.txs(&P::batches(&message));
+        let txs = self.txs(&message.batches());
         let bytes = 200 + 100 * P::signatures(&message, self.quorums) + txs * costs.tx_bytes;
         // A leader that spreads data along with its block is slowed down by it.
         let mut serial = 0;

@@ -26,7 +26,10 @@ pub use series::{Second, Series};
 pub use world::run;
 pub use zyzzyva::Zyzzyva;
 
+use crate::paper;
 use phalanx_bft::{MAX_REPLICAS, ReplicaSet};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// An ordering protocol, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,32 +189,38 @@ impl Setting {
 }
 
 /// Result of a point.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Outcome {
-    /// Answered transactions per second of the measured time.
+    /// Answered transactions per second.
     pub tps: f64,
-    /// Mean latency of those transactions, in seconds.
+    /// Mean latency, in s.
+    #[serde(rename = "latency_ms", serialize_with = "paper::in_ms")]
+    #[schemars(description = "Mean latency, in ms.")]
     pub latency_s: f64,
-    /// Share of the measured time in which each kind of thread of the primary works, the busiest of its kind.
+    /// Utilisation of the primary's threads.
     pub primary: Utilisation,
-    /// The same for a backup.
+    /// Utilisation of a backup's threads.
     pub backup: Utilisation,
-    /// Time average of requests under way, divided by throughput times latency: one, by Little's law.
+    /// Requests under way ÷ (throughput × latency): one, by Little's law.
     pub little: f64,
-    /// Messages between replicas in the whole run.
+    /// Messages between replicas.
     pub messages: u64,
-    /// Virtual time of the whole run, in seconds.
+    /// Virtual time of the run, in s.
+    #[serde(rename = "virtual_seconds")]
     pub seconds: f64,
     /// Answers by second of submission.
+    #[serde(skip)]
     pub series: Series,
-    /// Hash of all events: equal settings, equal traces.
+    /// Hash of all events.
+    #[serde(rename = "trace_hash", serialize_with = "paper::in_hex")]
+    #[schemars(with = "String")]
     pub trace: u64,
 }
 
-/// Utilisation of a replica's threads, 1 for a thread that always works.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Utilisation of a replica's threads by kind, the busiest of each: 1 for a thread that always works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Utilisation {
-    /// Client input.
+    /// Input of clients.
     pub input: f64,
     /// Batch threads.
     pub batch: f64,
@@ -223,6 +232,6 @@ pub struct Utilisation {
     pub checkpoint: f64,
     /// Output threads.
     pub output: f64,
-    /// All threads together, input of replicas included.
+    /// All together.
     pub all: f64,
 }

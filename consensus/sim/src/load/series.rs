@@ -1,4 +1,4 @@
-//! Answers by the second of submission, and the hangover after a blip.
+//! Answers by the second of submission.
 
 /// Requests of one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,15 +28,6 @@ impl Series {
         &self.0
     }
 
-    /// Number of seconds from `end` on whose requests take more than `factor` times `normal_s` on average.
-    ///
-    /// `end` is the second in which a blip ends. Requests of later seconds that still suffer are its hangover.
-    #[must_use]
-    pub fn hangover(&self, end: usize, normal_s: f64, factor: f64) -> usize {
-        let suffers = |second: &Second| second.latency_s().is_some_and(|latency| latency > normal_s * factor);
-        self.0.iter().skip(end).rposition(suffers).map_or(0, |last| last + 1)
-    }
-
     pub(crate) fn note(&mut self, sent: u64, now: u64, count: u64) {
         let at = (sent / 1_000_000_000) as usize;
         if self.0.len() <= at {
@@ -52,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hangover_ends_with_the_last_second_that_suffers() {
+    fn answers_count_in_the_second_of_their_submission() {
         let mut series = Series::default();
         for (second, latency_ms) in [(0, 10), (1, 900), (2, 300), (3, 10), (4, 40), (6, 10)] {
             let sent = second * 1_000_000_000;
@@ -60,9 +51,5 @@ mod tests {
         }
         assert_eq!(series.seconds()[5].latency_s(), None);
         assert_eq!(series.seconds()[1].latency_s(), Some(0.9));
-        assert_eq!(
-            [series.hangover(2, 0.01, 2.0), series.hangover(2, 0.01, 5.0), series.hangover(3, 0.01, 5.0)],
-            [3, 1, 0]
-        );
     }
 }

@@ -5,7 +5,7 @@ use super::{
     station::{Disk, Kind, Thread},
 };
 use alloy_primitives::{B256, Bytes, U256};
-use phalanx_bft::{Batch, Checked, Crypto, Domain, Index, Input, Out, Protocol, Slot, To};
+use phalanx_bft::{Batch, Checked, Crypto, Domain, Index, Input, Message as _, Out, Protocol, Slot, To};
 use phalanx_world::{Facts, Line};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,7 +25,7 @@ pub(super) enum Carries {
 
 impl Carries {
     pub(super) fn of<P: Facts>(message: &P::Msg) -> Self {
-        match P::batches(message).is_empty() {
+        match message.batches().is_empty() {
             false => Self::Batch,
             true if P::is_checkpoint(message) => Self::Checkpoint,
             true => Self::Vote,

@@ -31,6 +31,10 @@ pub struct Order {
 impl Message for Order {
     fn claims(&self, _: Domain, _: &mut Vec<Claim>) {}
 
+    fn batches(&self) -> Vec<&Batch> {
+        vec![&self.batch]
+    }
+
     fn label(&self) -> u64 {
         self.slot
     }
@@ -120,10 +124,6 @@ impl Facts for Zyzzyva {
 
     fn config(quorums: Quorums, _: Domain, _: Pace) -> Config {
         Config { quorums }
-    }
-
-    fn batches(message: &Order) -> Vec<&Batch> {
-        vec![&message.batch]
     }
 
     fn vote(message: &Order) -> Option<Vote> {

@@ -88,10 +88,4 @@ impl Disk {
         self.log.truncate(self.log.len() - lost);
         self.torn = torn && self.log.len() > self.synced;
     }
-
-    /// Drops synced records, like a disk that ignores fsync.
-    pub fn lose_synced(&mut self, records: usize) {
-        self.log.truncate(self.log.len().saturating_sub(records));
-        self.synced = self.log.len();
-    }
 }

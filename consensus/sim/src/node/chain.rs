@@ -1,9 +1,10 @@
-//! Handles messages, and catches up.
+//! Messages of others, and what a node sends them; catching up.
 
-use super::{Node, Todo};
+use super::state::{Node, Todo};
 use crate::{
-    bft::{Msg, Named as _},
+    bft::Msg,
     machine::Machine,
+    setup::Behaviour,
     shared::Shared,
     wire::{Certified, Wire},
 };
@@ -17,40 +18,6 @@ use std::sync::Arc;
 const CHUNK: usize = 32;
 
 impl<M: Machine> Node<M> {
-    pub(crate) fn deliver(&mut self, from: u32, wire: &Wire, shared: &mut Shared) {
-        if self.workshop.is_none() {
-            return;
-        }
-        match wire {
-            Wire::Bft(msg) => self.protocol(from, msg, shared),
-            Wire::StateVote { height, id, digest } => self.state_vote(from, *height, (*id, *digest), shared),
-            Wire::Certificate(certified) => self.certified(certified),
-            Wire::Batch(batch, txs) => {
-                self.pool.add(*batch, txs);
-                self.complete();
-            }
-            Wire::WantChain(height) => self.serve(from, *height, shared),
-            Wire::Chain { blocks, cert, certificates } => {
-                let mut out = Vec::new();
-                if let (Some(replica), Some(cert)) = (&mut self.replica, cert) {
-                    replica.sync(blocks, *cert, &mut out);
-                }
-                self.todo.extend(out.into_iter().map(Todo::Out));
-                if self.upstream.is_some() {
-                    for block in blocks {
-                        self.carried.insert(block.name(), block.content.payload.clone());
-                        self.replay(block, false);
-                    }
-                }
-                for certified in certificates {
-                    self.certified(certified);
-                }
-            }
-            Wire::Down(downstream, payload) => self.downstream(downstream, payload, shared),
-        }
-        self.pump(shared);
-    }
-
     pub(super) fn protocol(&mut self, from: u32, msg: &Msg, shared: &mut Shared) {
         if let Msg::WantBlock(id) = msg
             && let Some(block) = self.known.get(&BlockId(*id)).cloned()
@@ -66,7 +33,7 @@ impl<M: Machine> Node<M> {
     }
 
     /// Counts a vote. A vote on a certified block is answered with the certificate.
-    fn state_vote(&mut self, from: u32, height: u64, (id, digest): (BlockId, B256), shared: &mut Shared) {
+    pub(super) fn state_vote(&mut self, from: u32, height: u64, (id, digest): (BlockId, B256), shared: &mut Shared) {
         if height <= self.pipeline.committed().0 {
             if let (Some(certified), false) = (self.certificates.get(&height), shared.setup.timed) {
                 shared.send(self.index, from, &Arc::new(Wire::Certificate(certified.clone())));
@@ -83,7 +50,7 @@ impl<M: Machine> Node<M> {
     }
 
     /// Handles a message from the validator that this fullnode follows.
-    fn downstream(&mut self, downstream: &Downstream, payload: &Arc<Payload>, shared: &Shared) {
+    pub(super) fn downstream(&mut self, downstream: &Downstream, payload: &Arc<Payload>, shared: &Shared) {
         let (meta, env) = match downstream {
             Downstream::Proposed { meta, env, .. } | Downstream::Committed { meta, env, .. } => (*meta, *env),
         };
@@ -107,7 +74,7 @@ impl<M: Machine> Node<M> {
     }
 
     /// Sends ordered blocks up to one with an order certificate, and the state certificates of their heights.
-    fn serve(&self, to: u32, from: u64, shared: &mut Shared) {
+    pub(super) fn serve(&self, to: u32, from: u64, shared: &mut Shared) {
         let mut blocks = Vec::new();
         let mut last = (0, None);
         for (block, cert) in self.history.range(from..).map(|(_, entry)| entry) {
@@ -163,6 +130,19 @@ impl<M: Machine> Node<M> {
         let votes: Vec<_> = self.voted.range(committed + 1..).map(|(height, vote)| (*height, *vote)).collect();
         for (height, (id, digest)) in votes {
             self.broadcast(&Arc::new(Wire::StateVote { height, id, digest }), shared);
+        }
+    }
+
+    /// Sends to all other validators, except those that this one withholds from.
+    pub(super) fn broadcast(&self, wire: &Arc<Wire>, shared: &mut Shared) {
+        let mut reach = shared.setup.bft.n;
+        match shared.setup.behaviour(self.index) {
+            Behaviour::Silent => return,
+            Behaviour::Withhold(few) if matches!(**wire, Wire::Bft(Msg::Proposal(_))) => reach = few.min(reach),
+            _ => {}
+        }
+        for to in (0..reach).filter(|to| *to != self.index) {
+            shared.send(self.index, to, wire);
         }
     }
 }

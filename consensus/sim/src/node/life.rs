@@ -1,28 +1,21 @@
-//! Start, power cut and restart of a node.
+//! Start and restart of a node, its messages and the events of its life.
 
-use super::{Line, Node, Todo};
+use super::state::{Line, Node, Todo};
 use crate::{
-    bft::{Block, Named as _, Replica},
-    machine::{Batch, EngineOf, Machine, Sent, Workshop as _},
-    setup::{Behaviour, Crash, Load, Setup},
+    bft::{Named as _, Replica},
+    machine::{Batch, Machine, Sent, Workshop as _},
+    setup::{Behaviour, Load},
     shared::{Event, Local, Shared},
     wire::Wire,
 };
 use phalanx_bft::Index;
-use phalanx_engine_api::{ExecutionEngine as _, desk::JobKind};
-use phalanx_pipeline::{Committee, Config, ConsensusEvent, PayloadRef, Pipeline};
+use phalanx_engine_api::ExecutionEngine as _;
 use std::sync::Arc;
 
 /// Interval at which a node checks whether it is behind, in µs.
 const TICK: u64 = 250_000;
 
 impl<M: Machine> Node<M> {
-    pub(super) fn pipeline(fullnode: bool, setup: &Setup, engine: &EngineOf<M>) -> Pipeline {
-        let committee = Committee::equal(setup.bft.n);
-        let config = if fullnode { Config::fullnode(committee) } else { Config::validator(committee) };
-        Pipeline::new(Config { mode: setup.mode, limits: setup.limits, ..config }, &engine.status())
-    }
-
     /// Begins a life: the first, or the next after a power cut.
     pub(crate) fn start(&mut self, shared: &mut Shared) {
         if self.upstream.is_none() {
@@ -45,18 +38,6 @@ impl<M: Machine> Node<M> {
             shared.queue.after(TICK, Event::Local { node, epoch, local: Box::new(Local::Tick) });
         }
         self.pump(shared);
-    }
-
-    /// Cuts the power. A suffix of the unsynced data may be lost.
-    pub(crate) fn cut(&mut self, pause: u64, shared: &mut Shared) {
-        let Some(workshop) = self.workshop.take() else { return };
-        self.epoch += 1;
-        self.todo.clear();
-        self.machine.cut(workshop, &mut shared.rng);
-        let keep = self.synced + shared.rng.below((self.log.len() - self.synced) as u64 + 1) as usize;
-        self.log.truncate(keep);
-        self.synced = self.log.len();
-        shared.queue.after(pause.max(1), Event::Up(self.index));
     }
 
     /// Restores power: the engine from its disk, history from the log, and the pipeline on the engine's committed
@@ -94,54 +75,6 @@ impl<M: Machine> Node<M> {
         }
         self.start(shared);
         self.catch_up(shared);
-    }
-
-    /// Hands the pipeline a block that it may have missed.
-    pub(super) fn replay(&mut self, block: &Arc<Block>, ordered: bool) {
-        self.known.insert(block.name(), block.clone());
-        let payload = PayloadRef::Here(block.content.payload.clone());
-        self.todo.push_back(Todo::Consensus(ConsensusEvent::Proposed {
-            meta: block.meta(),
-            env: block.content.env,
-            payload,
-        }));
-        if ordered {
-            let (tip, height) = (block.name(), block.content.env.height);
-            self.todo.push_back(Todo::Consensus(ConsensusEvent::Ordered { tip, height, proof: Default::default() }));
-        }
-    }
-
-    /// Returns true if the power is cut here, between two steps.
-    pub(super) fn step(&mut self, shared: &mut Shared) -> bool {
-        self.steps += 1;
-        let steps = self.steps;
-        self.cut_if(shared, |crash| match *crash {
-            Crash::Step { node, step, pause } if step == steps => Some((node, pause)),
-            _ => None,
-        })
-    }
-
-    /// Returns true if the power is cut here, after a write that was not reported.
-    fn written(&mut self, kind: JobKind, shared: &mut Shared) -> bool {
-        if !matches!(kind, JobKind::Stage | JobKind::Commit) {
-            return false;
-        }
-        self.writes += 1;
-        let writes = self.writes;
-        self.cut_if(shared, |crash| match *crash {
-            Crash::Write { node, write, pause } if write == writes => Some((node, pause)),
-            _ => None,
-        })
-    }
-
-    /// Cuts the power if one of the crashes is due. `due` gives the node and the pause.
-    fn cut_if(&mut self, shared: &mut Shared, due: impl Fn(&Crash) -> Option<(u32, u64)>) -> bool {
-        let here = |crash: &Crash| due(crash).filter(|(node, _)| *node == self.index).map(|(_, pause)| pause);
-        let pause = shared.setup.crashes.iter().find_map(here);
-        if let Some(pause) = pause {
-            self.cut(pause, shared);
-        }
-        pause.is_some()
     }
 
     /// Handles an event of the current life.
@@ -207,6 +140,40 @@ impl<M: Machine> Node<M> {
             shared.send(self.index, to, &wire);
         }
         self.complete();
+        self.pump(shared);
+    }
+
+    pub(crate) fn deliver(&mut self, from: u32, wire: &Wire, shared: &mut Shared) {
+        if self.workshop.is_none() {
+            return;
+        }
+        match wire {
+            Wire::Bft(msg) => self.protocol(from, msg, shared),
+            Wire::StateVote { height, id, digest } => self.state_vote(from, *height, (*id, *digest), shared),
+            Wire::Certificate(certified) => self.certified(certified),
+            Wire::Batch(batch, txs) => {
+                self.pool.add(*batch, txs);
+                self.complete();
+            }
+            Wire::WantChain(height) => self.serve(from, *height, shared),
+            Wire::Chain { blocks, cert, certificates } => {
+                let mut out = Vec::new();
+                if let (Some(replica), Some(cert)) = (&mut self.replica, cert) {
+                    replica.sync(blocks, *cert, &mut out);
+                }
+                self.todo.extend(out.into_iter().map(Todo::Out));
+                if self.upstream.is_some() {
+                    for block in blocks {
+                        self.carried.insert(block.name(), block.content.payload.clone());
+                        self.replay(block, false);
+                    }
+                }
+                for certified in certificates {
+                    self.certified(certified);
+                }
+            }
+            Wire::Down(downstream, payload) => self.downstream(downstream, payload, shared),
+        }
         self.pump(shared);
     }
 }

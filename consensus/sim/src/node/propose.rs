@@ -1,6 +1,6 @@
 //! Builds blocks, honest and equivocating ones.
 
-use super::Node;
+use super::state::{Node, Todo};
 use crate::{
     bft::{Block, Due, Filled, Msg, Named as _, Out},
     machine::{Machine, Sent, Workshop as _},
@@ -11,6 +11,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{BlockEnv, BlockId, Payload};
+use phalanx_pipeline::ConsensusEvent;
 use std::{collections::BTreeSet, sync::Arc};
 
 impl<M: Machine> Node<M> {
@@ -112,5 +113,16 @@ impl<M: Machine> Node<M> {
             at = block.meta().parent;
         }
         taken
+    }
+
+    /// Completes the blocks whose batches have all arrived.
+    pub(super) fn complete(&mut self) {
+        let waiting = core::mem::take(&mut self.incomplete);
+        let (whole, rest): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|block| self.is_whole(block.content.payload.txs()));
+        self.incomplete = rest;
+        for block in whole {
+            self.todo.push_back(Todo::Consensus(ConsensusEvent::Payload(block.content.payload.clone())));
+        }
     }
 }

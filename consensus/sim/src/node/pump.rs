@@ -1,6 +1,6 @@
 //! Carries out the requests of protocol and pipeline, one step at a time.
 
-use super::{Done, Line, Node, Todo};
+use super::state::{Done, ExecMarks, Line, Node, Todo};
 use crate::{
     bft::{Block, Cert, CertKind, Msg, Named as _, Out, Record},
     machine::{Machine, Workshop as _},
@@ -115,19 +115,6 @@ impl<M: Machine> Node<M> {
         self.synced = self.log.len();
     }
 
-    /// Sends to all other validators, except those that this one withholds from.
-    pub(super) fn broadcast(&self, wire: &Arc<Wire>, shared: &mut Shared) {
-        let mut reach = shared.setup.bft.n;
-        match shared.setup.behaviour(self.index) {
-            Behaviour::Silent => return,
-            Behaviour::Withhold(few) if matches!(**wire, Wire::Bft(Msg::Proposal(_))) => reach = few.min(reach),
-            _ => {}
-        }
-        for to in (0..reach).filter(|to| *to != self.index) {
-            shared.send(self.index, to, wire);
-        }
-    }
-
     fn seen(&mut self, block: &Arc<Block>, shared: &mut Shared) {
         let now = shared.now();
         if let Some(known) = self.known.insert(block.name(), block.clone()) {
@@ -168,17 +155,6 @@ impl<M: Machine> Node<M> {
             Wire::StateVote { height, id: block.name(), digest },
         ] {
             self.broadcast(&Arc::new(wire), shared);
-        }
-    }
-
-    /// Completes the blocks whose batches have all arrived.
-    pub(super) fn complete(&mut self) {
-        let waiting = core::mem::take(&mut self.incomplete);
-        let (whole, rest): (Vec<_>, Vec<_>) =
-            waiting.into_iter().partition(|block| self.is_whole(block.content.payload.txs()));
-        self.incomplete = rest;
-        for block in whole {
-            self.todo.push_back(Todo::Consensus(ConsensusEvent::Payload(block.content.payload.clone())));
         }
     }
 
@@ -288,7 +264,7 @@ impl<M: Machine> Node<M> {
         self.used_us += exec.execute.work();
         let marks = self.marks.remove(&meta.id).unwrap_or_default();
         if shared.setup.timed {
-            let super::ExecMarks { execute, root, stage, flip } = exec;
+            let ExecMarks { execute, root, stage, flip } = exec;
             let marks = crate::marks::BlockMarks { execute, root, stage, flip, committed: now, ..marks };
             self.done.push(Done { meta, payload, statuses: outcome.txs.clone(), marks });
         }

@@ -1,6 +1,13 @@
 //! Sweeps of the paper's figures, at the paper's settings.
 
-use crate::load::{Clients, Order, Setting, Signatures};
+use super::paper;
+use crate::{
+    load::{self, Clients, Order, Outcome, Setting, Signatures},
+    paper::{Comparison, Evaluation, Of, Point as PointOf},
+};
+
+/// A point of a sweep.
+pub type Point = PointOf<Setting>;
 
 /// A figure of the paper's evaluation, or the two numbers of its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,24 +40,15 @@ pub enum Figure {
     Text,
 }
 
-/// A point of a sweep.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Point {
-    /// Name of its line in the plot.
-    pub series: String,
-    /// Value on the axis.
-    pub at: f64,
-    /// The setting.
-    pub setting: Setting,
-}
-
 const BASE: Setting = Setting::BASE;
 const THREADS: [(&str, u64, u64); 4] = [("0E0B", 0, 0), ("1E0B", 1, 0), ("1E1B", 1, 1), ("1E2B", 1, 2)];
 const ORDERS: [(&str, Order); 2] = [("PBFT", Order::Pbft), ("Zyzzyva", Order::Zyzzyva)];
 
-impl Figure {
-    /// All figures, in the order of the paper.
-    pub const ALL: [Self; 13] = [
+impl Evaluation for Figure {
+    type Setting = Setting;
+    type Outcome = Outcome;
+
+    const ALL: &'static [Self] = &[
         Self::One,
         Self::Seven,
         Self::Eight,
@@ -66,9 +64,7 @@ impl Figure {
         Self::Text,
     ];
 
-    /// Title, and the name of the axis of [`Point::at`].
-    #[must_use]
-    pub const fn title(self) -> (&'static str, &'static str) {
+    fn title(self) -> (&'static str, &'static str) {
         match self {
             Self::One => ("PBFT in a deep pipeline and Zyzzyva on one thread (Figure 1)", "replicas"),
             Self::Seven => ("Upper bound without consensus (Figure 7)", "execution, 0 or 1"),
@@ -86,9 +82,7 @@ impl Figure {
         }
     }
 
-    /// The points of the sweep.
-    #[must_use]
-    pub fn points(self) -> Vec<Point> {
+    fn points(self) -> Vec<Point> {
         match self {
             Self::One => {
                 let replicas = [4, 8, 16, 32];
@@ -110,7 +104,7 @@ impl Figure {
                 .map(|(at, point)| {
                     // Queues move slowly from one thread to another that is nearly as full.
                     let setting = Setting { warm_up_ms: if at % 4 == 3 { 20_000 } else { 1_000 }, ..point.setting };
-                    Point { at: (at % 4) as f64, series: ORDERS[at / 4].0.to_owned(), setting }
+                    Point::new(ORDERS[at / 4].0, (at % 4) as f64, setting)
                 })
                 .collect(),
             Self::Ten => by("PBFT", &[1, 10, 50, 100, 500, 1000, 3000, 5000], |batch| Setting { batch, ..BASE }),
@@ -144,10 +138,22 @@ impl Figure {
             }
         }
     }
+
+    fn check(setting: &Setting) -> Result<(), &'static str> {
+        setting.check()
+    }
+
+    fn run(setting: &Setting) -> Result<Outcome, &'static str> {
+        load::run(setting)
+    }
+
+    fn numbers(self, of: &Of<'_, Outcome>) -> Vec<Comparison> {
+        paper::numbers(self, of)
+    }
 }
 
 fn by(series: &str, values: &[u64], setting: impl Fn(u64) -> Setting) -> Vec<Point> {
-    let point = |value: &u64| Point { series: series.to_owned(), at: *value as f64, setting: setting(*value) };
+    let point = |value: &u64| Point::new(series, *value as f64, setting(*value));
     values.iter().map(point).collect()
 }
 
@@ -163,21 +169,9 @@ fn architectures(replicas: &[u64]) -> Vec<Point> {
         for n in replicas {
             for (name, execute_threads, batch_threads) in THREADS {
                 let setting = steady(Setting { order, n: *n as usize, execute_threads, batch_threads, ..BASE });
-                points.push(Point { series: format!("{protocol} {name}"), at: *n as f64, setting });
+                points.push(Point::new(format!("{protocol} {name}"), *n as f64, setting));
             }
         }
     }
     points
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_point_of_every_figure_is_possible() {
-        for point in Figure::ALL.into_iter().flat_map(Figure::points) {
-            assert_eq!(point.setting.check(), Ok(()), "{} {}", point.series, point.at);
-        }
-    }
 }

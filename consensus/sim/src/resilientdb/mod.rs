@@ -4,4 +4,3 @@ mod paper;
 mod figures;
 
 pub use figures::{Figure, Point};
-pub use paper::{Comparison, Rule};

@@ -3,146 +3,91 @@
 //! The paper prints "increases by 1.39×" and means 2.39 times: its latencies agree with that by Little's law, and not with 1.39.
 
 use super::Figure;
-use crate::load::Outcome;
+use crate::{
+    load::Outcome,
+    paper::{Comparison, Of, at_least, at_most, fitted, input, near},
+};
 
-/// Rule by which two numbers agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// The table of costs is fitted to this number: within 1 %.
-    Fitted,
-    /// A prediction: within 25 %.
-    Near,
-    /// A prediction: ours is the greater one, or equal.
-    AtLeast,
-    /// A prediction: ours is the smaller one, or equal.
-    AtMost,
-    /// The paper's number decides a parameter that the paper does not print: no prediction.
-    Input,
-}
+/// Distance of a number that costs are fitted to.
+const FITTED: f64 = 0.01;
 
-/// A number of the paper beside ours.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
-    /// Subject of the comparison.
-    pub what: &'static str,
-    /// The paper's number.
-    pub paper: f64,
-    /// Ours.
-    pub ours: f64,
-    /// Rule by which they agree.
-    pub rule: Rule,
-    /// Known cause of a difference, empty if the numbers agree.
-    pub reason: &'static str,
-}
-
-impl Comparison {
-    /// Returns true if the numbers agree.
-    #[must_use]
-    pub fn agrees(&self) -> bool {
-        let Self { paper, ours, .. } = self;
-        match self.rule {
-            Rule::Fitted => (ours / paper - 1.0).abs() <= 0.01,
-            Rule::Near | Rule::Input => *ours <= paper * 1.25 && *ours >= paper / 1.25,
-            Rule::AtLeast => ours >= paper,
-            Rule::AtMost => ours <= paper,
+/// The paper's numbers beside those of a figure's points.
+pub(super) fn numbers(figure: Figure, of: &Of<'_, Outcome>) -> Vec<Comparison> {
+    match figure {
+        Figure::One => vec![
+            fitted("PBFT at 16 replicas, tx/s", 175_000.0, of.tps(2), FITTED),
+            near("PBFT over Zyzzyva 1E0B, at most", 1.79, (0..4).map(|at| of.gain(at, at + 4)).fold(0.0, f64::max)),
+            at_least("PBFT over Zyzzyva 1E0B at 16", 1.0, of.gain(2, 6)),
+            at_least("PBFT over Zyzzyva 0E0B at 16", 1.0, of.gain(2, 10)),
+        ],
+        Figure::Seven => vec![
+            fitted("without execution, tx/s", 500_000.0, of.tps(0), FITTED),
+            at_most("without execution, latency in s", 0.25, of.latency(0)),
+            at_most("with execution, latency in s", 0.25, of.latency(1)),
+            at_most("with execution over without", 1.0, of.gain(1, 0)),
+        ],
+        Figure::Eight => eight(of),
+        Figure::Nine => nine(of),
+        Figure::Ten => vec![
+            near("best over single transactions, throughput", 66.0, of.best(0..8) / of.tps(0)),
+            near("1,000 over single transactions, latency", 0.016, of.slower(5, 0)),
+            at_least("1,000 over 500", 1.0, of.gain(5, 4)),
+            at_most("3,000 over 1,000", 0.99, of.gain(6, 5)).because(LARGE_BATCHES),
+            at_most("5,000 over 3,000", 0.99, of.gain(7, 6)).because(LARGE_BATCHES),
+        ],
+        Figure::Eleven => {
+            let most = (0..5).map(|at| of.gain(15 + at, at)).fold(0.0, f64::max);
+            let quickest = (0..5).map(|at| of.slower(15 + at, at)).fold(f64::MAX, f64::min);
+            vec![
+                near("2B: 50 operations over 1, throughput", 0.07, of.gain(4, 0)).because(OPERATIONS),
+                near("2B: 50 operations over 1, latency", 14.29, of.slower(4, 0)).because(OPERATIONS),
+                near("5B over 2B, throughput, at most", 1.66, most).because(OPERATIONS),
+                near("5B over 2B, latency, at least", 0.61, quickest).because(OPERATIONS),
+                at_most("5B over 2B: gap at 50 over the largest", 1.0, of.gain(19, 4) / most),
+                at_least("2B: operations per second, 50 over 1", 1.0, 50.0 * of.gain(4, 0)),
+            ]
         }
-    }
-
-    pub(crate) const fn because(self, reason: &'static str) -> Self {
-        Self { reason, ..self }
-    }
-}
-
-impl Figure {
-    /// The paper's numbers beside those of `outcomes`, which are the outcomes of [`Figure::points`] in their order.
-    #[must_use]
-    pub fn compare(self, outcomes: &[Outcome]) -> Vec<Comparison> {
-        let mut all = self.numbers(&Of(outcomes));
-        for comparison in &mut all {
-            if comparison.agrees() {
-                comparison.reason = "";
-            }
-        }
-        all
-    }
-
-    fn numbers(self, of: &Of<'_>) -> Vec<Comparison> {
-        match self {
-            Self::One => vec![
-                fitted("PBFT at 16 replicas, tx/s", 175_000.0, of.tps(2)),
-                near("PBFT over Zyzzyva 1E0B, at most", 1.79, (0..4).map(|at| of.gain(at, at + 4)).fold(0.0, f64::max)),
-                at_least("PBFT over Zyzzyva 1E0B at 16", 1.0, of.gain(2, 6)),
-                at_least("PBFT over Zyzzyva 0E0B at 16", 1.0, of.gain(2, 10)),
-            ],
-            Self::Seven => vec![
-                fitted("without execution, tx/s", 500_000.0, of.tps(0)),
-                at_most("without execution, latency in s", 0.25, of.latency(0)),
-                at_most("with execution, latency in s", 0.25, of.latency(1)),
-                at_most("with execution over without", 1.0, of.gain(1, 0)),
-            ],
-            Self::Eight => eight(of),
-            Self::Nine => nine(of),
-            Self::Ten => vec![
-                near("best over single transactions, throughput", 66.0, of.best(0..8) / of.tps(0)),
-                near("1,000 over single transactions, latency", 0.016, of.slower(5, 0)),
-                at_least("1,000 over 500", 1.0, of.gain(5, 4)),
-                at_most("3,000 over 1,000", 0.99, of.gain(6, 5)).because(LARGE_BATCHES),
-                at_most("5,000 over 3,000", 0.99, of.gain(7, 6)).because(LARGE_BATCHES),
-            ],
-            Self::Eleven => {
-                let most = (0..5).map(|at| of.gain(15 + at, at)).fold(0.0, f64::max);
-                let quickest = (0..5).map(|at| of.slower(15 + at, at)).fold(f64::MAX, f64::min);
-                vec![
-                    near("2B: 50 operations over 1, throughput", 0.07, of.gain(4, 0)).because(OPERATIONS),
-                    near("2B: 50 operations over 1, latency", 14.29, of.slower(4, 0)).because(OPERATIONS),
-                    near("5B over 2B, throughput, at most", 1.66, most).because(OPERATIONS),
-                    near("5B over 2B, latency, at least", 0.61, quickest).because(OPERATIONS),
-                    at_most("5B over 2B: gap at 50 over the largest", 1.0, of.gain(19, 4) / most),
-                    at_least("2B: operations per second, 50 over 1", 1.0, 50.0 * of.gain(4, 0)),
-                ]
-            }
-            Self::Twelve => vec![
-                near("64 KB over 8 KB, throughput", 0.48, of.gain(3, 0)).because(NETWORK),
-                near("64 KB over 8 KB, latency", 2.09, of.slower(3, 0)).because(NETWORK),
-                at_most("64 KB: worker of a backup", 0.9, of.backup(3, |u| u.worker)).because(NETWORK),
-                at_most("64 KB: batch threads", 0.9, of.primary(3, |u| u.batch)).because(NETWORK),
-            ],
-            Self::Thirteen => vec![
-                near("MAC and Ed25519 over none", 0.51, of.gain(1, 0)).because(MACS),
-                at_least("none over MAC and Ed25519", 1.0, of.gain(0, 1)),
-                at_least("MAC and Ed25519 over Ed25519", 1.0, of.gain(1, 2)),
-                at_least("Ed25519 over RSA", 1.0, of.gain(2, 3)),
-                near("MAC and Ed25519 over RSA, throughput", 103.0, of.gain(1, 3)).because(RSA),
-                near("RSA over MAC and Ed25519, latency", 125.0, of.slower(3, 1)).because(RSA),
-            ],
-            Self::Fourteen => vec![
-                near("SQLite over memory, throughput", 0.06, of.gain(1, 0)),
-                near("SQLite over memory, latency", 24.0, of.slower(1, 0))
-                    .because("the paper's two factors contradict Little's law: 0.06 is 17 times the latency"),
-            ],
-            Self::Fifteen => vec![
-                near("80K over 16K clients, throughput", 1.0144, of.gain(5, 2)),
-                near("80K over 16K clients, latency", 5.0, of.slower(5, 2)),
-                near("80K over 32K clients, throughput", 1.0, of.gain(5, 3)),
-            ],
-            Self::Sixteen => vec![
-                near("8 cores over 1", 8.92, of.gain(3, 0)),
-                at_least("8 cores over 4", 1.0, of.gain(3, 2)),
-                at_least("4 cores over 2", 1.0, of.gain(2, 1)),
-                at_least("2 cores over 1", 1.0, of.gain(1, 0)),
-            ],
-            Self::Seventeen => vec![
-                near("PBFT: one down over none", 1.0, of.gain(1, 0)),
-                near("PBFT: five down over none", 1.0, of.gain(2, 0)),
-                Comparison { rule: Rule::Input, ..near("Zyzzyva: none down over one", 39.0, of.gain(3, 4)) },
-                near("Zyzzyva: five down over one", 1.0, of.gain(5, 4)),
-                at_least("one down: PBFT over Zyzzyva", 1.0, of.gain(1, 4)),
-            ],
-            Self::Text => vec![
-                near("out-of-order slots over one at a time", 1.60, of.gain(1, 0)).because(WINDOW),
-                near("decoupled execution", 1.10, of.gain(3, 2)),
-            ],
-        }
+        Figure::Twelve => vec![
+            near("64 KB over 8 KB, throughput", 0.48, of.gain(3, 0)).because(NETWORK),
+            near("64 KB over 8 KB, latency", 2.09, of.slower(3, 0)).because(NETWORK),
+            at_most("64 KB: worker of a backup", 0.9, of.backup(3, |u| u.worker)).because(NETWORK),
+            at_most("64 KB: batch threads", 0.9, of.primary(3, |u| u.batch)).because(NETWORK),
+        ],
+        Figure::Thirteen => vec![
+            near("MAC and Ed25519 over none", 0.51, of.gain(1, 0)).because(MACS),
+            at_least("none over MAC and Ed25519", 1.0, of.gain(0, 1)),
+            at_least("MAC and Ed25519 over Ed25519", 1.0, of.gain(1, 2)),
+            at_least("Ed25519 over RSA", 1.0, of.gain(2, 3)),
+            near("MAC and Ed25519 over RSA, throughput", 103.0, of.gain(1, 3)).because(RSA),
+            near("RSA over MAC and Ed25519, latency", 125.0, of.slower(3, 1)).because(RSA),
+        ],
+        Figure::Fourteen => vec![
+            near("SQLite over memory, throughput", 0.06, of.gain(1, 0)),
+            near("SQLite over memory, latency", 24.0, of.slower(1, 0))
+                .because("the paper's two factors contradict Little's law: 0.06 is 17 times the latency"),
+        ],
+        Figure::Fifteen => vec![
+            near("80K over 16K clients, throughput", 1.0144, of.gain(5, 2)),
+            near("80K over 16K clients, latency", 5.0, of.slower(5, 2)),
+            near("80K over 32K clients, throughput", 1.0, of.gain(5, 3)),
+        ],
+        Figure::Sixteen => vec![
+            near("8 cores over 1", 8.92, of.gain(3, 0)),
+            at_least("8 cores over 4", 1.0, of.gain(3, 2)),
+            at_least("4 cores over 2", 1.0, of.gain(2, 1)),
+            at_least("2 cores over 1", 1.0, of.gain(1, 0)),
+        ],
+        Figure::Seventeen => vec![
+            near("PBFT: one down over none", 1.0, of.gain(1, 0)),
+            near("PBFT: five down over none", 1.0, of.gain(2, 0)),
+            input("Zyzzyva: none down over one", 39.0, of.gain(3, 4), 0.25),
+            near("Zyzzyva: five down over one", 1.0, of.gain(5, 4)),
+            at_least("one down: PBFT over Zyzzyva", 1.0, of.gain(1, 4)),
+        ],
+        Figure::Text => vec![
+            near("out-of-order slots over one at a time", 1.60, of.gain(1, 0)).because(WINDOW),
+            near("decoupled execution", 1.10, of.gain(3, 2)),
+        ],
     }
 }
 
@@ -155,7 +100,7 @@ const MACS: &str = "a MAC takes 1.1 µs here; the paper's loss means about 5 µs
 const RSA: &str = "RSA of OpenSSL signs in 0.44 ms; the paper's latency and throughput factors differ from each other";
 const WINDOW: &str = "the paper does not say how slots were kept in order";
 
-fn eight(of: &Of<'_>) -> Vec<Comparison> {
+fn eight(of: &Of<'_, Outcome>) -> Vec<Comparison> {
     // At 16 replicas: four architectures of PBFT, and those of Zyzzyva.
     let (pbft, zyzzyva) = (8, 24);
     let basic = of.tps(zyzzyva).min(of.tps(zyzzyva + 1));
@@ -182,7 +127,7 @@ const ONE_THREAD: &str =
 const CLOSED_LOOP: &str =
     "in a full closed loop, latency is clients over throughput, so that it is lower where throughput is higher";
 
-fn nine(of: &Of<'_>) -> Vec<Comparison> {
+fn nine(of: &Of<'_, Outcome>) -> Vec<Comparison> {
     vec![
         at_least("PBFT 0E0B: worker of the primary", 0.95, of.primary(0, |u| u.worker)),
         at_least("PBFT 1E0B: worker of the primary", 0.95, of.primary(1, |u| u.worker)),
@@ -195,16 +140,13 @@ fn nine(of: &Of<'_>) -> Vec<Comparison> {
     ]
 }
 
-/// Outcomes of a sweep, by the numbers of their points. A point that is missing agrees with nothing.
-struct Of<'a>(&'a [Outcome]);
-
-impl Of<'_> {
+impl Of<'_, Outcome> {
     fn tps(&self, at: usize) -> f64 {
-        self.0.get(at).map_or(f64::NAN, |outcome| outcome.tps)
+        self.at(at, |outcome| outcome.tps)
     }
 
     fn latency(&self, at: usize) -> f64 {
-        self.0.get(at).map_or(f64::NAN, |outcome| outcome.latency_s)
+        self.at(at, |outcome| outcome.latency_s)
     }
 
     fn gain(&self, a: usize, b: usize) -> f64 {
@@ -220,57 +162,10 @@ impl Of<'_> {
     }
 
     fn primary(&self, at: usize, share: impl Fn(&crate::load::Utilisation) -> f64) -> f64 {
-        self.0.get(at).map_or(f64::NAN, |outcome| share(&outcome.primary))
+        self.at(at, |outcome| share(&outcome.primary))
     }
 
     fn backup(&self, at: usize, share: impl Fn(&crate::load::Utilisation) -> f64) -> f64 {
-        self.0.get(at).map_or(f64::NAN, |outcome| share(&outcome.backup))
-    }
-}
-
-const fn compared(what: &'static str, paper: f64, ours: f64, rule: Rule) -> Comparison {
-    Comparison { what, paper, ours, rule, reason: "" }
-}
-
-const fn fitted(what: &'static str, paper: f64, ours: f64) -> Comparison {
-    compared(what, paper, ours, Rule::Fitted)
-}
-
-const fn near(what: &'static str, paper: f64, ours: f64) -> Comparison {
-    compared(what, paper, ours, Rule::Near)
-}
-
-const fn at_least(what: &'static str, paper: f64, ours: f64) -> Comparison {
-    compared(what, paper, ours, Rule::AtLeast)
-}
-
-const fn at_most(what: &'static str, paper: f64, ours: f64) -> Comparison {
-    compared(what, paper, ours, Rule::AtMost)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_agree_by_their_rule() {
-        let agrees = |ours, rule| compared("x", 2.0, ours, rule).agrees();
-        assert!(agrees(2.01, Rule::Fitted) && !agrees(2.03, Rule::Fitted));
-        assert!(
-            agrees(2.49, Rule::Near)
-                && agrees(1.61, Rule::Near)
-                && !agrees(2.51, Rule::Near)
-                && !agrees(1.59, Rule::Near)
-        );
-        assert!(agrees(2.0, Rule::AtLeast) && !agrees(1.99, Rule::AtLeast));
-        assert!(agrees(2.0, Rule::AtMost) && !agrees(2.01, Rule::AtMost) && !agrees(f64::NAN, Rule::Near));
-    }
-
-    #[test]
-    fn a_missing_point_agrees_with_nothing() {
-        for figure in Figure::ALL {
-            let numbers = figure.compare(&[]);
-            assert!(!numbers.is_empty() && numbers.iter().all(|number| !number.agrees()), "{figure:?}");
-        }
+        self.at(at, |outcome| share(&outcome.backup))
     }
 }

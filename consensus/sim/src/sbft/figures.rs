@@ -1,9 +1,15 @@
 //! Sweeps of the paper's figures, at the paper's settings.
 
 use super::{
-    setting::{Costs, Setting, Variant, Workload},
+    paper,
+    setting::{Costs, Outcome, Setting, Variant, Workload},
     topology::Topology,
+    world,
 };
+use crate::paper::{Comparison, Evaluation, Of, Point as PointOf};
+
+/// A point of a sweep.
+pub type Point = PointOf<Setting>;
 
 /// A figure of the paper's evaluation, or the numbers of its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,17 +20,6 @@ pub enum Figure {
     Batched,
     /// Contracts on a continent and around the world.
     Contracts,
-}
-
-/// A point of a sweep.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Point {
-    /// Name of its line in the plot.
-    pub series: String,
-    /// Value on the axis.
-    pub at: f64,
-    /// The setting.
-    pub setting: Setting,
 }
 
 /// The protocols as the paper builds them up: name, protocol, c.
@@ -42,13 +37,13 @@ pub(super) const CLIENTS: [u64; 4] = [4, 32, 128, 256];
 /// Crashed replicas of the sweeps.
 pub(super) const CRASHED: [usize; 3] = [0, 8, 64];
 
-impl Figure {
-    /// All figures.
-    pub const ALL: [Self; 3] = [Self::Single, Self::Batched, Self::Contracts];
+impl Evaluation for Figure {
+    type Setting = Setting;
+    type Outcome = Outcome;
 
-    /// Title, and the name of the axis of [`Point::at`].
-    #[must_use]
-    pub const fn title(self) -> (&'static str, &'static str) {
+    const ALL: &'static [Self] = &[Self::Single, Self::Batched, Self::Contracts];
+
+    fn title(self) -> (&'static str, &'static str) {
         match self {
             Self::Single => ("Key-value store, a put in each request (Figures 2 and 3)", "clients"),
             Self::Batched => ("Key-value store, 64 puts in each request (Figures 2 and 3)", "clients"),
@@ -56,24 +51,34 @@ impl Figure {
         }
     }
 
-    /// The points of the sweep.
-    #[must_use]
-    pub fn points(self) -> Vec<Point> {
+    fn points(self) -> Vec<Point> {
         match self {
             Self::Single => key_value(1),
             Self::Batched => key_value(64),
             Self::Contracts => {
                 let alone = Setting { variant: Variant::Alone, c: 0, ..Setting::PAPER };
-                let mut points = vec![Point { series: "no replication".into(), at: 0.0, setting: alone }];
+                let mut points = vec![Point::new("no replication", 0.0, alone)];
                 for (name, variant, c) in [LADDER[0], LADDER[4]] {
                     for (at, topology) in [(1.0, Topology::Continent), (2.0, Topology::World)] {
                         let setting = Setting { variant, c, topology, ..Setting::PAPER };
-                        points.push(Point { series: name.into(), at, setting });
+                        points.push(Point::new(name, at, setting));
                     }
                 }
                 points
             }
         }
+    }
+
+    fn check(setting: &Setting) -> Result<(), &'static str> {
+        setting.check()
+    }
+
+    fn run(setting: &Setting) -> Result<Outcome, &'static str> {
+        world::run(setting)
+    }
+
+    fn numbers(self, of: &Of<'_, Outcome>) -> Vec<Comparison> {
+        paper::numbers(self, of)
     }
 }
 
@@ -86,21 +91,9 @@ fn key_value(operations: u64) -> Vec<Point> {
                 // Whole rounds of all clients; many clients need few of them.
                 let requests = if clients < 32 { 8 } else { 4 };
                 let setting = Setting { variant, c, clients, workload, crashed, requests, ..Setting::PAPER };
-                points.push(Point { series: format!("{name}, {crashed} crashed"), at: clients as f64, setting });
+                points.push(Point::new(format!("{name}, {crashed} crashed"), clients as f64, setting));
             }
         }
     }
     points
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_point_of_every_figure_is_possible() {
-        for point in Figure::ALL.into_iter().flat_map(Figure::points) {
-            assert_eq!(point.setting.check(), Ok(()), "{} {}", point.series, point.at);
-        }
-    }
 }

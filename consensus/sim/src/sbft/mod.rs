@@ -16,7 +16,6 @@ mod figures;
 mod paper;
 
 pub use figures::{Figure, Point};
-pub use paper::{Comparison, Rule};
 pub use setting::{Costs, Outcome, Setting, Variant, Workload};
 pub use topology::{SOURCE, Topology};
 pub use world::run;

@@ -1,6 +1,9 @@
 //! A point of the evaluation: protocol, deployment, workload, faults and service times.
 
 use super::topology::Topology;
+use crate::paper;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Protocols, as the paper builds them up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,22 +173,27 @@ impl Setting {
 }
 
 /// Result of a point.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Outcome {
-    /// Operations per second of the measured requests.
+    /// Operations per second.
     pub per_second: f64,
-    /// Median latency of those requests, in ms.
+    /// Median latency, in ms.
     pub median_ms: f64,
     /// Mean latency, in ms.
     pub mean_ms: f64,
-    /// Clients over throughput times mean latency: one, by Little's law.
+    /// Clients ÷ (throughput × mean latency): one, by Little's law.
     pub little: f64,
     /// Messages between replicas per block.
+    #[serde(rename = "messages_per_block")]
     pub messages: f64,
-    /// Share of blocks that the primary decided on the fast path.
+    /// Share of blocks that were decided on the fast path.
+    #[serde(rename = "fast_share")]
     pub fast: f64,
     /// Requests per block.
+    #[serde(rename = "requests_per_block")]
     pub block: f64,
-    /// Hash of all events: equal settings, equal traces.
+    /// Hash of all events.
+    #[serde(rename = "trace_hash", serialize_with = "paper::in_hex")]
+    #[schemars(with = "String")]
     pub trace: u64,
 }

@@ -492,7 +492,7 @@ impl<P: Facts> World<P> {
 
 /// Requests in a proposal.
 fn proposed<P: Facts>(message: &P::Msg) -> u64 {
-    let requests = P::batches(message).into_iter().map(|batch| batch.transactions().len() as u64).sum();
+    let requests = message.batches().into_iter().map(|batch| batch.transactions().len() as u64).sum();
     if P::leads(message) { requests } else { 0 }
 }
 

@@ -4,7 +4,7 @@
 
 use phalanx_sim::{
     autobahn::{Blip, Figure, Order, Outcome, Setting, run},
-    resilientdb::Rule,
+    paper::{Evaluation as _, Rule},
 };
 
 fn outcome(setting: &Setting) -> Outcome {
@@ -26,7 +26,7 @@ const OUTSIDE: &[&str] = &[
 #[test]
 fn the_papers_numbers_agree_but_for_those_that_are_named() {
     let all = std::env::var("PHALANX_FIGURES").is_ok_and(|which| which == "all");
-    let figures = if all { &Figure::ALL[..] } else { &[Figure::Seven, Figure::Processes][..] };
+    let figures = if all { Figure::ALL } else { &[Figure::Seven, Figure::Processes][..] };
     for figure in figures {
         let outcomes: Vec<Outcome> = figure.points().iter().map(|point| outcome(&point.setting)).collect();
         println!("{}", figure.title().0);

@@ -7,7 +7,7 @@ use phalanx_pipeline::Mode;
 use phalanx_sim::{Behaviour, Crash, Faults, Partition, Rng, Setup, Topology, World, bft::Settings, model::Costs};
 
 /// Number of runs of an ordinary test.
-const RUNS: u64 = 400;
+const RUNS: u64 = 200;
 /// Time at which networks heal, in µs.
 const HEALS: u64 = 2_000_000;
 /// Time after healing by which all nodes must have made progress, in µs. Views wait up to 1.6 s after failures, and no

@@ -2,7 +2,10 @@
 //!
 //! `PHALANX_FIGURES=all` sweeps every figure of the paper, minutes of one core.
 
-use phalanx_sim::sbft::{Costs, Figure, Outcome, Setting, Topology, Variant, Workload, run};
+use phalanx_sim::{
+    paper::Evaluation as _,
+    sbft::{Costs, Figure, Outcome, Setting, Topology, Variant, Workload, run},
+};
 
 fn outcome(setting: &Setting) -> Outcome {
     let outcome = run(setting).expect("a possible setting");
@@ -72,7 +75,7 @@ const OUTSIDE: &[&str] = &[
 #[test]
 fn the_papers_numbers_agree_but_for_those_that_are_named() {
     let all = std::env::var("PHALANX_FIGURES").is_ok_and(|which| which == "all");
-    for figure in if all { &Figure::ALL[..] } else { &[Figure::Contracts][..] } {
+    for figure in if all { Figure::ALL } else { &[Figure::Contracts][..] } {
         let outcomes: Vec<Outcome> = figure.points().iter().map(|point| outcome(&point.setting)).collect();
         for number in figure.compare(&outcomes) {
             println!("{figure:?}: {} {number:?}", if number.agrees() { "ok" } else { "OUTSIDE" });

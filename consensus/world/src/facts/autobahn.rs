@@ -11,25 +11,11 @@ use phalanx_bft::{
 use rand::Rng as _;
 
 impl Facts for Autobahn {
-    fn quorums(config: &Config) -> Quorums {
-        config.quorums
-    }
-
-    fn domain(config: &Config) -> Domain {
-        config.domain
-    }
+    of_config!();
 
     fn config(quorums: Quorums, domain: Domain, pace: Pace) -> Config {
         let Pace { interval, timeout, resend } = pace;
         Config { interval, timeout, resend, ..Config::new(quorums, domain) }
-    }
-
-    fn batches(message: &Msg) -> Vec<&Batch> {
-        match message {
-            Msg::Car(car) => vec![&car.batch],
-            Msg::Cars(cars) => cars.iter().map(|car| &car.batch).collect(),
-            _ => Vec::new(),
-        }
     }
 
     fn vote(message: &Msg) -> Option<Vote> {

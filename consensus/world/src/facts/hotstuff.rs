@@ -3,7 +3,7 @@
 use super::{Facts, Pace, Vote, kind};
 use alloy_primitives::{B256, Bytes};
 use phalanx_bft::{
-    Batch, Domain, Quorums, Slot, View,
+    Domain, Quorums, Slot, View,
     baseline::{Form, HotStuff, HotStuffConfig, HotStuffMsg},
 };
 
@@ -25,14 +25,6 @@ impl Facts for HotStuff {
             block_txs: 1,
             block_batches: 1,
             batch_bytes: 1 << 26,
-        }
-    }
-
-    fn batches(message: &HotStuffMsg) -> Vec<&Batch> {
-        match message {
-            HotStuffMsg::Batch(batch) => vec![batch],
-            HotStuffMsg::Propose(block, _) | HotStuffMsg::Block(block) => block.batches.iter().collect(),
-            _ => Vec::new(),
         }
     }
 

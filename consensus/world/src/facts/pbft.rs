@@ -4,30 +4,16 @@ use super::{Facts, Pace, Verified, Vote, kind};
 use crate::liar::Lie;
 use alloy_primitives::B256;
 use phalanx_bft::{
-    Batch, Domain, Quorums, Slot, View,
+    Domain, Quorums, Slot, View,
     pbft::{Config, Leaving, Msg, Pbft, PrePrepare, Record, Report, ViewChange, Vote as Statement},
 };
 
 impl Facts for Pbft {
-    fn quorums(config: &Config) -> Quorums {
-        config.quorums
-    }
-
-    fn domain(config: &Config) -> Domain {
-        config.domain
-    }
+    of_primary!();
 
     fn config(quorums: Quorums, domain: Domain, pace: Pace) -> Config {
         let Pace { interval, timeout, resend } = pace;
         Config { interval, timeout, resend, ..Config::new(quorums, domain) }
-    }
-
-    fn batches(message: &Msg) -> Vec<&Batch> {
-        match message {
-            Msg::PrePrepare(proposal) => vec![&proposal.batch],
-            Msg::Fetched(batch) => vec![batch],
-            _ => Vec::new(),
-        }
     }
 
     fn vote(message: &Msg) -> Option<Vote> {
@@ -42,30 +28,6 @@ impl Facts for Pbft {
     fn locks(record: &Record, view: View, slot: Slot, digest: Option<B256>) -> bool {
         let Record::Prepared(vote) = record else { return false };
         (vote.slot, vote.view) == (slot, view) && digest.is_none_or(|digest| vote.digest == digest)
-    }
-
-    fn is_in_flight(&self, digest: B256) -> bool {
-        Self::is_in_flight(self, digest)
-    }
-
-    fn decided(&self) -> Slot {
-        Self::decided(self)
-    }
-
-    fn stable(&self) -> Slot {
-        Self::stable(self).slot
-    }
-
-    fn decision(&self, slot: Slot) -> Option<B256> {
-        Self::decision(self, slot)
-    }
-
-    fn is_active(&self) -> bool {
-        Self::is_active(self)
-    }
-
-    fn leads(message: &Msg) -> bool {
-        matches!(message, Msg::PrePrepare(_) | Msg::NewView(_))
     }
 
     fn gives_up(message: &Msg) -> Option<u64> {

@@ -4,7 +4,7 @@ use super::{Facts, Pace, Verified, Vote, kind};
 use crate::liar::Lie;
 use alloy_primitives::{B256, Bytes};
 use phalanx_bft::{
-    Batch, Domain, Group, Quorums, Slot, View,
+    Domain, Group, Quorums, Slot, View,
     sbft::{
         Certificate, CommitShare, Config, Decision, FastWait, Msg, NewView, PrePrepare, Proposal, Record, Sbft,
         SignShare, StateShare, ViewChange, Vote as Statement,
@@ -12,13 +12,7 @@ use phalanx_bft::{
 };
 
 impl Facts for Sbft {
-    fn quorums(config: &Config) -> Quorums {
-        config.quorums
-    }
-
-    fn domain(config: &Config) -> Domain {
-        config.domain
-    }
+    of_primary!();
 
     /// Links of the worlds take a millisecond: no wait is longer than patience.
     fn config(quorums: Quorums, domain: Domain, pace: Pace) -> Config {
@@ -26,14 +20,6 @@ impl Facts for Sbft {
         let fast_wait = FastWait { least: 2_000, most: 5_000 };
         let (help, stagger) = (10_000, 1_000);
         Config { interval, timeout, resend, fast_wait, help, stagger, ..Config::new(quorums, domain) }
-    }
-
-    fn batches(message: &Msg) -> Vec<&Batch> {
-        match message {
-            Msg::PrePrepare(proposal) => vec![&proposal.batch],
-            Msg::Fetched(batch) => vec![batch],
-            _ => Vec::new(),
-        }
     }
 
     fn vote(message: &Msg) -> Option<Vote> {
@@ -50,30 +36,6 @@ impl Facts for Sbft {
     fn locks(record: &Record, view: View, slot: Slot, digest: Option<B256>) -> bool {
         let Record::Prepared(Certificate { vote, .. }) = record else { return false };
         (vote.slot, vote.view) == (slot, view) && digest.is_none_or(|digest| vote.digest == digest)
-    }
-
-    fn is_in_flight(&self, digest: B256) -> bool {
-        Self::is_in_flight(self, digest)
-    }
-
-    fn decided(&self) -> Slot {
-        Self::decided(self)
-    }
-
-    fn stable(&self) -> Slot {
-        Self::stable(self).slot
-    }
-
-    fn decision(&self, slot: Slot) -> Option<B256> {
-        Self::decision(self, slot)
-    }
-
-    fn is_active(&self) -> bool {
-        Self::is_active(self)
-    }
-
-    fn leads(message: &Msg) -> bool {
-        matches!(message, Msg::PrePrepare(_) | Msg::NewView(_))
     }
 
     fn gives_up(message: &Msg) -> Option<u64> {

@@ -35,6 +35,10 @@ pub(crate) struct Accept {
 impl Message for Accept {
     fn claims(&self, _: Domain, _: &mut Vec<Claim>) {}
 
+    fn batches(&self) -> Vec<&Batch> {
+        self.batch.iter().collect()
+    }
+
     fn label(&self) -> u64 {
         self.slot ^ u64::from(self.batch.is_some()) << 56
     }
@@ -159,10 +163,6 @@ impl Facts for Toy {
 
     fn config(quorums: Quorums, _: Domain, pace: Pace) -> Config {
         Config { quorums, resend: pace.resend, is_hasty: false }
-    }
-
-    fn batches(accept: &Accept) -> Vec<&Batch> {
-        accept.batch.iter().collect()
     }
 
     fn vote(accept: &Accept) -> Option<Vote> {

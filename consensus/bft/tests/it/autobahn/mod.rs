@@ -5,6 +5,7 @@ mod evidence;
 mod exhaustive;
 mod walks;
 mod golden;
+mod rejoin;
 mod safety;
 mod views;
 

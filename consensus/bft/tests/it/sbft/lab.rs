@@ -12,17 +12,17 @@ use phalanx_bft::{
 };
 use phalanx_world::{is_genuine, sign};
 
-pub(super) fn config(n: usize, f: usize) -> Config {
+pub(crate) fn config(n: usize, f: usize) -> Config {
     Config { interval: 4, ..Config::new(Quorums::new(n, f).unwrap(), Domain::default()) }
 }
 
 /// τ over a vote.
-pub(super) fn certificate(vote: Vote) -> Certificate {
+pub(crate) fn certificate(vote: Vote) -> Certificate {
     Certificate { vote, signature: sign(Group::Slow.signer(), &vote.signed_bytes(Domain::default())) }
 }
 
 /// A decision of the fast path, or of the slow one.
-pub(super) fn decision(vote: Vote, fast: bool) -> Decision {
+pub(crate) fn decision(vote: Vote, fast: bool) -> Decision {
     let bytes = match fast {
         true => vote.signed_bytes(Domain::default()),
         false => Prepared(vote).signed_bytes(Domain::default()),
@@ -31,11 +31,11 @@ pub(super) fn decision(vote: Vote, fast: bool) -> Decision {
     Decision { vote, group, signature: sign(group.signer(), &bytes) }
 }
 
-pub(super) fn signed<T: phalanx_bft::Statement + alloy_rlp::Decodable>(signer: u16, body: T) -> Signed<T> {
+pub(crate) fn signed<T: phalanx_bft::Statement + alloy_rlp::Decodable>(signer: u16, body: T) -> Signed<T> {
     phalanx_world::signed(Index(signer), body, Domain::default())
 }
 
-pub(super) fn proposal(view: View, slot: Slot, primary: u16, batch: &Batch) -> Msg {
+pub(crate) fn proposal(view: View, slot: Slot, primary: u16, batch: &Batch) -> Msg {
     let vote = Vote { view, slot, digest: batch.digest() };
     Msg::PrePrepare(PrePrepare { signed: signed(primary, Proposal(vote)), batch: batch.clone() })
 }
@@ -52,10 +52,10 @@ impl Subject for Sbft {
     }
 }
 
-pub(super) type Lab = Manual<Sbft>;
+pub(crate) type Lab = Manual<Sbft>;
 
 impl Manual<Sbft> {
-    pub(super) fn new(config: Config, correct: impl IntoIterator<Item = u16>) -> Self {
+    pub(crate) fn new(config: Config, correct: impl IntoIterator<Item = u16>) -> Self {
         let mut lab = Self::begin(config, |claims| claims.iter().all(is_genuine), correct);
         lab.wire.clear();
         lab

@@ -10,4 +10,4 @@ mod exhaustive;
 mod walks;
 mod views;
 mod fuzz;
-mod lab;
+pub(super) mod lab;

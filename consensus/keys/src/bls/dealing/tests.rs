@@ -39,3 +39,22 @@ fn a_dealer_that_lies_is_found_by_the_member_that_it_harms() {
     wrong(join(0, "/groups/2/values", serde_json::json!([])), "incomplete");
     wrong(join(0, "/groups", serde_json::json!([])), "incomplete");
 }
+
+/// Two values under one pad show their difference.
+#[test]
+fn every_pad_encrypts_one_value() {
+    let own: Vec<OwnKeys> = (0..2).map(|_| OwnKeys::fresh().unwrap()).collect();
+    let roster = Roster::new(B256::repeat_byte(7), own.iter().map(OwnKeys::public).collect()).unwrap();
+    let (me, peer) = (Index(0), Index(1));
+    let mut pads = std::collections::BTreeSet::new();
+    for (dealer, group) in [me, peer].into_iter().flat_map(|dealer| (0..SHARED.len()).map(move |group| (dealer, group)))
+    {
+        for faulty in [0, 1] {
+            let here = pad(&own[0], (&roster, faulty), (me, peer), dealer, group).unwrap();
+            assert_eq!(here, pad(&own[1], (&roster, faulty), (peer, me), dealer, group).unwrap(), "at either end");
+            assert!(pads.insert(here), "dealer {dealer}, group {group}, {faulty} faulty");
+        }
+        let own_value = pad(&own[0], (&roster, 1), (me, me), me, group).unwrap();
+        assert_eq!(pads.insert(own_value), dealer == me, "one for the own value of each group");
+    }
+}

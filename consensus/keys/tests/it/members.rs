@@ -1,7 +1,5 @@
 //! Keys that operators make alone: they fit together, no other half passes, and a wrong dealing names its dealer.
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use alloy_primitives::{B256, Bytes, U256};
 use phalanx_bft::{Claim, Group, Index};
 use phalanx_keys::{
@@ -54,7 +52,9 @@ fn keys_made_apart_sign_for_each_other_and_share_their_channels() {
     assert!(!Channel::new(&other, Index(0), &[0; 32]).unwrap().open(b"frame", &tag));
     let json = own[0].to_json();
     assert_eq!(OwnKeys::parse(json.as_bytes()).as_ref(), Ok(&own[0]));
-    assert!(!format!("{:?}", own[0]).contains(&json[20..40]), "nothing secret is printed");
+    crate::survives_flips(&json, |bytes| OwnKeys::parse(bytes).ok());
+    let seed = crate::content(&json)["seed"].as_str().unwrap()[2..20].to_owned();
+    assert!(!format!("{:?}", own[0]).contains(&seed), "nothing secret is printed");
     assert_ne!(own[0].public(), own[1].public(), "no two operators make the same keys");
 }
 
@@ -81,18 +81,39 @@ fn public_halves_of_others_are_refused() {
     assert_eq!(roster.key_file(&OwnKeys::fresh().unwrap()).unwrap_err(), KeyError::Stranger);
 }
 
+/// A public half as the owner of a signing key makes it, with any channel key.
+fn half(signing: u8, channel: B256) -> PublicKeys {
+    let seed = ed25519_zebra::SigningKey::from([signing; 32]);
+    let signing = B256::from(<[u8; 32]>::from(ed25519_zebra::VerificationKey::from(&seed)));
+    let proof = seed.sign(&[b"phalanx-keys 1 public half", signing.as_slice(), channel.as_slice()].concat());
+    let proof = Bytes::copy_from_slice(&<[u8; 64]>::from(proof));
+    let of = fresh(1)[0].public();
+    let of = changed(&changed(&of, "/signing", serde_json::json!(signing)), "/channel", serde_json::json!(channel));
+    changed(&of, "/proof", serde_json::json!(proof))
+}
+
+#[test]
+fn members_share_no_key_and_are_as_many_as_replicas_can_be() {
+    let other = B256::repeat_byte(5);
+    let with = |second: PublicKeys| Roster::new(NAME, vec![half(1, NAME), second]).map(|roster| roster.members().len());
+    assert_eq!(with(half(2, other)), Ok(2));
+    for second in [half(1, other), half(2, NAME)] {
+        assert_eq!(with(second), Err(KeyError::Duplicate { first: 0, second: 1 }));
+    }
+    let many: Vec<PublicKeys> = fresh(257).iter().map(OwnKeys::public).collect();
+    assert!(Roster::new(NAME, many[..256].to_vec()).is_ok());
+    assert_eq!(Roster::new(NAME, many), Err(KeyError::Members { members: 257 }));
+    let mut own = crate::content(&fresh(1)[0].to_json());
+    own["version"] = 2.into();
+    assert_eq!(OwnKeys::parse(own.to_string().as_bytes()).unwrap_err(), KeyError::Version { version: 2 });
+}
+
 /// With a point of small order everyone agrees on zero: the channel would be open to all.
 #[test]
 fn a_channel_key_of_small_order_is_refused() {
-    use ed25519_zebra::SigningKey;
-    let own = fresh(2);
-    let seed = SigningKey::from([9; 32]);
-    let signing = B256::from(<[u8; 32]>::from(ed25519_zebra::VerificationKey::from(&seed)));
+    let own = fresh(1);
     for low in [B256::ZERO, U256::from(1).to_le_bytes().into()] {
-        let proof = seed.sign(&[b"phalanx-keys 1 public half", signing.as_slice(), low.as_slice()].concat());
-        let mut bad = changed(&own[1].public(), "/signing", serde_json::json!(signing));
-        bad = changed(&bad, "/channel", serde_json::json!(low));
-        bad = changed(&bad, "/proof", serde_json::json!(Bytes::copy_from_slice(&<[u8; 64]>::from(proof))));
+        let bad = half(9, low);
         let roster = Roster::new(NAME, vec![own[0].public(), bad]).expect("it is signed by its owner");
         assert!(matches!(roster.key_file(&own[0]), Err(KeyError::Unproven { index: 1, .. })));
     }

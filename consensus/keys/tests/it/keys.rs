@@ -23,7 +23,7 @@ fn a_batch_names_the_first_wrong_signature() {
     let good = claims(8, |index, bytes| schemes[usize::from(index)].sign(bytes));
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for count in 0..=8 {
-        assert_eq!(schemes[7].verify(&good[..count]), Ok(()));
+        assert!(schemes[7].verify(&good[..count]) == Ok(()) && schemes[7].accepts(&good[..count]));
         for at in 0..count {
             let mut bad = good[..count].to_vec();
             let expected = match rng.random_range(0..4) {
@@ -47,6 +47,7 @@ fn a_batch_names_the_first_wrong_signature() {
                 }
             };
             assert_eq!(schemes[0].verify(&bad), Err(BadSignature { at: expected, signer: bad[at].signer }));
+            assert!(!schemes[0].accepts(&bad), "{count} claims");
         }
     }
 }
@@ -117,7 +118,7 @@ fn key_files_survive_encoding_and_every_damage_is_refused() {
         assert!(!format!("{file:?}").contains("seed"), "secrets are not printed");
     }
     let parse = |json: serde_json::Value| KeyFile::parse(json.to_string().as_bytes()).unwrap_err();
-    let json: serde_json::Value = serde_json::from_str(&files[1].to_json()).unwrap();
+    let json = crate::content(&files[1].to_json());
     let with = |field: &str, value: serde_json::Value| {
         let mut json = json.clone();
         json[field] = value;
@@ -134,6 +135,14 @@ fn key_files_survive_encoding_and_every_damage_is_refused() {
     assert_eq!(with("public_keys", keys.clone()), KeyError::Duplicate { first: 0, second: 3 });
     keys[3] = format!("0x{}", "02".repeat(32)).into();
     assert!(matches!(with("public_keys", keys), KeyError::PublicKey { index: 3 }));
+    // Files of versions without a checksum are read.
+    assert_eq!(KeyFile::parse(json.to_string().as_bytes()).as_ref(), Ok(&files[1]));
+    crate::survives_flips(&files[1].to_json(), |bytes| KeyFile::parse(bytes).ok());
+    let few: Vec<serde_json::Value> = json["channel_keys"].as_array().unwrap()[..3].to_vec();
+    assert_eq!(with("channel_keys", few.into()), KeyError::Count { index: 1, public: 4, channel: 3 });
+    for peer in [1, 4] {
+        assert!(Channel::new(&files[1], Index(peer), &[1; 32]).is_err(), "a channel to itself, or to no replica");
+    }
     for cut in 0..files[0].to_json().len() - 1 {
         assert!(KeyFile::parse(&files[0].to_json().as_bytes()[..cut]).is_err());
     }
@@ -145,7 +154,7 @@ fn key_files_survive_encoding_and_every_damage_is_refused() {
 fn channel_keys_that_authenticate_nobody_are_refused() {
     let files = deal(4, &SEED).unwrap();
     let changed = |at: usize, from: usize| {
-        let mut json: serde_json::Value = serde_json::from_str(&files[1].to_json()).unwrap();
+        let mut json = crate::content(&files[1].to_json());
         json["channel_keys"][at] = json["channel_keys"][from].clone();
         KeyFile::parse(json.to_string().as_bytes())
     };

@@ -1,8 +1,6 @@
 //! Signatures of groups: enough shares make them, liars are found, files that do not belong together are refused, and a client
 //! verifies one message.
 
-#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use alloy_primitives::{B256, Bytes, hex};
 use blst::{
     MultiPoint as _, blst_p1_affine,
@@ -121,7 +119,8 @@ fn files_that_do_not_belong_together_are_refused() {
         assert_eq!(BlsFile::parse(file.to_json().as_bytes()).as_ref(), Ok(file));
     }
     assert!(!format!("{:?}", files[0]).contains("secret"));
-    let value = |file: &BlsFile| serde_json::from_str::<serde_json::Value>(&file.to_json()).unwrap();
+    crate::survives_flips(&files[0].to_json(), |bytes| BlsFile::parse(bytes).ok());
+    let value = |file: &BlsFile| crate::content(&file.to_json());
     let (good, other) = (value(&files[0]), value(&files[1]));
     let foreign = value(&deal_bls(4, 1, &[1; 32]).unwrap()[0]);
     let parse = |value: &serde_json::Value| BlsFile::parse(value.to_string().as_bytes());
@@ -202,7 +201,7 @@ fn a_client_verifies_one_message() {
     }
 }
 
-/// Costs of the operations for the simulator's table: `PHALANX_COSTS=1 cargo test --release -p phalanx-keys --test bls costs -- --nocapture`.
+/// Costs of the operations for the simulator's table: `PHALANX_COSTS=1 cargo test --release -p phalanx-keys --test it bls::costs -- --nocapture`.
 #[test]
 fn costs_of_the_paper_s_sizes() {
     let measured = std::env::var("PHALANX_COSTS").is_ok();
@@ -270,6 +269,18 @@ fn signatures_outside_the_group_are_refused() {
     shares[0].1 = plus(&shares[0].1, outside);
     let liars: ReplicaSet = [Index(0)].into_iter().collect();
     assert_eq!(schemes[1].combine(group, MESSAGE, &shares[..3]), Err(liars));
+}
+
+/// A replica has one share: repeated ones make no signature of fewer replicas.
+#[test]
+fn a_share_counts_once() {
+    let schemes = schemes(4, 1);
+    let group = Group::Slow;
+    let all = shares(&schemes, group);
+    let repeated = [all[0].clone(), all[1].clone(), all[0].clone()];
+    let named: ReplicaSet = [Index(0)].into_iter().collect();
+    assert_eq!(schemes[2].combine(group, MESSAGE, &repeated), Err(named));
+    assert!(schemes[2].combine(group, MESSAGE, &all[..3]).is_ok());
 }
 
 /// Errors that cancel pass where every signature of a batch has the same weight.
