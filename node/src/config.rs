@@ -1,6 +1,6 @@
 //! Settings of a node. Nothing here reads flags, files or the environment: the command does.
 
-use crate::{error::NodeError, keys::DevAccount, upgrades::Upgrades};
+use crate::{error::NodeError, keys::DevAccount, remote::Remote, upgrades::Upgrades};
 use phalanx::{
     RootKind,
     alloy::{genesis::Genesis, primitives::Address},
@@ -48,7 +48,7 @@ pub enum Durability {
 pub enum Production {
     /// As soon as a transaction waits.
     Instant,
-    /// Once in every period, also without transactions.
+    /// Once in every period: as soon as a transaction waits, or at its end. On a chain for development always at its end.
     Every(Duration),
     /// Never: the node serves what it has.
     Off,
@@ -263,6 +263,24 @@ impl FromStr for IngressAddress {
     }
 }
 
+/// Source of a node's blocks.
+#[derive(Clone, Debug, Default)]
+pub enum BlockSource {
+    /// The node itself: [`NodeConfig::production`] says when.
+    #[default]
+    Own,
+    /// CometBFT orders them. Then gas limit and beneficiary are not the node's to choose: the genesis has the one, and the
+    /// proposer of a block is the other.
+    Comet(CometConfig),
+    /// A consensus client chooses the head over the Engine API. Then the fees of a block go to the account that the client names.
+    Client(EngineApiConfig),
+    /// Replicas of a paper's protocol order them, of which one is here. As with CometBFT, the genesis has the gas limit; the network
+    /// names the receiver of the fees.
+    Replica(Box<ReplicaConfig>),
+    /// A node that this one follows, by the address of its JSON-RPC, as `http://127.0.0.1:8545`. It needs the namespace `phalanx`.
+    Followed(String),
+}
+
 /// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -284,16 +302,8 @@ pub struct NodeConfig {
     pub threads: Option<usize>,
     /// When blocks are made.
     pub production: Production,
-    /// CometBFT, if it orders the blocks. Then gas limit and beneficiary are not the node's to choose: the genesis has the
-    /// one, and the proposer of a block is the other.
-    pub comet: Option<CometConfig>,
-    /// The Engine API, if a consensus client chooses the head. Then the fees of a block go to the account that the client names.
-    pub engine_api: Option<EngineApiConfig>,
-    /// Replica of this node, if the replicas of a paper's protocol order the blocks. As with CometBFT, the genesis has the gas limit;
-    /// the network names the receiver of the fees.
-    pub replica: Option<Box<ReplicaConfig>>,
-    /// Host and port of the JSON-RPC of a node that this one follows; `None` to follow none. It needs the namespace `phalanx`.
-    pub follow: Option<String>,
+    /// Source of the blocks.
+    pub source: BlockSource,
     /// Gas limit of made blocks; `None` for the genesis's. A chain with another one gets there by less than 1/1024 per block.
     pub gas_limit: Option<u64>,
     /// Account that gets the fees of made blocks.
@@ -305,6 +315,9 @@ pub struct NodeConfig {
     /// Methods of a node for development; `None` for none. The genesis must be of a chain for development
     /// ([`into_development`](crate::into_development)), and this node the producer of its blocks.
     pub development: Option<Development>,
+    /// Block of a remote chain that a chain for development goes on from; `None` for a chain from its genesis on. The genesis is
+    /// [above](Remote::put_above) that block.
+    pub remote: Option<Remote>,
     /// JSON-RPC.
     pub rpc: RpcConfig,
     /// Addresses of the binary ingress. Sizes, connections and times are bounded as those of JSON-RPC.
@@ -326,15 +339,13 @@ impl NodeConfig {
             segment_bytes: 256 << 20,
             threads: None,
             production: Production::Off,
-            comet: None,
-            engine_api: None,
-            replica: None,
-            follow: None,
+            source: BlockSource::default(),
             gas_limit: None,
             beneficiary: Address::ZERO,
             min_tip: 0,
             recovered_bytes: 256 << 20,
             development: None,
+            remote: None,
             rpc: RpcConfig::default(),
             ingress: Vec::new(),
             metrics: None,
@@ -343,7 +354,30 @@ impl NodeConfig {
 
     /// Returns true if a consensus of several validators orders the blocks.
     pub(crate) const fn is_ordered(&self) -> bool {
-        self.comet.is_some() || self.replica.is_some()
+        matches!(self.source, BlockSource::Comet(_) | BlockSource::Replica(_))
+    }
+
+    /// CometBFT, if it orders the blocks.
+    pub(crate) const fn comet(&self) -> Option<CometConfig> {
+        if let BlockSource::Comet(comet) = self.source { Some(comet) } else { None }
+    }
+
+    /// The Engine API, if a consensus client chooses the head.
+    pub(crate) const fn engine_api(&self) -> Option<&EngineApiConfig> {
+        if let BlockSource::Client(api) = &self.source { Some(api) } else { None }
+    }
+
+    /// Replica of this node, if replicas order the blocks.
+    pub(crate) fn replica(&self) -> Option<&ReplicaConfig> {
+        if let BlockSource::Replica(replica) = &self.source { Some(replica) } else { None }
+    }
+
+    /// Returns true if the replicas of such nodes offer snapshots: one that is behind can join again. Ethereum's root binds none.
+    #[must_use]
+    pub fn offers_snapshots(&self) -> bool {
+        let root = ChainSpec::from_genesis(&self.genesis).map(|chain| chain.root());
+        let is_bound = root.is_ok_and(|root| root != RootKind::Ethereum);
+        is_bound && self.replica().is_some_and(|replica| replica.network.snapshot_every > 0)
     }
 
     /// Checks that the settings go together.
@@ -354,28 +388,35 @@ impl NodeConfig {
                        gets the fees";
             return Err(NodeError::Setting(why.into()));
         }
-        if self.comet.is_some() && self.replica.is_some() {
-            return Err(NodeError::Setting("either CometBFT orders the blocks, or replicas do".into()));
-        }
-        if self.follow.is_some() && (is_own || self.is_ordered()) {
-            let why = "a node that follows another makes no blocks, and no consensus orders any for it";
-            return Err(NodeError::Setting(why.into()));
+        let follows = matches!(self.source, BlockSource::Followed(_));
+        if follows && is_own {
+            return Err(NodeError::Setting("a node that follows another makes no blocks".into()));
         }
         let chain = ChainSpec::from_genesis(&self.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
-        if self.comet.is_some_and(|comet| comet.state_sync) && chain.root() == RootKind::Ethereum {
+        if self.comet().is_some_and(|comet| comet.state_sync) && chain.root() == RootKind::Ethereum {
             let why = "no node joins a chain with Ethereum's root by a snapshot, which that root does not bind: copy the folder of another \
                        node, or let the node execute the chain from its first block";
             return Err(NodeError::Setting(why.into()));
         }
-        let is_makers = !self.is_ordered() && self.follow.is_none() && chain.parameters().development;
+        let is_makers = !self.is_ordered() && !follows && chain.parameters().development;
         if self.development.is_some() && !is_makers {
             let why =
                 "a node for development makes the blocks of a chain for development itself, and no other node does";
             return Err(NodeError::Setting(why.into()));
         }
-        let others = self.is_ordered() || self.follow.is_some() || self.development.is_some();
-        if self.engine_api.is_some() && (others || self.production != Production::Off || !self.beneficiary.is_zero()) {
+        if self.remote.is_some() && self.development.is_none() {
+            let why = "only a chain for development goes on from a remote one";
+            return Err(NodeError::Setting(why.into()));
+        }
+        let is_driven = self.engine_api().is_some();
+        let makes = self.development.is_some() || self.production != Production::Off || !self.beneficiary.is_zero();
+        if is_driven && makes {
             let why = "a consensus client orders the blocks, and names the account that gets their fees";
+            return Err(NodeError::Setting(why.into()));
+        }
+        if is_driven && self.durability == Durability::Async {
+            let why = "a consensus client does not send a chosen block again: its node keeps blocks through a power cut, \
+                       which --durability async does not";
             return Err(NodeError::Setting(why.into()));
         }
         let is_of_development = |name: &&String| DEV_NAMESPACES.contains(&&name[..]) && self.development.is_none();

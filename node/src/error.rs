@@ -1,7 +1,7 @@
 //! Errors of a node as a whole.
 
 use crate::store::StoreError;
-use phalanx::api::Failure;
+use phalanx::{alloy::primitives::B256, api::Failure};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// Reason for which a node does not start, or has stopped.
@@ -63,6 +63,20 @@ pub enum NodeError {
     /// The replica of this node does not start.
     #[error(transparent)]
     Replica(#[from] phalanx_net::ReplicaError),
+    /// The replica of this node lacks blocks that no other one retains: start the node again with
+    /// [`Beginning::Snapshot`](phalanx_net::Beginning::Snapshot).
+    #[error("{0}")]
+    Behind(String),
+    /// The epoch of this node's replica is over: start the node again with the network of the next one.
+    #[error("epoch {epoch} begins above height {height}, with the network that has the digest {network}")]
+    Epoch {
+        /// Epoch that begins.
+        epoch: u64,
+        /// Height of the last block before it.
+        height: u64,
+        /// Digest of its network.
+        network: B256,
+    },
     /// The replica of this node has ended by itself.
     #[error("{0}")]
     Ended(String),
@@ -82,7 +96,28 @@ pub enum NodeError {
         /// Error of the system.
         source: std::io::Error,
     },
+    /// The remote node, from whose chain this one goes on, has no answer.
+    #[error("{0}")]
+    Remote(String),
     /// Setting that cannot be followed.
     #[error("{0}")]
     Setting(String),
+}
+
+impl NodeError {
+    /// True if the node's replica lacks blocks that no other one retains: it goes on once it has joined by a snapshot.
+    #[must_use]
+    pub const fn is_behind(&self) -> bool {
+        matches!(self, Self::Behind(_) | Self::Replica(phalanx_net::ReplicaError::Behind { .. }))
+    }
+
+    /// The epoch that has begun without the node's replica, and the digest of its network.
+    #[must_use]
+    pub const fn next_epoch(&self) -> Option<(u64, B256)> {
+        match self {
+            Self::Epoch { epoch, network, .. } => Some((*epoch, *network)),
+            Self::Replica(phalanx_net::ReplicaError::Ended { epoch, network, .. }) => Some((*epoch, *network)),
+            _ => None,
+        }
+    }
 }

@@ -55,6 +55,11 @@ impl Exit {
         }
     }
 
+    /// Returns true if blocks may have blobs. One replica that gets a transaction from another does not get its sidecar.
+    pub(crate) const fn takes_blobs(&self) -> bool {
+        !matches!(self, Self::Replica(_))
+    }
+
     /// The node that takes transactions instead of this one's pool.
     pub(crate) const fn upstream(&self) -> Option<&Upstream> {
         match self {

@@ -11,7 +11,8 @@ use crate::{
     error::NodeError,
     metrics::Metrics,
     raw::{MOST_BLOCKS, RawBlock, RawBlocks},
-    steps::{Missed, Steps},
+    steps::{Landing, Missed, Steps},
+    store::Head,
     upstream::{Answer, Upstream, UpstreamError},
 };
 use alloy_eips::eip7910::EthConfig;
@@ -50,6 +51,8 @@ pub(crate) struct Follower {
     /// Closed when the node stops.
     stop: Receiver<()>,
     steps: Steps,
+    /// The newest executed block, until it is visible.
+    landing: Option<Landing>,
     /// Number of blocks that are asked for at once: fewer while their answers are too long.
     count: u64,
 }
@@ -58,7 +61,7 @@ impl Follower {
     /// Creates a follower that ends when the other side of `stop` is dropped.
     pub(crate) fn new(chain: Arc<Chain>, metrics: Arc<Metrics>, upstream: Upstream, stop: Receiver<()>) -> Self {
         let steps = Steps::new(Arc::clone(&chain));
-        Self { chain, metrics, upstream, stop, steps, count: MOST_BLOCKS }
+        Self { chain, metrics, upstream, stop, steps, landing: None, count: MOST_BLOCKS }
     }
 
     /// Follows until the node stops.
@@ -68,7 +71,9 @@ impl Follower {
     pub(crate) fn run(mut self) -> Result<(), NodeError> {
         let (mut is_compared, mut is_away) = (false, false);
         loop {
-            let pause = match self.turn(&mut is_compared) {
+            // What has been executed becomes visible, whatever comes behind it.
+            let turned = self.turn(&mut is_compared);
+            let pause = match self.land().and(turned) {
                 Ok(0) => INTERVAL,
                 Ok(_) => Duration::ZERO,
                 Err(Missed::Final(error)) => return Err(error),
@@ -110,7 +115,18 @@ impl Follower {
         }
     }
 
-    /// Takes the blocks that there are, and returns their number.
+    /// Head of the newest executed block, visible or not.
+    fn parent(&self) -> Arc<Head> {
+        self.landing.as_ref().map_or_else(|| self.chain.head(), |landing| Arc::clone(&landing.head))
+    }
+
+    /// Waits until the newest executed block is committed, and makes it visible.
+    fn land(&mut self) -> Result<(), Missed> {
+        let Some(landing) = self.landing.take() else { return Ok(()) };
+        landing.end(&mut self.steps, &self.metrics)
+    }
+
+    /// Takes the blocks that there are, and returns their number. The last one may still be written when this returns.
     fn turn(&mut self, is_compared: &mut bool) -> Result<u64, Missed> {
         let head = self.chain.head();
         // The newest own block comes first, be it the genesis: it must be the upstream node's as well.
@@ -174,10 +190,10 @@ impl Follower {
         }
     }
 
-    /// Executes a block, compares its result, and commits it.
+    /// Executes a block, compares its result, and begins to commit it. The block before is written meanwhile, and visible then.
     fn take(&mut self, block: &RawBlock) -> Result<(), Missed> {
-        let begun = Instant::now();
-        let (head, height) = (self.chain.head(), self.chain.height() + 1);
+        let (begun, head) = (Instant::now(), self.parent());
+        let height = head.header.number + 1;
         let differs = |what: String| Missed::Final(NodeError::Upstream { height, what });
         if (block.number.to::<u64>(), block.parent_hash) != (height, head.hash) {
             let what =
@@ -192,17 +208,17 @@ impl Follower {
         let now = u64::try_from(now).unwrap_or(u64::MAX);
         environment::check(&self.chain.spec, &candidate, &head).map_err(differs)?;
         environment::check_clock(&candidate, &head, now).map_err(Missed::Passing)?;
-        self.steps.clear()?;
-        let name = candidate.id();
-        let txs = candidate.payload().txs().len();
+        if self.landing.is_none() {
+            // What an earlier try has left loses.
+            self.steps.clear()?;
+        }
+        let (name, env, txs) = (candidate.id(), *candidate.env(), candidate.payload().txs().len());
+        let attributes = candidate.payload().attributes().clone();
         let outcome = self.steps.submit(candidate, Priority::Decided)?;
         let hash = self.chain.service.block_hash(ViewAt::Exec(name))?;
         compare(block, &outcome, hash).map_err(differs)?;
-        self.steps.commit(name, height)?;
-        self.chain.publish(height).map_err(|error| Missed::Final(error.into()))?;
-        self.metrics.block(height, txs as u64);
-        self.metrics.block_seconds.observe(begun.elapsed().as_secs_f64());
-        tracing::info!(height, txs, ms = begun.elapsed().as_millis() as u64, "block");
+        self.land()?;
+        self.landing = Some(Landing::begin(&mut self.steps, name, &env, (txs, attributes), begun)?);
         Ok(())
     }
 }

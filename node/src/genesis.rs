@@ -4,7 +4,7 @@ use crate::keys::DevAccount;
 use phalanx::{
     RootKind,
     alloy::{
-        eips::{eip2935, eip4788, eip7002, eip7251},
+        eips::{eip2935, eip4788, eip7002, eip7251, eip8282},
         genesis::{ChainConfig, Genesis, GenesisAccount},
         primitives::{Address, Bytes, U256, address, bytes},
     },
@@ -40,7 +40,7 @@ pub fn set_root(genesis: &mut Genesis, root: RootKind) {
     genesis.config.extra_fields.insert(RootKind::FIELD.into(), root.name().into());
 }
 
-/// Genesis with every hard fork from the first block, and accounts with a balance each, in wei.
+/// Genesis with every hard fork up to Osaka from the first block, the contracts that blocks of Amsterdam call, and accounts with a balance each, in wei.
 pub fn dev_genesis(chain: u64, accounts: &[DevAccount], balance: U256) -> Genesis {
     let config = ChainConfig {
         chain_id: chain,
@@ -62,11 +62,13 @@ pub fn dev_genesis(chain: u64, accounts: &[DevAccount], balance: U256) -> Genesi
         osaka_time: Some(0),
         ..ChainConfig::default()
     };
-    let contracts: [(Address, &Bytes); 4] = [
+    let contracts: [(Address, &Bytes); 6] = [
         (eip4788::BEACON_ROOTS_ADDRESS, &eip4788::BEACON_ROOTS_CODE),
         (eip2935::HISTORY_STORAGE_ADDRESS, &eip2935::HISTORY_STORAGE_CODE),
         (eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_CODE),
         (eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, &eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_CODE),
+        (eip8282::BUILDER_DEPOSIT_CONTRACT_ADDRESS, &eip8282::BUILDER_DEPOSIT_CONTRACT_CODE),
+        (eip8282::BUILDER_EXIT_CONTRACT_ADDRESS, &eip8282::BUILDER_EXIT_CONTRACT_CODE),
     ];
     let contract = |code: &Bytes| GenesisAccount::default().with_nonce(Some(1)).with_code(Some(code.clone()));
     let contracts = contracts.map(|(address, code)| (address, contract(code)));

@@ -13,9 +13,10 @@
 //! Rooms, from the top of the house to its bottom; a room imports only rooms below it:
 //!
 //! - `node`: start, stop, and what fails meanwhile.
+//! - `joining`: a node whose replica takes a snapshot from other replicas.
 //! - `opening`: a chain, and the servers on it.
 //! - `source`: the source of blocks of a running node: a producer, another node, a consensus client, CometBFT or a replica.
-//! - `join`: a node without a chain, which takes a snapshot from others.
+//! - `join`: a node without a chain, which takes a snapshot that CometBFT offers.
 //! - `rpc`: the methods, their arguments and errors, and the server.
 //! - `ingress`: transactions in frames, for clients that send many.
 //! - `edge`: sockets of clients, and what a connection can cost.
@@ -27,7 +28,7 @@
 //! - `requests`: transactions of the pool that a replica has ordered.
 //! - `decided`: blocks that a consensus has decided, for readers.
 //! - `relay`: transactions for the pools of other validators.
-//! - `taken`: snapshots for other nodes.
+//! - `taken`: snapshots for other nodes, and `snapshot_taker`: the one that this node takes from others.
 //! - `report`: reports of halts, which may forbid a start.
 //! - `producer`: blocks of a chain with one producer.
 //! - `follower`: blocks of another node, executed again.
@@ -37,14 +38,16 @@
 //! - `rounds`: rounds of a producer that makes a block for every transaction, and those that wait for one.
 //! - `environment`: rules of a block's environment that the block and its parent show.
 //! - `upstream`: JSON-RPC of the node that this one follows, and `gate`, whether a call of it is worth the wait.
-//! - `http`: requests to other processes.
 //! - `raw`: blocks and transactions as other nodes send them.
 //! - `chain`: one view of committed blocks and their states, and the sink that feeds the store.
 //! - `metrics`: counters, in the text format of Prometheus.
 //! - `config`, `genesis`, `keys`, `error`: settings of a node, and its errors.
+//! - `remote`: the chain of another node, from which a chain for development goes on.
+//! - `http`: requests to other processes.
 //! - `store`: blocks, receipts, and the index over them.
 
 mod node;
+mod joining;
 mod opening;
 mod source;
 mod join;
@@ -58,6 +61,7 @@ mod replica;
 mod relay;
 mod requests;
 mod decided;
+mod snapshot_taker;
 mod taken;
 mod report;
 mod producer;
@@ -69,7 +73,6 @@ mod steps;
 mod environment;
 mod upstream;
 mod gate;
-mod http;
 mod raw;
 mod chain;
 mod metrics;
@@ -78,6 +81,8 @@ mod counters;
 mod process;
 mod genesis;
 mod config;
+mod remote;
+pub mod http;
 mod upgrades;
 mod durable;
 mod keys;
@@ -85,8 +90,8 @@ mod error;
 pub mod store;
 
 pub use config::{
-    CometConfig, DEV_CHAIN, DEV_NAMESPACES, Development, Durability, EngineApiConfig, IngressAddress, NAMESPACES,
-    NodeConfig, Production, ReplicaConfig, RpcConfig, StorePlace,
+    BlockSource, CometConfig, DEV_CHAIN, DEV_NAMESPACES, Development, Durability, EngineApiConfig, IngressAddress,
+    NAMESPACES, NodeConfig, Production, ReplicaConfig, RpcConfig, StorePlace,
 };
 pub use error::NodeError;
 pub use genesis::{DEV_BALANCE, dev_genesis, into_development, set_root};
@@ -94,4 +99,5 @@ pub use keys::{DEV_MNEMONIC, DevAccount, MOST_ACCOUNTS, dev_accounts};
 pub use node::Node;
 pub use phalanx_abci as abci;
 pub use phalanx_net as net;
+pub use remote::{Remote, RemoteConfig};
 pub use upgrades::Upgrades;

@@ -8,6 +8,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use phalanx::{Observer, Stage};
+use phalanx_net::Status;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{
@@ -19,13 +20,16 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 use std::{
-    fmt,
+    fmt::{self, Write as _},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64},
     },
     time::{Duration, Instant},
 };
+
+/// Reader of the status of a replica.
+pub(crate) type Reporter = Box<dyn Fn() -> Option<Status> + Send + Sync>;
 
 /// Label of a JSON-RPC method.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -62,6 +66,9 @@ pub(crate) struct Metrics {
     txs: Counter,
     pub(crate) block_seconds: Histogram,
     pub(crate) missed_blocks: Counter,
+    /// Time of payloads of a consensus client before they were chosen, and of the choices.
+    pub(crate) ahead_seconds: Seconds,
+    pub(crate) choice_seconds: Seconds,
     /// True while the last try to make a block has failed.
     pub(crate) stalled: AtomicBool,
     stages: Family<OfStage, Seconds>,
@@ -83,6 +90,7 @@ pub(crate) struct Metrics {
     refused: Counter,
     cut: Family<Reason, Counter>,
     pools: OnceLock<[Arc<Pool>; 2]>,
+    replica: OnceLock<Reporter>,
     request_bytes: Gauge,
     answer_bytes: Gauge,
     pool_txs: Gauge,
@@ -113,6 +121,8 @@ impl Metrics {
             txs: Counter::default(),
             block_seconds: durations(),
             missed_blocks: Counter::default(),
+            ahead_seconds: Seconds::default(),
+            choice_seconds: Seconds::default(),
             stalled: AtomicBool::default(),
             stages: Family::default(),
             requests: Family::default(),
@@ -132,6 +142,7 @@ impl Metrics {
             refused: Counter::default(),
             cut: Family::default(),
             pools: OnceLock::new(),
+            replica: OnceLock::new(),
             request_bytes: Gauge::default(),
             answer_bytes: Gauge::default(),
             pool_txs: Gauge::default(),
@@ -150,6 +161,10 @@ impl Metrics {
             unit.clone(),
             metrics.block_seconds.clone(),
         );
+        let what = "Time of chosen payloads before their choice: executed, hashed and staged";
+        registry.register_with_unit("client_ahead", what, unit.clone(), metrics.ahead_seconds.clone());
+        let what = "Time of a consensus client's choices that moved the head";
+        registry.register_with_unit("client_choice", what, unit.clone(), metrics.choice_seconds.clone());
         registry.register_with_unit(
             "engine_stage",
             "Time of the engine's stages, of all workers",
@@ -269,6 +284,12 @@ impl Metrics {
         self.refused.inc();
     }
 
+    /// Takes the status of the node's replica.
+    pub(crate) fn report_replica(&self, reporter: Reporter) {
+        // A node has one replica.
+        let _ = self.replica.set(reporter);
+    }
+
     /// Takes the pools whose bytes the page shows: of requests, and of answers.
     pub(crate) fn of_pools(&self, requests: &Arc<Pool>, answers: &Arc<Pool>) {
         // Those of the public server, which starts before that of a consensus client.
@@ -298,8 +319,40 @@ impl Metrics {
         }
         append(&mut page, &self.registry.lock());
         self.counters.write(&mut page);
+        if let Some(status) = self.replica.get().and_then(|status| status()) {
+            write_replica(&mut page, &status);
+        }
         page.push_str(END);
         page
+    }
+}
+
+/// Appends the status of a replica.
+fn write_replica(page: &mut String, status: &Status) {
+    let gauges = [
+        ("decided_height", status.decided),
+        ("epoch", status.epoch),
+        ("view", status.view),
+        ("leader", status.leader.into()),
+        ("silent", status.silent.into()),
+        ("forgers", status.forgers.len() as u64),
+    ];
+    let counters = [
+        ("evidence", status.evidence),
+        ("transfers", status.transfers),
+        ("log_compactions", status.compactions),
+        ("fast_blocks", status.fast),
+        ("slow_blocks", status.slow),
+        ("dropped_frames", status.dropped),
+        ("refused_transactions", status.refused_txs),
+        ("refused_frames", status.refused.iter().map(|(_, count)| count).sum()),
+    ];
+    // Writing to a string does not fail.
+    for (name, value) in gauges {
+        let _ = writeln!(page, "# TYPE phalanx_replica_{name} gauge\nphalanx_replica_{name} {value}");
+    }
+    for (name, value) in counters {
+        let _ = writeln!(page, "# TYPE phalanx_replica_{name} counter\nphalanx_replica_{name}_total {value}");
     }
 }
 

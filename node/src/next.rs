@@ -57,6 +57,11 @@ impl Next {
         Self { said: Mutex::new(said), is_development }
     }
 
+    /// True on a chain for development.
+    pub(crate) const fn is_development(&self) -> bool {
+        self.is_development
+    }
+
     pub(crate) fn said(&self) -> Said {
         self.said.lock().clone()
     }

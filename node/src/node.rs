@@ -5,6 +5,7 @@ use crate::{
     config::{IngressAddress, NodeConfig},
     error::NodeError,
     join::Join,
+    joining::{Joiner, SourceSlot},
     opening::{Opening, Slot},
     replica, report,
     source::Source,
@@ -41,7 +42,9 @@ pub struct Node {
     serving: Slot,
     runtime: Option<Runtime>,
     stopping: watch::Sender<bool>,
-    source: Option<Source>,
+    source: SourceSlot,
+    /// The thread that fills the place of the source, if the replica joins.
+    joiner: Option<Joiner>,
     ended: Mutex<Receiver<NodeError>>,
     /// Addresses of the settings, until those that serve are known.
     addresses: (SocketAddr, Option<SocketAddr>),
@@ -49,16 +52,17 @@ pub struct Node {
 
 impl Node {
     /// Opens the chain, or begins it, and serves it. Blocks are made if the settings say so. A node that is to take a
-    /// snapshot first ([`CometConfig::state_sync`](crate::CometConfig::state_sync)) opens and serves the chain behind it.
+    /// snapshot first ([`CometConfig::state_sync`](crate::CometConfig::state_sync), or
+    /// [`Beginning::Snapshot`](phalanx_net::Beginning::Snapshot)) opens and serves the chain behind it.
     ///
     /// # Errors
     /// [`NodeError`]: nothing is left running.
     pub fn start(config: &NodeConfig) -> Result<Self, NodeError> {
         config.check()?;
-        if let Some(replica) = &config.replica {
+        if let Some(replica) = config.replica() {
             replica::check(config, replica)?;
         }
-        if config.comet.is_some() {
+        if config.comet().is_some() {
             report::refuse_divergence(config.store.folder())?;
         }
         let healthy = Arc::new(AtomicBool::new(true));
@@ -79,23 +83,32 @@ impl Node {
             healthy: Arc::clone(&healthy),
             slot: Arc::clone(&serving),
         };
-        let source = match config.comet {
+        let (slot, mut joiner) = (SourceSlot::default(), None);
+        let source = match config.comet() {
+            None if Joiner::is_due(config) => {
+                joiner = Some(Joiner::start(opening, Arc::clone(&slot), healthy, tell)?);
+                None
+            }
             Some(comet) if Join::is_due(config)? => {
                 let told = tell.clone();
                 let open = move || {
                     let validator = opening.open()?.validator(Arc::clone(&healthy), told.clone());
                     validator.ok_or_else(|| NodeError::Setting("CometBFT orders the blocks".into()))
                 };
-                Source::listen(comet.abci, App::joining(Join::new(config, Box::new(open), tell)?))?
+                Some(Source::listen(comet.abci, App::joining(Join::new(config, Box::new(open), tell)?))?)
             }
-            _ => opening.open()?.start(healthy, tell)?,
+            _ => Some(opening.open()?.start(healthy, tell)?),
         };
+        if source.is_some() {
+            *slot.lock() = source;
+        }
         let addresses = (config.rpc.address, config.metrics);
         Ok(Self {
             serving,
             runtime: Some(runtime),
             stopping,
-            source: Some(source),
+            source: slot,
+            joiner,
             ended: Mutex::new(ended),
             addresses,
         })
@@ -132,12 +145,12 @@ impl Node {
 
     /// Address that CometBFT connects to, if it orders the blocks.
     pub fn abci_address(&self) -> Option<SocketAddr> {
-        self.source.as_ref().and_then(Source::abci_address)
+        self.source.lock().as_ref().and_then(Source::abci_address)
     }
 
     /// Progress of this node's replica, if replicas order the blocks.
     pub fn replica(&self) -> Option<Status> {
-        self.source.as_ref().and_then(Source::replica).map(Replica::status)
+        self.source.lock().as_ref().and_then(Source::replica).map(Replica::status)
     }
 
     /// Ends of files that belonged to no committed block, and were cut off when the node started.
@@ -173,7 +186,8 @@ impl Node {
 
     fn end(&mut self) {
         self.stopping.send_replace(true);
-        drop(self.source.take());
+        drop(self.joiner.take());
+        drop(self.source.lock().take());
         let Some(runtime) = self.runtime.take() else { return };
         let serving = self.serving.lock().take();
         let chain = serving.map(|serving| runtime.block_on(serving.stop(PATIENCE)));

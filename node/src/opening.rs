@@ -97,7 +97,7 @@ impl Opening {
         let (ready, exit) = Ready::new(config, &chain, &metrics, (runtime, stops))?;
         let intake = Arc::new(Intake::start(Arc::clone(&chain), exit.clone())?);
         // Each way in has an equal part of the files that connections may take.
-        let parts = 1 + u64::from(!config.ingress.is_empty()) + u64::from(config.engine_api.is_some());
+        let parts = 1 + u64::from(!config.ingress.is_empty()) + u64::from(config.engine_api().is_some());
         let places = || Places::new(config.rpc.max_connections as usize, parts);
         let start = || async { Ingress::start(&config.ingress, &config.rpc, &intake, &metrics, places()) };
         let ingress = (!config.ingress.is_empty()).then(|| runtime.block_on(start())).transpose()?;
@@ -107,7 +107,7 @@ impl Opening {
             Arc::new(Api::new(Arc::clone(&chain), limits, Arc::clone(&metrics), (intake, exit), development))
         };
         let server = runtime.block_on(Server::start(api(config.rpc.clone()), places(), None))?;
-        let engine_api = config.engine_api.as_ref().map(|of| {
+        let engine_api = config.engine_api().map(|of| {
             let secret = Secret::open(&of.jwt)?;
             runtime.block_on(Server::start(api(of.limits(&config.rpc)), places(), Some(secret)))
         });

@@ -53,6 +53,9 @@ pub(crate) struct RawBlock {
     /// Transactions of the payload, those that were skipped included.
     #[serde(deserialize_with = "few_txs")]
     pub(crate) transactions: Vec<Bytes>,
+    /// The block access list that the header commits to, from Amsterdam on. The name of the execution does not bind it: it is a hint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) block_access_list: Option<Bytes>,
     pub(crate) state_root: B256,
     pub(crate) receipts_root: B256,
     pub(crate) gas_used: U64,
@@ -110,6 +113,7 @@ impl RawBlock {
             base_fee_per_gas: U64::from(header.base_fee_per_gas.unwrap_or_default()),
             attributes: payload.attributes().clone(),
             transactions: payload.txs().to_vec(),
+            block_access_list: header.block_access_list_hash.map(|_| block.head.access_list.clone()),
             state_root: header.state_root,
             receipts_root: header.receipts_root,
             gas_used: U64::from(header.gas_used),
@@ -129,7 +133,11 @@ impl RawBlock {
         let payload = Arc::new(Payload::with_attributes(self.transactions.clone(), self.attributes.clone()));
         // The name binds the policy as well.
         let by = |policy| Candidate::new(chain, parent, env, policy, Arc::clone(&payload));
-        [TxPolicy::Strict, TxPolicy::SkipInvalid].into_iter().map(by).find(|found| found.id().0 == self.execution)
+        let named = [TxPolicy::Strict, TxPolicy::SkipInvalid]
+            .into_iter()
+            .map(by)
+            .find(|found| found.id().0 == self.execution)?;
+        Some(self.block_access_list.iter().cloned().fold(named, Candidate::with_hints))
     }
 }
 

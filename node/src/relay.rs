@@ -8,7 +8,7 @@
 //! instead, and hands over those of the other validators. Its first question is the sign: from then on nothing is sent. What it was
 //! sent before has gone nowhere, so the first answers begin with the whole pool.
 
-use crate::http::{Failed, Sending, connect, post};
+use crate::http::{Client, Failed, Response};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use parking_lot::Mutex;
 use phalanx::alloy::primitives::Bytes;
@@ -152,7 +152,8 @@ impl Relay {
 }
 
 async fn run(queue: Arc<Queue>, address: SocketAddr) {
-    let (mut connection, mut is_away) = (None, false);
+    let Ok(client) = Client::new(&format!("http://{address}")) else { return };
+    let mut is_away = false;
     loop {
         let txs: Vec<Bytes> = queue.waiting.lock().txs.iter().take(BATCH).cloned().collect();
         if queue.is_reaped.load(Ordering::Relaxed) {
@@ -163,7 +164,7 @@ async fn run(queue: Arc<Queue>, address: SocketAddr) {
             continue;
         }
         let count = fitting(&txs);
-        let sent = time::timeout(PATIENCE, send(&mut connection, address, &txs[..count])).await;
+        let sent = time::timeout(PATIENCE, send(&client, &txs[..count])).await;
         match sent.unwrap_or_else(|_| Err("no answer".into())) {
             Ok(()) => {
                 is_away = false;
@@ -174,7 +175,6 @@ async fn run(queue: Arc<Queue>, address: SocketAddr) {
                 }
             }
             Err(error) => {
-                connection = None;
                 if !is_away {
                     tracing::warn!(%error, %address, "CometBFT takes no transactions; trying again");
                 }
@@ -196,14 +196,10 @@ fn fitting(txs: &[Bytes]) -> usize {
 }
 
 /// Sends a batch. An answer of any content ends it: a transaction that CometBFT refuses stays in this node's pool.
-async fn send(connection: &mut Option<Sending>, address: SocketAddr, txs: &[Bytes]) -> Result<(), Failed> {
-    let sending = match connection {
-        Some(sending) if !sending.is_closed() => sending,
-        _ => connection.insert(connect(address, "CometBFT").await?),
-    };
+async fn send(client: &Client, txs: &[Bytes]) -> Result<(), Failed> {
     let call = |(id, tx): (usize, &Bytes)| json!({ "jsonrpc": "2.0", "id": id, "method": "broadcast_tx_async", "params": { "tx": STANDARD.encode(tx) } });
     let calls: Vec<_> = txs.iter().enumerate().map(call).collect();
-    let (status, body) = post(sending, &address.to_string(), serde_json::to_vec(&calls)?, ANSWER).await?;
+    let Response { status, body, .. } = client.post(serde_json::to_vec(&calls)?, ANSWER).await?;
     if !status.is_success() {
         tracing::warn!(%status, answer = %String::from_utf8_lossy(&body), "CometBFT refuses a batch of transactions");
     }

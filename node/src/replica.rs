@@ -1,14 +1,18 @@
 //! Blocks of a chain that the replicas of a paper's protocol order: what a replica needs of the node.
 
 use crate::{
+    chain::Chain,
     config::{NodeConfig, ReplicaConfig},
     decided::Decided,
     error::NodeError,
     requests::Requests,
+    taken::Taken,
 };
 use crossbeam_channel::Sender;
-use phalanx::{chain::ChainSpec, pool::PoolConfig};
-use phalanx_net::{Authentication, Durability, Embedder, Genesis, Machine, PoolChanges, Replica, ReplicaError};
+use phalanx::{RootKind, alloy::primitives::Bytes, api::Offer, chain::ChainSpec, pool::PoolConfig};
+use phalanx_net::{
+    Authentication, Content, Durability, Embedder, Genesis, Machine, PoolChanges, Replica, ReplicaError, Snapshots,
+};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -16,6 +20,9 @@ use std::sync::{
 
 /// Room that a batch needs beside a transaction, in bytes.
 const SPARE: usize = 1 << 10;
+
+/// Snapshots that others can take: as many as the replica offers.
+const SNAPSHOTS: usize = 2;
 
 /// The node as its replica sees it.
 #[derive(Debug)]
@@ -50,7 +57,28 @@ impl Embedder for Around {
         tracing::error!(%why, "there are no more blocks");
         self.healthy.store(false, Ordering::Relaxed);
         // An error means that an earlier reason waits.
-        let _ = self.ended.try_send(NodeError::Ended(why.to_string()));
+        let _ = self.ended.try_send(match why {
+            ReplicaError::Behind { .. } => NodeError::Behind(why.to_string()),
+            &ReplicaError::Ended { epoch, height, network } => NodeError::Epoch { epoch, height, network },
+            _ => NodeError::Ended(why.to_string()),
+        });
+    }
+}
+
+/// States of the node for other replicas.
+#[derive(Debug)]
+struct States {
+    chain: Arc<Chain>,
+    taken: Taken,
+}
+
+impl Snapshots for States {
+    fn take(&self, height: u64) -> Result<Offer, String> {
+        self.taken.take(&self.chain, height)
+    }
+
+    fn chunk(&self, height: u64, format: u32, number: u32) -> Option<Bytes> {
+        self.taken.chunk(height, format, number)
     }
 }
 
@@ -104,7 +132,15 @@ pub(crate) fn start(
     let genesis = Genesis { digest: chain.store.identity().1, timestamp_ms };
     let (engine, doorbell, admitting) = (Arc::clone(&chain.service), requests.doorbell(), requests.clone());
     let admit = Arc::new(move |tx: &[u8]| admitting.admit(tx));
+    let states = States { chain: Arc::clone(chain), taken: Taken::on_demand(SNAPSHOTS) };
+    // Nothing that replicas agree on binds the store of a state with Ethereum's root.
+    let has_snapshots = chain.spec.root() != RootKind::Ethereum;
+    let snapshots = has_snapshots.then(|| Arc::new(states) as Arc<dyn Snapshots>);
+    let metrics = Arc::clone(&decided.metrics);
     let embedder = Box::new(Around { decided, requests, healthy, ended });
-    let machine = Machine { engine, genesis, admit, step: None, embedder, doorbell };
-    Ok(Replica::start(&network, keys, &folder, machine, beginning)?)
+    let content = Content::new(phalanx::is_transaction);
+    let machine = Machine { engine, genesis, admit, content, step: None, embedder, doorbell, snapshots };
+    let replica = Replica::start(&network, keys, &folder, machine, beginning)?;
+    metrics.report_replica(Box::new(replica.reporter()));
+    Ok(replica)
 }

@@ -63,15 +63,8 @@ struct Sent {
 }
 
 impl Sent {
-    /// Compares with a pool that has followed the newest block. `blobs` gets what a replica cannot have ordered: one that gets it from
-    /// another does not get its sidecar.
-    fn look(
-        &mut self,
-        pool: &Pool,
-        (most, most_gas): (usize, u64),
-        now: Instant,
-        blobs: &mut Vec<B256>,
-    ) -> PoolChanges {
+    /// Compares with a pool that has followed the newest block.
+    fn look(&mut self, pool: &Pool, (most, most_gas): (usize, u64), now: Instant) -> PoolChanges {
         let mut changes = PoolChanges::default();
         if core::mem::replace(&mut self.compared, self.height) < self.height {
             let gone = self.waiting.keys().filter(|hash| pool.get(hash).is_none());
@@ -85,14 +78,13 @@ impl Sent {
         if room < MOST / 4 {
             return changes;
         }
-        for tx in pool.ready() {
+        // One that gets a transaction with blobs from another does not get its sidecar.
+        for tx in pool.ready().filter(|tx| tx.tx().blob_hashes.is_empty()) {
             let (hash, gas) = (*tx.hash(), tx.tx().gas_limit);
             if changes.ready.len() == most.min(room) {
                 break;
             }
-            if !tx.tx().blob_hashes.is_empty() {
-                blobs.push(hash);
-            } else if let Some((_, at)) = self.skips.get(&hash).filter(|(_, at)| now < *at) {
+            if let Some((_, at)) = self.skips.get(&hash).filter(|(_, at)| now < *at) {
                 self.due = Some(self.due.map_or(*at, |due| due.min(*at)));
             } else if !self.waiting.contains_key(&hash) {
                 let sum = self.gas.saturating_add(gas);
@@ -151,6 +143,10 @@ impl Requests {
     /// Offers a transaction of another replica, or of its clients, to the pool.
     pub(crate) fn admit(&self, tx: &[u8]) -> Admission {
         match self.0.chain.service.send(tx) {
+            Ok(pool::Admission::Admitted { tx, .. }) if !tx.tx().blob_hashes.is_empty() => {
+                self.0.chain.service.forget(tx.hash());
+                Admission::Refused
+            }
             Ok(pool::Admission::Admitted { tx, .. }) => {
                 self.0.chain.announce(tx);
                 self.pass();
@@ -169,17 +165,13 @@ impl Requests {
         if !has_changed.swap(false, AcqRel) && sent.due.is_none_or(|due| now < due) {
             return PoolChanges::default();
         }
-        let (bounds, mut blobs) = ((most, chain.head().header.gas_limit), Vec::new());
+        let bounds = (most, chain.head().header.gas_limit);
         let changes = chain.service.with_pool(|pool| {
             let follows = pool.now() >= sent.height;
-            follows.then(|| sent.look(pool, bounds, now, &mut blobs))
+            follows.then(|| sent.look(pool, bounds, now))
         });
         if changes.as_ref().is_none_or(|changes| changes.ready.len() == most) {
             has_changed.store(true, Release);
-        }
-        for hash in blobs {
-            tracing::debug!(%hash, "a transaction with blobs is dropped: replicas order none");
-            chain.service.forget(&hash);
         }
         changes.unwrap_or_default()
     }

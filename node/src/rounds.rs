@@ -6,19 +6,22 @@ use tokio::sync::watch;
 /// Number of calls for a block.
 pub(crate) type Call = u64;
 
-/// Calls for blocks, and the calls behind which nothing waits any more.
+/// Calls for blocks, whether one wakes the producer, and the calls behind which nothing waits any more.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     /// True while a block is made for every transaction: there is nothing to wait for otherwise.
     is_instant: AtomicBool,
     calls: AtomicU64,
+    /// True while the producer sleeps, and no call has woken it.
+    listens: AtomicBool,
     /// The newest call whose round has taken all that could run. It is sent with every block, also while more waits.
     taken: watch::Sender<Call>,
 }
 
 impl Default for Rounds {
     fn default() -> Self {
-        Self { is_instant: AtomicBool::new(true), calls: AtomicU64::new(0), taken: watch::Sender::new(0) }
+        let (is_instant, listens) = (AtomicBool::new(true), AtomicBool::new(false));
+        Self { is_instant, calls: AtomicU64::new(0), listens, taken: watch::Sender::new(0) }
     }
 }
 
@@ -35,15 +38,23 @@ impl Rounds {
         self.is_instant.load(Ordering::Acquire)
     }
 
-    /// Notes a call.
-    pub(crate) fn call(&self) {
-        // The lock of the pool has ordered the transaction before the call, and the builder takes that lock behind it.
-        self.calls.fetch_add(1, Ordering::AcqRel);
+    /// Notes a call. Returns true if the producer sleeps, and this call is the one that wakes it.
+    pub(crate) fn call(&self) -> bool {
+        // The lock of the pool has ordered the transaction before the call, and the builder takes that lock behind it. Calls and
+        // listening are in one order for all: the caller finds that the producer listens, or the producer finds the call.
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.listens.load(Ordering::SeqCst) && self.listens.swap(false, Ordering::SeqCst)
+    }
+
+    /// From now on a call wakes the producer. Returns false if one has come behind `seen` already, without waking it perhaps.
+    pub(crate) fn listen(&self, seen: Call) -> bool {
+        self.listens.store(true, Ordering::SeqCst);
+        self.calls.load(Ordering::SeqCst) == seen
     }
 
     /// The newest call: a round that begins now takes what was admitted before it.
     pub(crate) fn newest(&self) -> Call {
-        self.calls.load(Ordering::Acquire)
+        self.calls.load(Ordering::SeqCst)
     }
 
     /// Notes that a block is visible, or that there is none. With a call nothing of it can run now.
@@ -71,6 +82,24 @@ mod tests {
         pin::pin,
         task::{Context, Poll, Waker},
     };
+
+    #[test]
+    fn a_call_wakes_a_producer_that_listens_and_is_never_missed() {
+        let rounds = Rounds::default();
+        assert!(!rounds.call(), "it works: it finds the call before it sleeps");
+        assert!(!rounds.listen(0), "a call has come");
+        assert!(rounds.listen(rounds.newest()), "it may sleep");
+        assert_eq!([rounds.call(), rounds.call()], [true, false], "the first one wakes it");
+        for _ in 0..1_000 {
+            let (rounds, seen) = (Rounds::default(), 0);
+            let (woken, sleeps) = std::thread::scope(|scope| {
+                let caller = scope.spawn(|| rounds.call());
+                let sleeps = rounds.listen(seen);
+                (caller.join().expect("no panic"), sleeps)
+            });
+            assert!(woken || !sleeps, "a call that wakes no producer is found");
+        }
+    }
 
     #[test]
     fn a_caller_waits_for_its_own_block_or_for_a_round_that_leaves_nothing() {

@@ -2,12 +2,13 @@
 
 use crate::{
     chain::Chain,
-    config::{CometConfig, NodeConfig, Production, ReplicaConfig},
+    config::{BlockSource, CometConfig, NodeConfig, Production, ReplicaConfig},
     decided::Decided,
     engine_api::Client,
     error::NodeError,
     exit::Exit,
     follower::Follower,
+    http,
     metrics::Metrics,
     next::Next,
     producer::{Bell, Producer},
@@ -80,29 +81,33 @@ impl Ready {
         (runtime, stops): (&Handle, &watch::Receiver<bool>),
     ) -> Result<(Self, Exit), NodeError> {
         let (chain, metrics) = (Arc::clone(chain), Arc::clone(metrics));
-        if let Some(settings) = config.replica.clone() {
-            let requests = Requests::new(Arc::clone(&chain));
-            let ready = Self::Replica { settings, decided: Decided { chain, metrics }, requests: requests.clone() };
-            return Ok((ready, Exit::Replica(requests)));
-        }
-        if let Some(comet) = config.comet {
-            let (folder, keep, history) = (config.store.folder().to_owned(), config.keep_blocks, config.history);
-            let settings = Box::new(Ordered { comet, folder, keep, history });
-            let relay = Relay::start(runtime, comet.rpc);
-            let decided = Decided { chain, metrics };
-            let ready = Self::Comet { address: comet.abci, decided, relay: relay.clone(), settings };
-            return Ok((ready, Exit::Mempool(relay)));
-        }
         let (stop, stopped) = bounded(0);
-        if let Some(address) = &config.follow {
-            let upstream = Upstream::new(runtime.clone(), address, stops.clone());
-            let follower = Follower::new(chain, metrics, upstream.clone(), stopped);
-            return Ok((Self::Follower(Box::new(follower), stop), Exit::Upstream(upstream)));
-        }
-        if config.engine_api.is_some() {
-            let folder = config.store.folder().to_owned();
-            let (client, handle) = Client::new(chain, metrics, config.gas_limit, folder, stopped)?;
-            return Ok((Self::Client(Box::new(client), stop), Exit::Client(handle)));
+        match &config.source {
+            BlockSource::Own => {}
+            BlockSource::Replica(settings) => {
+                let (settings, requests) = (settings.clone(), Requests::new(Arc::clone(&chain)));
+                let ready = Self::Replica { settings, decided: Decided { chain, metrics }, requests: requests.clone() };
+                return Ok((ready, Exit::Replica(requests)));
+            }
+            BlockSource::Comet(comet) => {
+                let (folder, keep, history) = (config.store.folder().to_owned(), config.keep_blocks, config.history);
+                let settings = Box::new(Ordered { comet: *comet, folder, keep, history });
+                let relay = Relay::start(runtime, comet.rpc);
+                let decided = Decided { chain, metrics };
+                let ready = Self::Comet { address: comet.abci, decided, relay: relay.clone(), settings };
+                return Ok((ready, Exit::Mempool(relay)));
+            }
+            BlockSource::Followed(url) => {
+                let client = http::Client::new(url).map_err(NodeError::Setting)?;
+                let upstream = Upstream::new(runtime.clone(), client, stops.clone());
+                let follower = Follower::new(chain, metrics, upstream.clone(), stopped);
+                return Ok((Self::Follower(Box::new(follower), stop), Exit::Upstream(upstream)));
+            }
+            BlockSource::Client(_) => {
+                let folder = config.store.folder().to_owned();
+                let (client, handle) = Client::new(chain, metrics, config.gas_limit, folder, stopped)?;
+                return Ok((Self::Client(Box::new(client), stop), Exit::Client(handle)));
+            }
         }
         let is_development = chain.spec.parameters().development;
         let next = Arc::new(Next::new(config.gas_limit, config.beneficiary, is_development));

@@ -1,12 +1,25 @@
 //! Steps of one block through the service: submitted, executed, committed. A thread that makes blocks takes them.
 
-use crate::{chain::Chain, error::NodeError};
+use crate::{chain::Chain, error::NodeError, metrics::Metrics, remote::Remote, store::Head};
 use crossbeam_channel::{Receiver, bounded};
-use phalanx::api::{
-    BlockId, Candidate, CommitMeta, EngineEvent, ExecId, ExecOutcome, ExecutionEngine as _, Failure, Priority, Ticket,
-    Waker,
+use phalanx::{
+    alloy::{
+        consensus::Header,
+        primitives::{B256, Bytes},
+    },
+    api::{
+        BlockEnv, BlockId, Build as _, BuildRequest, BuiltCandidate, Candidate, CommitMeta, EngineEvent, ExecId,
+        ExecOutcome, ExecutionEngine as _, Failure, Priority, Ticket, ViewAt, Waker,
+    },
+    pool::Pool,
 };
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Maximum time that a block is built for. A full one takes a part of a second.
+const FULL: Duration = Duration::from_secs(60);
 
 /// Reason for which a block was not made.
 #[derive(Debug)]
@@ -25,6 +38,54 @@ impl From<Failure> for Missed {
             Failure::Invalid(_) => Self::Invalid(failure),
             other => Self::Passing(other.to_string()),
         }
+    }
+}
+
+/// An executed block that is being committed, and is not visible yet.
+#[derive(Debug)]
+pub(crate) struct Landing {
+    /// Head of the block, for its child. Lists of the block are left out.
+    pub(crate) head: Arc<Head>,
+    /// Number of its transactions.
+    pub(crate) txs: usize,
+    /// Time at which it was begun.
+    pub(crate) begun: Instant,
+}
+
+impl Landing {
+    /// Begins to commit an executed block.
+    pub(crate) fn begin(
+        steps: &mut Steps,
+        id: ExecId,
+        env: &BlockEnv,
+        (txs, attributes): (usize, Bytes),
+        begun: Instant,
+    ) -> Result<Self, Missed> {
+        let (at, service) = (ViewAt::Exec(id), &steps.chain.service);
+        let (hash, header): (B256, _) = (service.block_hash(at)?, service.header(at)?);
+        let header = header.ok_or_else(|| Missed::Passing("the block has no header".into()))?;
+        steps.begin_commit(id, env.height)?;
+        let head = Head {
+            hash,
+            exec: id.0,
+            header: Header::clone(&header),
+            timestamp_ms: env.timestamp_ms,
+            attributes,
+            access_list: Bytes::new(),
+            skipped: Vec::new(),
+        };
+        Ok(Self { head: Arc::new(head), txs, begun })
+    }
+
+    /// Waits until the block is committed, and makes it visible.
+    pub(crate) fn end(self, steps: &mut Steps, metrics: &Metrics) -> Result<(), Missed> {
+        let (height, txs) = (self.head.header.number, self.txs as u64);
+        steps.end_commit()?;
+        steps.chain.publish(height).map_err(|error| Missed::Final(error.into()))?;
+        metrics.block(height, txs);
+        metrics.block_seconds.observe(self.begun.elapsed().as_secs_f64());
+        tracing::info!(height, txs, ms = self.begun.elapsed().as_millis() as u64, "block");
+        Ok(())
     }
 }
 
@@ -69,6 +130,23 @@ impl Steps {
         }
     }
 
+    /// Builds a block from the pool.
+    pub(crate) fn build(&self, request: BuildRequest) -> Result<BuiltCandidate, Missed> {
+        let failures = |remote: &Option<Remote>| remote.as_ref().map_or(0, Remote::failures);
+        let before = failures(&self.chain.remote);
+        let job = self.chain.service.build(request)?;
+        // The pool is exhausted, or the block is full: the gas limit bounds the wait.
+        job.wait(FULL);
+        let built = job.finish()?;
+        // A build that fails gives its best block so far, which has nothing of what could not be read.
+        let is_empty = built.candidate.payload().txs().is_empty();
+        if is_empty && failures(&self.chain.remote) > before && self.chain.service.with_pool(Pool::has_ready) {
+            let said = self.chain.remote.as_ref().and_then(Remote::last_failure);
+            return Err(Missed::Passing(said.unwrap_or_default()));
+        }
+        Ok(built)
+    }
+
     /// Executes a block.
     pub(crate) fn submit(&mut self, candidate: Candidate, priority: Priority) -> Result<ExecOutcome, Missed> {
         let asked = self.next();
@@ -77,11 +155,6 @@ impl Steps {
             EngineEvent::Rooted { ticket, outcome } if *ticket == asked => Some(outcome.clone()),
             _ => None,
         })
-    }
-
-    /// Commits an executed block.
-    pub(crate) fn commit(&mut self, id: ExecId, height: u64) -> Result<(), Missed> {
-        self.commit_path(&[id], height)
     }
 
     /// Commits executed blocks that follow each other, oldest first, of which the last is at `height`.

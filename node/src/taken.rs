@@ -5,10 +5,9 @@ use parking_lot::Mutex;
 use phalanx::{
     Anchor, RootKind,
     alloy::primitives::Bytes,
-    api::{ExecId, TxPolicy},
+    api::{ExecId, Offer, TxPolicy},
     merkle::Exporter,
 };
-use phalanx_abci::Offer;
 use std::{collections::VecDeque, sync::Arc};
 
 /// Format of the chunks: the store's canonical snapshots, version 1, whose bytes are in [`phalanx::merkle::snapshot`].
@@ -45,28 +44,42 @@ impl Taken {
             let heights = (0..keep as u64).map_while(|back| newest.checked_sub(back.checked_mul(every)?));
             let mut heights: Vec<u64> = heights.take_while(|at| *at >= oldest && *at > 0).collect();
             heights.reverse();
-            heights.into_iter().for_each(|at| taken.take(chain, at));
+            heights.into_iter().for_each(|at| drop(taken.take(chain, at)));
         }
         taken
+    }
+
+    /// Takes a snapshot where one is asked for, and keeps the newest.
+    pub(crate) fn on_demand(keep: usize) -> Self {
+        Self { every: 0, keep, all: Mutex::default() }
     }
 
     /// A block is committed: its state is taken if it is its turn.
     pub(crate) fn committed(&self, chain: &Chain, height: u64) {
         if self.every != 0 && height.is_multiple_of(self.every) {
-            self.take(chain, height);
+            // The reason is in the log.
+            let _ = self.take(chain, height);
         }
     }
 
-    fn take(&self, chain: &Chain, height: u64) {
-        match offer(chain, height) {
+    /// Takes a snapshot of the state after a committed block.
+    ///
+    /// # Errors
+    /// The reason, in words: the chain goes on without it.
+    pub(crate) fn take(&self, chain: &Chain, height: u64) -> Result<Offer, String> {
+        let taken = offer(chain, height);
+        match taken {
             Ok((offer, exporter)) => {
                 let mut all = self.all.lock();
-                all.push_back((offer, Arc::new(exporter)));
+                all.push_back((offer.clone(), Arc::new(exporter)));
                 let over = all.len().saturating_sub(self.keep);
                 all.drain(..over);
+                Ok(offer)
             }
-            // The chain goes on without it.
-            Err(why) => tracing::warn!(why, height, "no snapshot is taken"),
+            Err(why) => {
+                tracing::warn!(why, height, "no snapshot is taken");
+                Err(why)
+            }
         }
     }
 

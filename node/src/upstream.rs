@@ -1,4 +1,4 @@
-//! JSON-RPC of the node that a follower follows, over plain HTTP.
+//! JSON-RPC of the node that a follower follows.
 //!
 //! Nothing that the other node does, or leaves undone, holds this node up: every call has a time limit and ends when this node
 //! stops, every answer has a size limit, and calls for clients are few at once. While the other node is known to be away, they are
@@ -6,9 +6,8 @@
 
 use crate::{
     gate::Gate,
-    http::{Failed, Sending, connect, post},
+    http::{Client, Failed, Response, TooLong, causes},
 };
-use http_body_util::LengthLimitError;
 use parking_lot::Mutex;
 use phalanx::alloy::primitives::{B256, Bytes};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -31,9 +30,6 @@ const BRIEF: Duration = Duration::from_secs(5);
 
 /// Maximum number of calls for clients at once: each holds a thread that other methods need.
 const PLACES: usize = 16;
-
-/// Maximum number of idle connections that are kept.
-const IDLE: usize = 4;
 
 /// Maximum number of transactions in a batch: half of what a node takes by default.
 const BATCH: usize = 500;
@@ -58,14 +54,11 @@ pub(crate) enum UpstreamError {
     Refused { code: i32, message: String, data: Option<Bytes> },
 }
 
-/// The node that is followed. Clones share what they know of it, and its idle connections.
+/// The node that is followed. Clones share what they know of it, and its connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Upstream {
     runtime: Handle,
-    /// Host and port.
-    address: Arc<str>,
-    /// At most [`IDLE`], and none behind a call that has failed: the others may be as stale.
-    idle: Arc<Mutex<Vec<Sending>>>,
+    client: Arc<Client>,
     places: Arc<Semaphore>,
     gate: Arc<Mutex<Gate>>,
     /// True once this node stops: no call waits any longer.
@@ -115,12 +108,11 @@ fn away(why: &dyn core::fmt::Display) -> UpstreamError {
 }
 
 impl Upstream {
-    /// Names the node by host and port. `stops` turns true when this node stops.
-    pub(crate) fn new(runtime: Handle, address: &str, stops: watch::Receiver<bool>) -> Self {
+    /// A node with a client of it. `stops` turns true when this node stops.
+    pub(crate) fn new(runtime: Handle, client: Client, stops: watch::Receiver<bool>) -> Self {
         Self {
             runtime,
-            address: address.into(),
-            idle: Arc::default(),
+            client: Arc::new(client),
             places: Arc::new(Semaphore::new(PLACES)),
             gate: Arc::default(),
             stops,
@@ -195,14 +187,8 @@ impl Upstream {
         let asked = self.runtime.block_on(async {
             let mut stops = self.stops.clone();
             let exchange = async {
-                let idle = self.idle.lock().pop().filter(|sending| !sending.is_closed());
-                // A call that is given up takes its connection along: the answer to it is no answer to the next one.
-                let (sending, answer) = exchange(idle, &self.address, body, most).await?;
-                let mut idle = self.idle.lock();
-                if idle.len() < IDLE {
-                    idle.push(sending);
-                }
-                Ok(answer)
+                let Response { status, body, .. } = self.client.post(body, most).await?;
+                if status.is_success() { Ok(body) } else { Err(format!("status {status}").into()) }
             };
             tokio::select! {
                 asked = time::timeout(patience, exchange) => asked.unwrap_or_else(|_| Err("no answer in time".into())),
@@ -210,39 +196,21 @@ impl Upstream {
                 _ = stops.wait_for(|stops| *stops) => Err("this node stops".into()),
             }
         });
-        let answer = asked.map_err(|error: Failed| match error.downcast_ref::<LengthLimitError>() {
+        let answer = asked.map_err(|error: Failed| match error.downcast_ref::<TooLong>() {
             Some(_) => UpstreamError::TooLong { most },
-            None => away(&error),
+            None => away(&causes(&*error)),
         });
         let known = answer.as_ref().err().filter(|error| matches!(error, UpstreamError::Away(_)));
-        if known.is_some() {
-            self.idle.lock().clear();
-        }
         self.gate.lock().note(Instant::now(), known.map(ToString::to_string));
         answer.map(Answer)
     }
-}
-
-/// Sends a request and reads the answer, on an idle connection or a new one.
-async fn exchange(
-    idle: Option<Sending>,
-    address: &str,
-    body: String,
-    most: usize,
-) -> Result<(Sending, hyper::body::Bytes), Failed> {
-    let mut sending = match idle {
-        Some(sending) => sending,
-        None => connect(address, "the upstream node").await?,
-    };
-    let (status, body) = post(&mut sending, address, body, most).await?;
-    if status.is_success() { Ok((sending, body)) } else { Err(format!("status {status}").into()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::{
-        io::{Read as _, Write as _},
+        io::Read as _,
         net::TcpListener,
         sync::mpsc::{Receiver, channel},
     };
@@ -269,50 +237,9 @@ mod tests {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads");
         let (stop, stops) = watch::channel(false);
         let (address, told) = silent();
-        let upstream = Upstream::new(runtime.handle().clone(), &address, stops);
+        let client = Client::new(&format!("http://{address}")).expect("an address");
+        let upstream = Upstream::new(runtime.handle().clone(), client, stops);
         (runtime, stop, upstream, told)
-    }
-
-    #[test]
-    fn few_connections_are_kept_idle_and_none_behind_a_failure() {
-        const CALLS: usize = IDLE + 2;
-        const OK: &[u8] =
-            b"HTTP/1.1 200 OK\r\ncontent-length: 39\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"0x1\"}";
-        let (runtime, _stop, mut upstream, _asked) = world();
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        upstream.address = listener.local_addr().expect("an address").to_string().into();
-        // All first calls are open at once; each connection then ends at its second request, which is not answered.
-        let all = Arc::new(std::sync::Barrier::new(CALLS));
-        std::thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let all = Arc::clone(&all);
-                std::thread::spawn(move || {
-                    let mut request = vec![0];
-                    while request.last() != Some(&b'}') {
-                        let start = request.len();
-                        request.push(0);
-                        stream.read_exact(&mut request[start..])?;
-                    }
-                    all.wait();
-                    stream.write_all(OK)?;
-                    stream.read_exact(&mut [0])
-                });
-            }
-        });
-        let ask = |upstream: &Upstream| upstream.ask("eth_chainId", &json!([]), Duration::MAX, SHORT);
-        let calls: Vec<_> = (0..CALLS)
-            .map(|_| {
-                let upstream = upstream.clone();
-                std::thread::spawn(move || ask(&upstream).map(drop))
-            })
-            .collect();
-        for call in calls {
-            assert_eq!(call.join().expect("no panic"), Ok(()));
-        }
-        assert_eq!(upstream.idle.lock().len(), IDLE);
-        assert!(matches!(ask(&upstream), Err(UpstreamError::Away(_))));
-        assert!(upstream.idle.lock().is_empty());
-        drop(runtime);
     }
 
     #[test]

@@ -55,9 +55,13 @@ impl Validator {
 }
 
 impl Validator {
-    /// Offers a transaction to the pool. Returns true if it is new there.
-    fn take(&self, tx: &Bytes) -> Result<bool, Refused> {
-        match self.chain().service.send(tx) {
+    /// Offers transactions to the pool, in order. Each is true if it is new there.
+    fn take(&self, txs: &[Bytes]) -> Vec<Result<bool, Refused>> {
+        let admissions = match self.chain().service.send_all(txs) {
+            Ok(admissions) => admissions,
+            Err(failure) => return txs.iter().map(|_| Err(Refused::Passing(failure.to_string()))).collect(),
+        };
+        let taken = |admission| match admission {
             Ok(Admission::Admitted { tx, .. }) => {
                 self.chain().announce(tx);
                 Ok(true)
@@ -67,7 +71,8 @@ impl Validator {
             Ok(Admission::Refused(refusal)) => Err(Refused::Passing(refusal.to_string())),
             Err(error) if is_unsound(&error) => Err(Refused::Final(error.to_string())),
             Err(error) => Err(Refused::Passing(error.to_string())),
-        }
+        };
+        admissions.into_iter().map(taken).collect()
     }
 }
 
@@ -141,15 +146,18 @@ impl Host for Validator {
         job.finish()
     }
 
-    fn admit(&self, tx: &Bytes) -> Result<(), Refused> {
-        self.take(tx).map(drop)
+    fn admit(&self, txs: &[Bytes]) -> Vec<Result<(), Refused>> {
+        self.take(txs).into_iter().map(|taken| taken.map(drop)).collect()
     }
 
-    fn insert(&self, tx: &Bytes) -> Result<(), Refused> {
-        if self.take(tx)? {
-            self.relay.forward(tx.clone());
-        }
-        Ok(())
+    fn insert(&self, txs: &[Bytes]) -> Vec<Result<(), Refused>> {
+        let forward = |(is_new, tx): (bool, &Bytes)| {
+            if is_new {
+                self.relay.forward(tx.clone());
+            }
+        };
+        let taken = self.take(txs).into_iter().zip(txs);
+        taken.map(|(taken, tx)| taken.map(|is_new| forward((is_new, tx)))).collect()
     }
 
     fn reap(&self, max_bytes: u64) -> Vec<Bytes> {
@@ -223,7 +231,7 @@ impl Host for Validator {
 mod tests {
     use super::*;
     use crate::{
-        config::{CometConfig, NodeConfig, StorePlace},
+        config::{BlockSource, CometConfig, NodeConfig, StorePlace},
         genesis::{DEV_BALANCE, dev_genesis},
         keys::{DEV_MNEMONIC, dev_accounts},
         metrics::Metrics,
@@ -290,6 +298,11 @@ mod tests {
         TxEnvelope::Eip1559(tx.into_signed(signature)).encoded_2718().into()
     }
 
+    /// Inserts one transaction.
+    fn insert(validator: &Validator, tx: &Bytes) -> Result<(), Refused> {
+        validator.insert(core::slice::from_ref(tx)).pop().expect("a result")
+    }
+
     struct World {
         validator: Validator,
         chain: Arc<Chain>,
@@ -304,7 +317,7 @@ mod tests {
         let place = StorePlace::Folder(folder.path().to_owned());
         let accounts = dev_accounts(DEV_MNEMONIC, 1).expect("a mnemonic");
         let mut config = NodeConfig::new(dev_genesis(CHAIN, &accounts, DEV_BALANCE), place);
-        config.comet = Some(CometConfig::default());
+        config.source = BlockSource::Comet(CometConfig::default());
         let count = Arc::new(Count::default());
         let opened = Chain::open(&config, Arc::clone(&count) as Arc<dyn Observer>).expect("a chain");
         let (chain, metrics) = (Arc::new(opened.chain), Arc::new(Metrics::new()));
@@ -322,8 +335,8 @@ mod tests {
     #[test]
     fn refusals_are_final_only_if_no_later_state_can_lift_them() {
         let World { validator, chain, _folder, _runtime, .. } = world();
-        assert_eq!(validator.insert(&payment(0)), Ok(()));
-        assert_eq!(validator.insert(&payment(0)), Ok(()), "it is there");
+        assert_eq!(insert(&validator, &payment(0)), Ok(()));
+        assert_eq!(insert(&validator, &payment(0)), Ok(()), "it is there");
         let never = [
             Bytes::from_static(b"junk"),
             Bytes::new(),
@@ -332,7 +345,7 @@ mod tests {
             signed(0, |tx| (tx.nonce, tx.input) = (1, vec![1; 1 << 20].into())),
         ];
         for (place, tx) in never.iter().enumerate() {
-            let refused = validator.insert(tx);
+            let refused = insert(&validator, tx);
             assert!(matches!(refused, Err(Refused::Final(_))), "{place}: {refused:?}");
         }
         let later = [
@@ -345,7 +358,7 @@ mod tests {
             signed(0, |tx| (tx.nonce, tx.gas_limit) = (1, 1 << 40)),
         ];
         for (place, tx) in later.iter().enumerate() {
-            let refused = validator.insert(tx);
+            let refused = insert(&validator, tx);
             assert!(matches!(refused, Err(Refused::Passing(_))), "{place}: {refused:?}");
         }
         let mut app = App::new(validator);
@@ -374,16 +387,16 @@ mod tests {
             assert!(matches!(admitted, Admission::Admitted { .. }), "{admitted:?}");
         }
         assert_eq!(
-            validator.insert(&payment(3)),
+            insert(&validator, &payment(3)),
             Ok(()),
             "another validator's, which an earlier CometBFT has gossiped"
         );
         assert_eq!(validator.reap(u64::MAX), [payment(0), payment(1), payment(2), payment(3)]);
         assert!(validator.reap(u64::MAX).is_empty());
-        assert_eq!(validator.insert(&payment(4)), Ok(()));
+        assert_eq!(insert(&validator, &payment(4)), Ok(()));
         assert_eq!(validator.reap(u64::MAX), [payment(4)]);
         // One that a block has taken meanwhile is not offered.
-        assert_eq!(validator.insert(&payment(5)), Ok(()));
+        assert_eq!(insert(&validator, &payment(5)), Ok(()));
         let mut app = App::new(validator);
         let mut comet = Comet::new("phalanx-77", 1_790_000_000_000);
         comet.handshake(&mut app).expect("sound");

@@ -4,6 +4,7 @@ use super::Chain;
 use alloy_eips::{
     eip2935, eip4788, eip7002, eip7251,
     eip7910::{EthConfig, EthForkConfig, SystemContract},
+    eip8282,
 };
 use alloy_primitives::{B256, Bytes};
 use phalanx::{
@@ -50,6 +51,8 @@ fn fork(
             SystemContract::ConsolidationRequestPredeploy,
             eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
         ),
+        (SpecId::AMSTERDAM, SystemContract::BuilderDepositContract, eip8282::BUILDER_DEPOSIT_CONTRACT_ADDRESS),
+        (SpecId::AMSTERDAM, SystemContract::BuilderExitContract, eip8282::BUILDER_EXIT_CONTRACT_ADDRESS),
     ];
     let contracts = contracts.into_iter().filter(|(since, ..)| spec.is_enabled_in(*since));
     Some(EthForkConfig {

@@ -8,6 +8,7 @@ mod recent;
 mod anchor;
 mod metadata;
 mod failure;
+mod returns;
 
 pub(crate) use anchor::AnchorFiles;
 pub(crate) use failure::StateUnread;

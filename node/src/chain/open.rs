@@ -14,7 +14,10 @@ use crate::{
 };
 use phalanx::{
     ChainRules, Engine, Observer, Service, ServiceConfig,
-    alloy::{consensus::Header, primitives::Bytes},
+    alloy::{
+        consensus::{Header, Sealable as _},
+        primitives::{Bytes, Sealed},
+    },
     api::{ExecId, ExecutionEngine as _, Limits, TxPolicy},
     chain::ChainSpec,
     chain_digest,
@@ -31,9 +34,9 @@ pub(crate) struct Opened {
     pub(crate) cuts: Vec<Cut>,
 }
 
-/// Maximum number of heights above the newest block of a chain that a consensus client drives: it chooses a head once per segment of
-/// 64 blocks, or later, while it catches up.
-const UNCHOSEN: u32 = 256;
+/// Maximum number of heights above the newest block of a chain that a consensus client drives. The store of the state has room for 64
+/// blocks on top of each other, and a further one ends it. What a client sends beyond is executed once it is chosen.
+const UNCHOSEN: u32 = 48;
 
 impl Chain {
     /// Opens the chain of the settings, or begins it.
@@ -44,7 +47,13 @@ impl Chain {
         let spec = config.upgrades.over(&config.genesis)?;
         let upgrades = KeptUpgrades::read(config.store.folder())?;
         let mut engine = engine(config, &spec, observer)?;
-        let genesis = engine.begin(&config.genesis)?;
+        let genesis = match &config.remote {
+            None => engine.begin(&config.genesis)?.seal_slow(),
+            Some(remote) => {
+                engine.begin_above(&config.genesis, remote.block().clone())?;
+                remote.block().clone()
+            }
+        };
         let committed = engine.state().height().unwrap_or_default();
         let genesis_digest = chain_digest(&config.genesis).map_err(|error| NodeError::Chain(error.to_string()))?;
         let identity = Identity { chain: spec.chain_id(), genesis: genesis_digest };
@@ -55,7 +64,7 @@ impl Chain {
         };
         let folder = config.store.folder().join("blocks");
         // A chain at its genesis may have been interrupted before its first block was stored.
-        let known = (committed > 0).then_some(committed);
+        let known = (committed > genesis.number).then_some(committed);
         let anchor = joined(config, identity)?;
         let opened = match BlockStore::open(&folder, identity, options, known) {
             // The state is that of the snapshot: no block is stored before the first one behind it.
@@ -68,9 +77,9 @@ impl Chain {
             (None, None) => unreachable!("it is opened without an anchor"),
         };
         if store.last().is_none() {
-            store.append(&first(genesis.clone()))?;
-        } else if committed == 0 {
-            store.cut_above(0, &mut cuts)?;
+            store.append(&first(&genesis))?;
+        } else if committed == genesis.number {
+            store.cut_above(committed, &mut cuts)?;
         }
         let store = Arc::new(store);
         let (rules, _) = engine.rules_of(&genesis);
@@ -80,7 +89,9 @@ impl Chain {
         let missing =
             || NodeError::Differ { height: tip.height, state: tip.exec.0.to_string(), block: "nothing".into() };
         let head = store.head(tip.height)?.ok_or_else(missing)?;
-        if head.exec != tip.exec.0 || head.header.state_root != tip.state_root {
+        // The first block above another chain has the root of that chain's state, of which this one stores a part.
+        let has_root = config.remote.is_none() || tip.height > genesis.number;
+        if head.exec != tip.exec.0 || has_root && head.header.state_root != tip.state_root {
             return Err(NodeError::Differ {
                 height: tip.height,
                 state: format!("{} with root {}", tip.exec.0, tip.state_root),
@@ -89,10 +100,9 @@ impl Chain {
         }
         upgrades.replace(&config.upgrades, &config.genesis, (tip.height, head.header.timestamp))?;
         let anchor = anchor.map(|block| block.height());
-        Ok(Opened {
-            chain: Self::new(service, (store, recent), (spec, genesis), rules, (head, anchor), config.store.folder()),
-            cuts,
-        })
+        let place = (config.store.folder(), config.history as u64);
+        let origin = (spec, genesis.into_inner(), config.remote.clone());
+        Ok(Opened { chain: Self::new(service, (store, recent), origin, rules, (head, anchor), place), cuts })
     }
 }
 
@@ -133,6 +143,9 @@ fn engine(config: &NodeConfig, spec: &ChainSpec, observer: Arc<dyn Observer>) ->
         // Its operator acts for any account, contracts too.
         builder = builder.with_rules(ChainRules::new().with_contracts_as_senders());
     }
+    if let Some(remote) = &config.remote {
+        builder = builder.with_remote(Arc::new(remote.clone()));
+    }
     if let Some(threads) = config.threads {
         builder = builder.with_threads(threads);
     }
@@ -143,7 +156,7 @@ fn service(config: &NodeConfig, engine: Engine, sink: Sink) -> Result<Service, N
     let usual = PoolConfig::default();
     let pool = PoolConfig {
         // Replicas lose patience with a leader by their oldest request.
-        policy: if config.replica.is_some() { pool::Policy::Arrival } else { usual.policy },
+        policy: if config.replica().is_some() { pool::Policy::Arrival } else { usual.policy },
         max_tx_gas: config.gas_limit.unwrap_or(config.genesis.gas_limit),
         min_tip: config.min_tip,
         ..usual
@@ -154,7 +167,7 @@ fn service(config: &NodeConfig, engine: Engine, sink: Sink) -> Result<Service, N
     let policy = if config.is_ordered() { TxPolicy::SkipInvalid } else { TxPolicy::Strict };
     let mut settings =
         ServiceConfig::default().with_policy(policy).with_pool(pool).with_sink(Arc::new(sink)).with_disk_room(room);
-    if config.engine_api.is_some() {
+    if config.engine_api().is_some() {
         settings = settings.with_limits(Limits { depth: UNCHOSEN, ..Limits::default() });
     }
     settings.recovered_bytes = config.recovered_bytes;
@@ -162,12 +175,12 @@ fn service(config: &NodeConfig, engine: Engine, sink: Sink) -> Result<Service, N
 }
 
 /// The genesis as a block. The name of its execution is zero: nothing has run.
-fn first(header: Header) -> Block {
+fn first(header: &Sealed<Header>) -> Block {
     let timestamp_ms = header.timestamp.saturating_mul(1000);
     let head = Head {
-        hash: header.hash_slow(),
+        hash: header.hash(),
         exec: ExecId::GENESIS.0,
-        header,
+        header: header.inner().clone(),
         timestamp_ms,
         attributes: Bytes::new(),
         access_list: Bytes::new(),

@@ -4,8 +4,11 @@ use crate::store::Block;
 use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc};
 
-/// Number of blocks that stay.
+/// Maximum number of blocks that stay.
 const RECENT: usize = 32;
+
+/// Maximum number of transactions of all but the newest two blocks: that which is shown, and that which is written.
+const RECENT_TXS: usize = 1 << 15;
 
 /// The newest stored blocks, in order of height. Not all of them need be committed.
 #[derive(Debug, Default)]
@@ -20,7 +23,8 @@ impl Recent {
             blocks.clear();
         }
         blocks.push_back(block);
-        if blocks.len() > RECENT {
+        let txs = |blocks: &VecDeque<Arc<Block>>| blocks.iter().map(|block| block.entries.len()).sum::<usize>();
+        while blocks.len() > RECENT || blocks.len() > 2 && txs(blocks) > RECENT_TXS {
             blocks.pop_front();
         }
     }
@@ -45,7 +49,7 @@ fn cut(blocks: &mut VecDeque<Arc<Block>>, from: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Head;
+    use crate::store::{Entry, Head};
     use phalanx::alloy::{consensus::Header, primitives::B256};
 
     fn block(number: u64, name: u8) -> Arc<Block> {
@@ -59,6 +63,34 @@ mod tests {
             skipped: Vec::new(),
         };
         Arc::new(Block { head, entries: Vec::new() })
+    }
+
+    /// A block with so many transactions.
+    fn full(number: u64, txs: usize) -> Arc<Block> {
+        let entry = Entry {
+            bytes: Default::default(),
+            hash: B256::ZERO,
+            sender: Default::default(),
+            succeeded: true,
+            gas_used: 21_000,
+            cumulative_gas: 21_000,
+            first_log: 0,
+            created: Default::default(),
+            logs: Vec::new(),
+        };
+        let head = block(number, 1).head.clone();
+        Arc::new(Block { head, entries: vec![entry; txs] })
+    }
+
+    #[test]
+    fn few_large_blocks_stay() {
+        let recent = Recent::default();
+        (1..6).for_each(|height| recent.put(full(height, RECENT_TXS / 2)));
+        assert_eq!([3, 4, 5].map(|height| recent.get(height).is_some()), [false, true, true]);
+        (6..9).for_each(|height| recent.put(full(height, 2 * RECENT_TXS)));
+        assert_eq!([6, 7, 8].map(|height| recent.get(height).is_some()), [false, true, true], "two stay");
+        (9..12).for_each(|height| recent.put(full(height, 1)));
+        assert_eq!([8, 9, 11].map(|height| recent.get(height).is_some()), [false, true, true]);
     }
 
     fn name(recent: &Recent, height: u64) -> Option<u8> {

@@ -1,7 +1,10 @@
 //! Committed blocks and states for any number of readers. A block is visible here once the engine has committed it.
 
-use super::{failure::StateUnread, recent::Recent};
-use crate::store::{Block, BlockStore, Entry, Head, StoreError};
+use super::{failure::StateUnread, recent::Recent, returns::Returns};
+use crate::{
+    remote::Remote,
+    store::{Block, BlockStore, Entry, Head, StoreError},
+};
 use parking_lot::RwLock;
 use phalanx::{
     Service, StateSnapshot,
@@ -49,20 +52,25 @@ pub(crate) struct Chain {
     pub(crate) service: Arc<Service>,
     pub(crate) store: Arc<BlockStore>,
     pub(crate) spec: ChainSpec,
-    /// Header of the genesis.
+    /// Header of the first block.
     pub(crate) genesis: Header,
+    /// Chain that this one goes on from.
+    pub(crate) remote: Option<Remote>,
     /// Rules with the chain's own precompiles, for any height.
     rules: VmConfig,
     /// The newest visible block.
     head: RwLock<Arc<Head>>,
     finality: RwLock<Finality>,
     recent: Arc<Recent>,
+    returns: Returns,
     blocks: broadcast::Sender<Arc<Block>>,
     admitted: broadcast::Sender<Arc<PooledTx>>,
     /// Height of the snapshot that the chain was joined with: its block has no body here.
     anchor: Option<u64>,
     /// Folder of state and blocks.
     folder: PathBuf,
+    /// Number of older states that are kept.
+    history: u64,
 }
 
 impl core::fmt::Debug for Chain {
@@ -75,16 +83,31 @@ impl Chain {
     pub(super) fn new(
         service: Service,
         (store, recent): (Arc<BlockStore>, Arc<Recent>),
-        (spec, genesis): (ChainSpec, Header),
+        (spec, genesis, remote): (ChainSpec, Header, Option<Remote>),
         rules: VmConfig,
         (head, anchor): (Head, Option<u64>),
-        folder: &Path,
+        (folder, history): (&Path, u64),
     ) -> Self {
         let (head, finality) = (RwLock::new(Arc::new(head)), RwLock::new(Finality::Newest));
         let (blocks, admitted) = (broadcast::Sender::new(BEHIND), broadcast::Sender::new(TXS_BEHIND));
-        let folder = folder.to_owned();
-        let service = Arc::new(service);
-        Self { service, store, spec, genesis, rules, head, finality, recent, blocks, admitted, anchor, folder }
+        let (folder, returns, service) = (folder.to_owned(), Returns::default(), Arc::new(service));
+        Self {
+            service,
+            store,
+            spec,
+            genesis,
+            remote,
+            rules,
+            head,
+            finality,
+            recent,
+            returns,
+            blocks,
+            admitted,
+            anchor,
+            folder,
+            history,
+        }
     }
 
     /// Free bytes of the disk of the node's folder.
@@ -113,11 +136,21 @@ impl Chain {
         // An error means that there is no subscriber.
         let _ = self.blocks.send(block);
         if height.is_multiple_of(PRUNE_EVERY)
-            && let Err(error) = self.store.prune()
+            && let Err(error) = self.store.prune(self.needed(height))
         {
             tracing::warn!(%error, "old blocks are not pruned");
         }
         Ok(())
+    }
+
+    /// Height from which on blocks are needed whatever is to be kept: the chain may go back to there.
+    fn needed(&self, height: u64) -> u64 {
+        let reach = height.saturating_sub(self.history);
+        match *self.finality.read() {
+            Finality::Newest if self.spec.parameters().development => reach,
+            Finality::Newest => u64::MAX,
+            Finality::Marked { finalised, .. } => finalised.unwrap_or(reach),
+        }
     }
 
     /// Shows an earlier block as the newest: the engine and the store have gone back to it. Subscribers hear of the blocks behind it alone.
@@ -125,7 +158,13 @@ impl Chain {
         let missing = || StoreError::Behind { held: format!("no block {height}"), committed: height };
         let head = self.store.head(height)?.ok_or_else(missing)?;
         *self.head.write() = Arc::new(head);
+        self.returns.add(height);
         Ok(())
+    }
+
+    /// Number of times that the chain has gone back, and the lowest height of those behind the first `seen`.
+    pub(crate) fn returns_since(&self, seen: u64) -> (u64, Option<u64>) {
+        self.returns.since(seen)
     }
 
     /// Sets the blocks that are shown as safe and finalised.

@@ -13,6 +13,11 @@ use std::collections::{HashMap, HashSet};
 /// First byte of a blob transaction.
 const BLOB: u8 = 3;
 
+/// True for a blob transaction.
+pub(super) fn is_blob(tx: &Bytes) -> bool {
+    tx.first() == Some(&BLOB)
+}
+
 /// Blobs of a payload's transactions, in order: those with a proof each, and those with proofs of cells.
 #[derive(Debug, Default)]
 pub(super) struct Blobs {
@@ -34,7 +39,7 @@ fn sidecar(pooled: &Bytes) -> Option<BlobTransactionSidecarVariant> {
 /// Blobs of the transactions of a payload; `None` if the pool does not have all of them.
 pub(super) fn of_payload(chain: &Chain, txs: &[Bytes]) -> Option<Blobs> {
     let mut blobs = Blobs::default();
-    for tx in txs.iter().filter(|tx| tx.first() == Some(&BLOB)) {
+    for tx in txs.iter().filter(|tx| is_blob(tx)) {
         let hash = keccak256(tx);
         let pooled = chain.service.with_pool(|pool| pool.get(&hash)?.recovered().pooled_bytes().cloned())?;
         match sidecar(&pooled)? {
@@ -49,7 +54,7 @@ pub(super) fn of_payload(chain: &Chain, txs: &[Bytes]) -> Option<Blobs> {
 fn find(chain: &Chain, wanted: &[B256]) -> Vec<BlobTransactionSidecarVariant> {
     let wanted: HashSet<_> = wanted.iter().collect();
     let pooled: Vec<Bytes> = chain.service.with_pool(|pool| {
-        let has = pool.iter().filter(|tx| tx.tx().blob_hashes.iter().any(|hash| wanted.contains(hash)));
+        let has = pool.with_blobs().filter(|tx| tx.tx().blob_hashes.iter().any(|hash| wanted.contains(hash)));
         has.filter_map(|tx| tx.recovered().pooled_bytes().cloned()).collect()
     });
     pooled.iter().filter_map(sidecar).collect()

@@ -137,37 +137,54 @@ impl Client {
         Ok(id)
     }
 
-    /// Builds the block anew if its builder is done, and the pool has got more since it began.
+    /// Builds the block anew if its builder is done, and the pool has got more since it began, or the builder has failed.
     pub(super) fn improve(&mut self) {
         let admitted = self.jobs.handle.admitted();
         let Some(job) = &mut self.jobs.active else { return };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let is_over = now > (job.request.env.timestamp_ms / 1000).saturating_add(SLOT);
         let is_done = job.building.as_ref().is_none_or(|building| building.wait(Duration::ZERO));
-        if is_over || !is_done || job.seen == admitted {
+        if is_over || !is_done {
             return;
         }
         job.settle();
+        if job.seen == admitted && job.best.is_some() {
+            return;
+        }
         job.seen = admitted;
         // Without another builder the block stays as it is.
         job.building = self.chain.service.build(job.request.clone()).ok();
     }
 
-    /// Ends the job that goes on, if any. Its best block can be fetched from now on.
+    /// Ends the job that goes on, if any. Its best block can be fetched from now on; after an error it goes on.
     fn seal(&mut self) -> Result<(), Stop> {
         let Some(mut job) = self.jobs.active.take() else { return Ok(()) };
+        let (id, sealed) = (job.id, self.sealed(&mut job));
+        match sealed {
+            Ok(built) => {
+                self.jobs.built.push_back((id, Arc::new(built)));
+                if self.jobs.built.len() > MOST {
+                    self.jobs.built.pop_front();
+                }
+                Ok(())
+            }
+            Err(stop) => {
+                self.jobs.active = Some(job);
+                Err(stop)
+            }
+        }
+    }
+
+    /// The best block of a job, executed.
+    fn sealed(&mut self, job: &mut Job) -> Result<Built, Stop> {
         job.settle();
-        let Some(BuiltCandidate { candidate, .. }) = job.best else { return Ok(()) };
-        let id = candidate.id();
-        self.submit(candidate)?;
+        let best = job.best.clone().ok_or_else(|| Fault::Server("no block could be built: retry".into()))?;
+        let id = best.candidate.id();
+        self.submit(best.candidate)?;
         let whole = self.chain.service.whole_block(id)?;
         let blobs = blobs::of_payload(&self.chain, whole.payload.txs());
         let version = Version::at(&self.chain.spec, whole.header.timestamp);
-        self.jobs.built.push_back((job.id, Arc::new(Built { whole, version, blobs })));
-        if self.jobs.built.len() > MOST {
-            self.jobs.built.pop_front();
-        }
-        Ok(())
+        Ok(Built { whole, version, blobs })
     }
 
     /// Ends the job that goes on, whose block is lost if it cannot be executed: nothing else depends on it.
@@ -175,6 +192,7 @@ impl Client {
         match self.seal() {
             Err(Stop::Fault(fault)) => {
                 tracing::warn!(%fault, "a built block is lost");
+                self.jobs.active = None;
                 Ok(())
             }
             done => done,

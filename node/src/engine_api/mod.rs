@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!  consensus client ─► rpc ─► Handle ─orders─► Client, one thread ─► Steps: submit, stage, commit, rewind ─► service
-//!                                                │ Tree: payloads beside the chain, and invalid ones
+//!                                                │ Tree: payloads beside the chain, and invalid ones; Journal: their files
 //!                                                │ Jobs: blocks that are built until they are fetched
 //!                                                └ Marks: safe and finalised block, durable
 //! ```
 //!
-//! A payload is executed as soon as it extends the chain, or a payload that does. A fork choice commits it. A payload on an earlier
+//! A payload is durable before it is answered, and executed as soon as it extends the chain, or a payload that does. A fork choice
+//! commits it. A payload on an earlier
 //! block of the chain is kept, and executed once it is chosen: then the chain goes back to that block first. Methods, errors and
 //! states of a payload are those of <https://github.com/ethereum/execution-apis/tree/main/src/engine>.
 
@@ -15,11 +16,14 @@ mod client;
 mod choose;
 mod reorganise;
 mod jobs;
+mod take;
 mod built;
 mod handle;
 mod marks;
 mod received;
 mod tree;
+mod journal;
+mod sidecars;
 mod proposed;
 mod blobs;
 mod status;

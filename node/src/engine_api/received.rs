@@ -1,14 +1,11 @@
 //! A payload as it arrives: everything that is judged without its ancestors.
 
-use super::{proposed::Proposed, status::Status};
+use super::{blobs::is_blob, proposed::Proposed, status::Status};
 use crate::chain::Chain;
 use alloy_consensus::{Transaction as _, TxEnvelope};
 use alloy_eips::Decodable2718 as _;
 use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_engine::{ExecutionPayload, ExecutionPayloadSidecar};
-
-/// First byte of a blob transaction.
-const BLOB: u8 = 3;
 
 /// Version of the method that a payload came by, as far as its answers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +38,7 @@ pub(crate) fn receive(chain: &Chain, payload: ExecutionPayload, sidecar: &Execut
         Ok(_) => {}
     }
     let hash = payload.block_hash();
+    let list = payload.block_access_list().cloned();
     let block = match payload.into_block_with_sidecar_raw(sidecar) {
         Ok(block) => block,
         Err(error) => return broken(error.to_string()),
@@ -54,7 +52,7 @@ pub(crate) fn receive(chain: &Chain, payload: ExecutionPayload, sidecar: &Execut
         });
     }
     let withdrawals = block.body.withdrawals.map_or_else(Vec::new, |list| list.into_inner());
-    let proposed = Proposed::new(hash, &block.header, block.body.transactions, withdrawals);
+    let proposed = Proposed::new(hash, &block.header, block.body.transactions, withdrawals).with_list(list);
     match chain.service.check_payload(proposed.env(), proposed.txs()) {
         Ok(()) => Received::Sound(Box::new(proposed)),
         // Its hash is its own, so that its descendants are invalid with it.
@@ -68,7 +66,7 @@ pub(crate) fn receive(chain: &Chain, payload: ExecutionPayload, sidecar: &Execut
 /// Place of the first transaction with the type of a blob transaction that is none.
 fn blob_hashes(txs: &[Bytes]) -> Result<Vec<B256>, usize> {
     let mut hashes = Vec::new();
-    for (place, tx) in txs.iter().enumerate().filter(|(_, tx)| tx.first() == Some(&BLOB)) {
+    for (place, tx) in txs.iter().enumerate().filter(|(_, tx)| is_blob(tx)) {
         let tx = TxEnvelope::decode_2718_exact(tx).map_err(|_| place)?;
         hashes.extend_from_slice(tx.blob_versioned_hashes().unwrap_or_default());
     }

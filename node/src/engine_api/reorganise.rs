@@ -1,12 +1,14 @@
 //! The chain goes to another head: back to the common ancestor where need be, then up the branch, one commit for all of it.
 
 use super::{
-    client::{Client, Ran, Stop},
+    blobs::is_blob,
+    client::{Client, Stop},
     fault::Fault,
     proposed::Proposed,
+    take::Ran,
     tree::Invalid,
 };
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{B256, Bytes, keccak256};
 use phalanx::api::{ExecId, ExecutionEngine as _};
 
 /// Result of a move.
@@ -39,7 +41,8 @@ impl Client {
             }
             return moved;
         }
-        let txs: Vec<Bytes> = left.iter().flat_map(|block| block.txs().iter().cloned()).collect();
+        let txs = left.iter().flat_map(Proposed::txs);
+        let txs: Vec<Bytes> = txs.filter_map(|tx| self.as_sent(tx)).collect();
         if !txs.is_empty() {
             tracing::info!(height = self.chain.height(), left = left.len(), "the chain has another head");
             // What the new branch has as well, or cannot have, is refused.
@@ -48,6 +51,11 @@ impl Client {
             self.jobs.ring();
         }
         moved
+    }
+
+    /// A transaction as its sender has sent it; `None` for one whose blobs are gone.
+    fn as_sent(&self, tx: &Bytes) -> Option<Bytes> {
+        if is_blob(tx) { self.sidecars.get(&keccak256(tx)).cloned() } else { Some(tx.clone()) }
     }
 
     /// Goes back to a block of the chain. Returns the blocks that were behind it, oldest first; they are held from now on.
@@ -61,7 +69,10 @@ impl Client {
         let mut left = Vec::new();
         for height in fork + 1..=tip {
             let block = self.chain.block(height)?.ok_or_else(too_deep)?;
-            left.push((Proposed::stored(&block), ExecId(block.head.exec)));
+            let stored = Proposed::stored(&block);
+            // The client has sent it, and does not send it again.
+            self.journal.put(&stored).map_err(|error| Fault::Server(error.to_string()))?;
+            left.push((stored, ExecId(block.head.exec)));
         }
         self.steps.clear()?;
         self.steps.rewind(to)?;
@@ -100,14 +111,32 @@ impl Client {
             return Ok(());
         }
         let from = self.chain.height() + 1;
+        self.keep_sidecars(path);
         self.steps.commit_path(executed, from + executed.len() as u64 - 1)?;
         for (hash, height) in path.iter().zip(from..) {
             self.chain.publish(height).map_err(|error| Stop::Final(error.into()))?;
-            let txs = self.tree.get(hash).map_or(0, |held| held.block.txs().len());
+            let (txs, spent) =
+                self.tree.get(hash).map_or_else(Default::default, |held| (held.block.txs().len(), held.spent));
+            self.metrics.ahead_seconds.inc_by(spent.as_secs_f64());
             self.tree.remove(hash);
             self.metrics.block(height, txs as u64);
             tracing::info!(height, txs, "block");
         }
         Ok(())
+    }
+
+    /// Keeps the blobs of blocks before the pool drops them.
+    fn keep_sidecars(&mut self, path: &[B256]) {
+        let blocks = path.iter().filter_map(|hash| self.tree.get(hash));
+        let hashes: Vec<B256> =
+            blocks.flat_map(|held| held.block.txs().iter().filter(|tx| is_blob(tx)).map(keccak256)).collect();
+        if hashes.is_empty() {
+            return;
+        }
+        let pooled: Vec<(B256, Bytes)> = self.chain.service.with_pool(|pool| {
+            let find = |hash: B256| Some((hash, pool.get(&hash)?.recovered().pooled_bytes()?.clone()));
+            hashes.into_iter().filter_map(find).collect()
+        });
+        pooled.into_iter().for_each(|(hash, bytes)| self.sidecars.keep(hash, bytes));
     }
 }

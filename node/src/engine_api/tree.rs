@@ -3,7 +3,10 @@
 use super::proposed::Proposed;
 use alloy_primitives::B256;
 use phalanx::api::ExecId;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    time::Duration,
+};
 
 /// Maximum number of payloads: sixteen epochs with a fork each, and a client that is behind by as much.
 const MOST_HELD: usize = 1_024;
@@ -28,6 +31,8 @@ pub(super) struct Held {
     pub(super) block: Proposed,
     /// Name of the execution, once the payload was found to be valid.
     pub(super) exec: Option<ExecId>,
+    /// Time that its execution took before it was chosen.
+    pub(super) spent: Duration,
     arrival: u64,
 }
 
@@ -42,6 +47,8 @@ pub(super) struct Tree {
     invalid: HashMap<B256, Invalid>,
     /// Invalid payloads in the order of their verdicts.
     verdicts: VecDeque<B256>,
+    /// Payloads that have left since [`Self::take_gone`].
+    gone: Vec<B256>,
     most: (usize, usize),
 }
 
@@ -60,11 +67,13 @@ impl Tree {
             bytes: 0,
             invalid: HashMap::new(),
             verdicts: VecDeque::new(),
+            gone: Vec::new(),
             most: (most, bytes),
         }
     }
 
-    /// Adds a payload, in place of the oldest where there are too many. One that is there already stays as it is.
+    /// Adds a payload. One that is there already stays as it is. Until [`Self::trim`] there may be too many, so that an order keeps
+    /// what it works with.
     pub(super) fn hold(&mut self, block: Proposed, exec: Option<ExecId>) {
         if let Some(held) = self.held.get_mut(&block.hash) {
             held.exec = held.exec.or(exec);
@@ -74,12 +83,30 @@ impl Tree {
         self.next += 1;
         self.bytes = self.bytes.saturating_add(block.bytes());
         self.arrivals.insert(arrival, hash);
-        self.held.insert(hash, Held { block, exec, arrival });
+        self.held.insert(hash, Held { block, exec, spent: Duration::ZERO, arrival });
+    }
+
+    /// Removes the oldest payloads where there are too many. The newest stays.
+    pub(super) fn trim(&mut self) {
         let (most, bytes) = self.most;
         while self.held.len() > 1 && (self.held.len() > most || self.bytes > bytes) {
             let Some((_, oldest)) = self.arrivals.first_key_value() else { return };
             let oldest = *oldest;
             self.remove(&oldest);
+        }
+    }
+
+    /// Records that a held payload is valid.
+    pub(super) fn found_valid(&mut self, hash: &B256, exec: ExecId) {
+        if let Some(held) = self.held.get_mut(hash) {
+            held.exec = Some(exec);
+        }
+    }
+
+    /// Records the time of an execution before the payload was chosen.
+    pub(super) fn spent(&mut self, hash: &B256, time: Duration) {
+        if let Some(held) = self.held.get_mut(hash) {
+            held.spent += time;
         }
     }
 
@@ -92,12 +119,25 @@ impl Tree {
         self.held.get(hash)
     }
 
+    /// True for a held payload that was found to be valid.
+    pub(super) fn is_valid(&self, hash: &B256) -> bool {
+        self.held.get(hash).is_some_and(|held| held.exec.is_some())
+    }
+
     /// Removes a payload: it is on the chain, or of no use.
     pub(super) fn remove(&mut self, hash: &B256) {
         if let Some(held) = self.held.remove(hash) {
             self.arrivals.remove(&held.arrival);
             self.bytes = self.bytes.saturating_sub(held.block.bytes());
+            self.gone.push(*hash);
         }
+    }
+
+    /// Payloads that have left since the last call, and have not come back.
+    pub(super) fn take_gone(&mut self) -> Vec<B256> {
+        let mut gone = core::mem::take(&mut self.gone);
+        gone.retain(|hash| !self.held.contains_key(hash));
+        gone
     }
 
     /// Removes the payloads up to a height: they can never be chosen.
@@ -175,18 +215,27 @@ mod tests {
         assert_eq!(tree.get(&name(3)).expect("held").exec, Some(ExecId(name(7))), "a verdict is taken over");
         tree.hold(block(3, 2, 3, 1), None);
         assert_eq!(tree.get(&name(3)).expect("held").exec, Some(ExecId(name(7))), "and stays");
+        assert!(tree.take_gone().is_empty());
         tree.remove_up_to(2);
         assert_eq!(tree.path(name(3)), (vec![name(3)], name(2)));
+        tree.remove(&name(5));
+        tree.hold(block(5, 4, 5, 1), None);
+        assert_eq!(tree.take_gone(), [name(2)], "one is back");
+        assert!(tree.take_gone().is_empty());
     }
 
     #[test]
     fn number_and_bytes_are_bounded_and_the_newest_stay() {
         let mut tree = Tree::bounded(3, 1_000);
         (1..=5).for_each(|of| tree.hold(block(of, of - 1, of, 10), None));
+        assert_eq!(tree.path(name(5)).0, [1, 2, 3, 4, 5].map(name), "an order keeps what it works with");
+        tree.trim();
         assert_eq!(tree.path(name(5)).0, [3, 4, 5].map(name));
         tree.hold(block(6, 5, 6, 960), None);
+        tree.trim();
         assert_eq!(tree.path(name(6)).0, [name(6)], "its bytes leave no room for more than one");
         tree.hold(block(7, 6, 7, 5_000), None);
+        tree.trim();
         assert_eq!(tree.path(name(7)).0, [name(7)], "the newest stays, however long it is");
         tree.remove(&name(7));
         assert_eq!((tree.bytes, tree.arrivals.len(), tree.held.len()), (0, 0, 0));

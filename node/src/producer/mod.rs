@@ -5,11 +5,14 @@
 //!  block n+1                      └──────── build, submit ─────────────────┴── written, ..
 //! ```
 //!
-//! A thread of its own does all of it. While a block is written, the next one is built on it, if it is due by then or many transactions
+//! A thread of its own does all of it. A period has one block, which begins as soon as a transaction waits, and at the end of the period
+//! otherwise. While a block is written, the next one is built on it, if it is due by then or many transactions
 //! wait: at most one block is executed and not committed. A failure that may pass, as a full disk, is reported and tried again; the engine's own end is
 //! final. On a chain for development the same thread obeys the orders of its operator, between two blocks.
 
 mod operator;
+mod slot;
+mod woken;
 
 use crate::{
     chain::Chain,
@@ -19,29 +22,25 @@ use crate::{
     next::{Next, Plan, Said},
     orders::{Asked, Pace},
     rounds::{Call, Rounds},
-    steps::{Missed, Steps},
+    steps::{Landing, Missed, Steps},
     store::Head,
 };
-use crossbeam_channel::{Receiver, Sender, TryRecvError, at, bounded, never};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use operator::Snapshots;
 use phalanx::{
-    alloy::{consensus::Header, primitives::Bytes},
-    api::{
-        BlockBudget, BlockEnv, Build as _, BuildRequest, BuiltCandidate, Candidate, ExecId, ExecutionEngine as _,
-        Priority, ViewAt,
-    },
+    alloy::primitives::Bytes,
+    api::{BlockBudget, BlockEnv, BuildRequest, BuiltCandidate, Candidate, ExecId, ExecutionEngine as _, Priority},
     pool::Pool,
 };
+use slot::Slot;
 use std::{
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
+use woken::Woken;
 
 /// Time after which a failed block is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// Maximum time that a block is built for. A full one takes a part of a second.
-const FULL: Duration = Duration::from_secs(60);
 
 /// Number of waiting transactions that is worth a block while the one before is still written. Fewer wait for that, in one block with
 /// what comes meanwhile.
@@ -67,10 +66,11 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// Never blocks: one message is enough, however many transactions wait.
+    /// Never blocks. A producer that does not sleep, or that sleeps until the clock wakes it, is not woken.
     pub(crate) fn ring(&self) {
-        self.rounds.call();
-        let _ = self.told.try_send(Told::Waiting);
+        if self.rounds.call() {
+            let _ = self.told.try_send(Told::Waiting);
+        }
     }
 
     /// The rounds, if a transaction that can run is in a block at once.
@@ -89,26 +89,10 @@ impl Bell {
     }
 }
 
-/// Event that the producer waits for.
-enum Woken {
-    /// A transaction waits.
-    Told,
-    /// The next block is due.
-    Clock,
-    Asked(Asked),
-    /// Nothing else happens while a block is being committed.
-    Idle,
-    /// The node stops.
-    Stopped,
-}
-
-/// An executed block that is being committed, and is not visible yet.
+/// A block of this producer that is being committed.
 #[derive(Debug)]
-struct Landing {
-    /// Head of the block, for its child. Lists of the block are left out.
-    head: Arc<Head>,
-    txs: usize,
-    begun: Instant,
+struct Flight {
+    landing: Landing,
     /// Orders of the operator for it, for the next try if this one fails.
     said: Said,
     /// The newest call whose transactions are in this block or in an earlier one, as far as they can run.
@@ -133,10 +117,12 @@ pub(crate) struct Producer {
     told: Receiver<Told>,
     asked: Receiver<Asked>,
     rounds: Arc<Rounds>,
+    /// The newest call whose transactions were looked at.
+    seen: Call,
     /// Closed when the node stops.
     stop: Receiver<()>,
     steps: Steps,
-    landing: Option<Landing>,
+    flight: Option<Flight>,
 }
 
 impl Producer {
@@ -154,7 +140,7 @@ impl Producer {
         rounds.set_instant(pace.is_instant);
         let bell = Bell { told: bell, asked: order, rounds: Arc::clone(&rounds), next: Arc::clone(&next) };
         let snapshots = Snapshots::default();
-        (Self { chain, metrics, next, pace, snapshots, told, asked, rounds, stop, steps, landing: None }, bell)
+        (Self { chain, metrics, next, pace, snapshots, told, asked, rounds, seen: 0, stop, steps, flight: None }, bell)
     }
 
     /// Makes blocks until the node stops.
@@ -170,67 +156,68 @@ impl Producer {
 
     fn make(&mut self) -> Result<(), NodeError> {
         let mut pace = self.pace;
-        let mut due = pace.period.map(|period| Instant::now() + period);
+        let mut slot = self.slot();
         loop {
             if core::mem::replace(&mut pace, self.pace) != self.pace {
-                due = self.pace.period.map(|period| Instant::now() + period);
+                slot = self.slot();
             }
-            match self.wait(due) {
+            match self.wait(&slot) {
                 Woken::Stopped => return self.settle(),
                 Woken::Idle => {
                     self.settle()?;
                     // The commit may have made others ready: by funds that are free again, or by a lower base fee.
-                    if self.pace.is_instant && self.is_waiting() {
-                        self.round(Empty::LeftOut)?;
+                    if self.pace.is_instant {
+                        self.take_waiting()?;
                     }
                 }
                 Woken::Told => {
                     // Before the look at the pool: what was admitted before these calls runs now, or is taken.
                     let call = self.rounds.newest();
-                    if self.pace.is_instant && self.is_waiting() {
-                        self.round(Empty::LeftOut)?;
-                    } else {
-                        self.taken(call);
+                    match self.take_waiting()? {
+                        Some(txs) => slot.fill(txs),
+                        None => self.taken(call),
                     }
                 }
-                Woken::Clock => {
-                    due = due.zip(self.pace.period).map(|(due, period)| (due + period).max(Instant::now()));
-                    self.round(Empty::Made)?;
+                Woken::Clock if slot.advance(Instant::now()) => {
+                    let txs = self.take_waiting()?;
+                    slot.fill(txs.unwrap_or_default());
                 }
+                Woken::Clock => _ = self.round(Empty::Made)?,
                 Woken::Asked(asked) => {
                     self.settle()?;
                     self.obey(asked)?;
-                    if self.pace.is_instant && self.is_waiting() {
-                        self.round(Empty::LeftOut)?;
+                    let call = self.rounds.newest();
+                    if self.pace.is_instant && self.take_waiting()?.is_none() {
+                        self.taken(call);
                     }
                 }
             }
         }
     }
 
-    /// Waits for the next event, at most until the block is due. A block that is being committed is the next event if there is no other.
-    fn wait(&self, due: Option<Instant>) -> Woken {
-        let clock = due.map_or_else(never, at);
-        let idle = if self.landing.is_some() { at(Instant::now()) } else { never() };
-        crossbeam_channel::select_biased! {
-            recv(self.stop) -> _ => Woken::Stopped,
-            recv(clock) -> _ => Woken::Clock,
-            recv(self.asked) -> asked => asked.map_or(Woken::Stopped, Woken::Asked),
-            recv(self.told) -> told => told.map_or(Woken::Stopped, |_| Woken::Told),
-            recv(idle) -> _ => Woken::Idle,
-        }
+    /// The slot that begins now. On a chain for development its block is made at its end.
+    fn slot(&self) -> Slot {
+        Slot::new(self.pace.period, Instant::now(), !self.next.is_development())
+    }
+
+    /// Makes blocks of what waits, and returns the number of their transactions; `None` if nothing does.
+    fn take_waiting(&mut self) -> Result<Option<usize>, NodeError> {
+        if self.is_waiting() { self.round(Empty::LeftOut).map(Some) } else { Ok(None) }
     }
 
     /// Makes a block, and in instant mode those behind it until nothing waits. What fails is tried again. The last block may still be
-    /// written when this returns.
-    fn round(&mut self, empty: Empty) -> Result<(), NodeError> {
+    /// written when this returns. Returns the number of their transactions.
+    fn round(&mut self, empty: Empty) -> Result<usize, NodeError> {
+        let mut all = 0;
         while !self.stopped() {
             let call = self.rounds.newest();
             match self.produce(empty) {
-                Ok(txs) if txs > 0 && self.pace.is_instant && self.is_waiting() => {}
-                Ok(_) => {
-                    self.taken(call);
-                    return Ok(());
+                Ok(txs) => {
+                    all += txs;
+                    if txs == 0 || !self.pace.is_instant || !self.is_waiting() {
+                        self.taken(call);
+                        break;
+                    }
                 }
                 Err(missed) => {
                     self.rounds.end(Some(call));
@@ -238,13 +225,14 @@ impl Producer {
                 }
             }
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Notes that no transaction of the calls so far waits that can run: their callers are notified once the executed block is visible.
     fn taken(&mut self, call: Call) {
-        match &mut self.landing {
-            Some(landing) => landing.taken = Some(call),
+        self.seen = call;
+        match &mut self.flight {
+            Some(flight) => flight.taken = Some(call),
             None => self.rounds.end(Some(call)),
         }
     }
@@ -298,11 +286,11 @@ impl Producer {
     fn try_produce(&mut self, empty: Empty) -> Result<usize, Missed> {
         loop {
             let ready = || self.chain.service.with_pool(|pool| pool.ready_load().txs);
-            let waiting = |landing: &Landing| ready().saturating_sub(landing.txs);
-            if empty == Empty::LeftOut && self.landing.as_ref().is_some_and(|landing| waiting(landing) < MANY) {
+            let waiting = |flight: &Flight| ready().saturating_sub(flight.landing.txs);
+            if empty == Empty::LeftOut && self.flight.as_ref().is_some_and(|flight| waiting(flight) < MANY) {
                 self.land()?;
             }
-            let (begun, is_on_committed) = (Instant::now(), self.landing.is_none());
+            let (begun, is_on_committed) = (Instant::now(), self.flight.is_none());
             if is_on_committed {
                 // What an earlier try has left loses.
                 self.steps.clear()?;
@@ -330,34 +318,17 @@ impl Producer {
         let attributes = block.payload().attributes().clone();
         self.steps.submit(block, priority)?;
         self.land()?;
-        let at = ViewAt::Exec(id);
-        let (hash, header) = (self.chain.service.block_hash(at)?, self.chain.service.header(at)?);
-        let header = header.ok_or_else(|| Missed::Passing("the block has no header".into()))?;
-        self.steps.begin_commit(id, env.height)?;
-        let head = Head {
-            hash,
-            exec: id.0,
-            header: Header::clone(&header),
-            timestamp_ms: env.timestamp_ms,
-            attributes,
-            access_list: Bytes::new(),
-            skipped: Vec::new(),
-        };
-        self.landing = Some(Landing { head: Arc::new(head), txs, begun, said: self.next.said(), taken: None });
+        let landing = Landing::begin(&mut self.steps, id, &env, (txs, attributes), begun)?;
+        self.flight = Some(Flight { landing, said: self.next.said(), taken: None });
         Ok(())
     }
 
     /// Waits until the executed block is committed, if there is one, and makes it visible.
     fn land(&mut self) -> Result<(), Missed> {
-        let Some(Landing { head, txs, begun, said, taken }) = self.landing.take() else { return Ok(()) };
-        let height = head.header.number;
-        let landed = self.steps.end_commit();
+        let Some(Flight { landing, said, taken }) = self.flight.take() else { return Ok(()) };
+        let landed = landing.end(&mut self.steps, &self.metrics);
         self.metrics.stalled.store(landed.is_err(), Ordering::Relaxed);
         landed.inspect_err(|_| self.next.unmade(&said))?;
-        self.chain.publish(height).map_err(|error| Missed::Final(error.into()))?;
-        self.metrics.block(height, txs as u64);
-        self.metrics.block_seconds.observe(begun.elapsed().as_secs_f64());
-        tracing::info!(height, txs, ms = begun.elapsed().as_millis() as u64, "block");
         let follows = self.pace.is_instant && {
             // The pool follows a commit after its event.
             self.chain.service.settle();
@@ -369,8 +340,8 @@ impl Producer {
 
     /// Head of the newest executed block, visible or not.
     fn parent(&self) -> Result<Arc<Head>, Missed> {
-        if let Some(landing) = &self.landing {
-            return Ok(Arc::clone(&landing.head));
+        if let Some(flight) = &self.flight {
+            return Ok(Arc::clone(&flight.landing.head));
         }
         let (tip, head) = (self.chain.service.status().committed, self.chain.head());
         if head.header.number != tip.height {
@@ -390,9 +361,6 @@ impl Producer {
         let (parent, env) = (ExecId(head.exec), self.env(&head, &self.next.plan(&head))?);
         let request =
             BuildRequest { parent, env, budget: BlockBudget::UNLIMITED, forced: Vec::new(), attributes: Bytes::new() };
-        let job = self.chain.service.build(request)?;
-        // The pool is exhausted, or the block is full: the gas limit bounds the wait.
-        job.wait(FULL);
-        Ok(job.finish()?)
+        self.steps.build(request)
     }
 }

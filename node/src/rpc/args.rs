@@ -47,6 +47,20 @@ impl Args {
         Ok(Self(values))
     }
 
+    /// All arguments, as they came.
+    pub(super) fn all(&self) -> Value {
+        Value::Array(self.0.clone())
+    }
+
+    /// All arguments, with another one at a place.
+    pub(super) fn with(&self, place: usize, value: Value) -> Value {
+        let mut all = self.0.clone();
+        if let Some(at) = all.get_mut(place) {
+            *at = value;
+        }
+        Value::Array(all)
+    }
+
     /// An argument that is there and not null.
     pub(super) fn value(&self, place: usize) -> Option<&Value> {
         self.0.get(place).filter(|value| !value.is_null())

@@ -55,7 +55,7 @@ pub(super) fn simulator(
 }
 
 /// Applies a client's fields of the block.
-fn override_block(env: &mut BlockEnv, state: &mut CallState, with: &BlockOverrides) -> Result<(), RpcError> {
+pub(super) fn override_block(env: &mut BlockEnv, state: &mut CallState, with: &BlockOverrides) -> Result<(), RpcError> {
     if with.beacon_root.is_some() {
         return Err(RpcError::invalid("block override \"beaconRoot\" is not supported for this RPC method"));
     }

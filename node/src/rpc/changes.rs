@@ -4,7 +4,7 @@ use super::{
     api::Api,
     args::{self, Args},
     error::RpcError,
-    filters::Follows,
+    filters::{Cursor, Follows},
     logs::{self, Part},
     registry::Registry,
 };
@@ -16,9 +16,9 @@ use serde_json::{Value, to_value};
 pub(super) fn register(registry: &mut Registry) {
     registry.light("eth_newFilter", 1, |api, args| {
         let filter = Box::new(logs::read(args)?);
-        install(api, Follows::Logs { filter, next: api.chain.height() + 1 })
+        install(api, Follows::Logs { filter, at: end(api) })
     });
-    registry.light("eth_newBlockFilter", 0, |api, _| install(api, Follows::Blocks { next: api.chain.height() + 1 }));
+    registry.light("eth_newBlockFilter", 0, |api, _| install(api, Follows::Blocks { at: end(api) }));
     registry.light("eth_newPendingTransactionFilter", 1, |api, _| {
         let cursor = api.chain.service.with_pool(|pool| pool.events_after(u64::MAX).next);
         install(api, Follows::Pending { cursor })
@@ -27,6 +27,19 @@ pub(super) fn register(registry: &mut Registry) {
         .light("eth_uninstallFilter", 1, |api, args| Ok(api.filters.remove(&args.required(0, args::json::<String>)?)));
     registry.heavy("eth_getFilterChanges", 1, changes);
     registry.heavy("eth_getFilterLogs", 1, all_logs);
+}
+
+/// Place behind the newest block.
+fn end(api: &Api) -> Cursor {
+    let (returns, _) = api.chain.returns_since(0);
+    Cursor { next: api.chain.height() + 1, returns }
+}
+
+/// The place, or the lower one that the chain has gone back to meanwhile, at the word of the operator of a node for development: the
+/// blocks that came in the place of others are new.
+fn moved(api: &Api, Cursor { next, returns }: Cursor) -> Cursor {
+    let (returns, lowest) = api.chain.returns_since(returns);
+    Cursor { next: lowest.map_or(next, |lowest| next.min(lowest + 1)), returns }
 }
 
 fn install(api: &Api, follows: Follows) -> Result<String, RpcError> {
@@ -61,17 +74,23 @@ const fn bounds(filter: &Filter) -> (Option<u64>, Option<u64>) {
 
 fn changes(api: &Api, args: &Args) -> Result<Value, RpcError> {
     let (name, follows) = find(api, args)?;
+    let at = match follows {
+        Follows::Logs { at, .. } | Follows::Blocks { at } => moved(api, at),
+        Follows::Pending { .. } => Cursor::default(),
+    };
+    // Behind the look at the returns: what comes between is seen next time.
     let head = api.chain.height();
     let encoded = |value: serde_json::Result<Value>| value.map_err(|error| RpcError::internal(error.to_string()));
     match follows {
-        Follows::Logs { filter, next } => {
-            // The chain may have gone back, at the word of the operator of a node for development.
-            let next = next.min(head + 1);
+        Follows::Logs { filter, .. } => {
+            let Cursor { next, returns } = at;
             let (from, to) = bounds(&filter);
             // A client that comes back late gets the blocks in parts.
             let end = head.min(next.saturating_add(api.limits.max_range.max(1) - 1));
             let (from, to) = (next.max(from.unwrap_or_default()), end.min(to.unwrap_or(u64::MAX)));
-            let go_on = |next: u64| api.filters.advance(&name, Follows::Logs { filter: filter.clone(), next });
+            let go_on = |next: u64| {
+                api.filters.advance(&name, Follows::Logs { filter: filter.clone(), at: Cursor { next, returns } });
+            };
             if from > to {
                 go_on(next.max(end + 1));
                 return Ok(Value::Array(Vec::new()));
@@ -93,14 +112,15 @@ fn changes(api: &Api, args: &Args) -> Result<Value, RpcError> {
             }
             encoded(to_value(logs))
         }
-        Follows::Blocks { next } => {
-            let next = next.min(head + 1);
+        Follows::Blocks { .. } => {
+            let Cursor { next, returns } = at;
             let mut hashes: Vec<B256> = Vec::new();
             let end = head.min(next.saturating_add(api.limits.max_logs as u64 - 1));
             for height in next..=end {
                 hashes.extend(api.chain.head_at(height)?.map(|head| head.hash));
             }
-            api.filters.advance(&name, Follows::Blocks { next: next.max(end + 1) });
+            let at = Cursor { next: next.max(end + 1), returns };
+            api.filters.advance(&name, Follows::Blocks { at });
             encoded(to_value(hashes))
         }
         Follows::Pending { cursor } => {

@@ -6,6 +6,7 @@ use super::{
     args::{Args, BlockRef},
     error::RpcError,
     registry::{Load, Method, Registry, Run},
+    remote,
     request::{self, Body, Member, Request},
     send,
     subscribe::{self, Begun, Subscriptions},
@@ -191,7 +192,7 @@ impl Dispatch {
                 },
                 Err(error) => Err(error),
             },
-            Method::Run { most, load, run } => self.run((*most, *load, run), params, id, caller).await,
+            Method::Run { most, load, run } => self.run(name, (*most, *load, run), params, id, caller).await,
             Method::Wait => match wait::answer(&params, &self.api).await {
                 Ok(receipt) => self.write(id, &receipt, caller),
                 Err(error) => Err(error),
@@ -232,6 +233,7 @@ impl Dispatch {
 
     async fn run(
         &self,
+        name: &'static str,
         (most, load, run): (usize, Load, &Run),
         params: Params<'_>,
         id: &RawValue,
@@ -239,7 +241,9 @@ impl Dispatch {
     ) -> Result<Answer, RpcError> {
         let panicked = || RpcError::internal("the method panicked; see the node's log");
         let mut out = self.out(caller);
-        if let Load::Instant(block) = load {
+        // Another node may have to be asked.
+        let may_wait = self.api.chain.remote.is_some();
+        if let (Load::Instant(block), false) = (load, may_wait) {
             let args = Args::read(&params, most)?;
             if block.is_none_or(|place| args.block(place) == Ok(BlockRef::Latest)) {
                 // A panic is a bug of the node: the client gets an error, and the node goes on.
@@ -256,7 +260,10 @@ impl Dispatch {
         let work = move || {
             let _place = place;
             let args = Args::read(&params, most).map_err(RpcError::from)?;
-            run(&api, &args, &id, &mut out)?;
+            match remote::answer(&api, name, &args)? {
+                Some(found) => out.result(&id, &found)?,
+                None => run(&api, &args, &id, &mut out)?,
+            }
             Ok(out.finish())
         };
         spawn_blocking(work).await.unwrap_or_else(|_| Err(panicked()))

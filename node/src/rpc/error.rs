@@ -62,6 +62,12 @@ impl RpcError {
         Self { code: INTERNAL_ERROR_CODE, message: message.into(), data: None }
     }
 
+    /// Another node's error, with its code.
+    pub(super) fn refused_elsewhere(code: i64, message: String, data: Option<&str>) -> Self {
+        let code = i32::try_from(code).unwrap_or(SERVER);
+        Self { code, message, data: data.and_then(|data| data.parse().ok()) }
+    }
+
     /// The block is pruned.
     pub(super) fn pruned() -> Self {
         Self { code: PRUNED, message: "pruned history unavailable".into(), data: None }

@@ -11,12 +11,21 @@ use std::{
 /// Subject of a filter, and its place there.
 #[derive(Clone, Debug)]
 pub(super) enum Follows {
-    /// Logs of the blocks from `next` on.
-    Logs { filter: Box<Filter>, next: u64 },
-    /// Blocks from `next` on.
-    Blocks { next: u64 },
+    /// Logs of the blocks from a place on.
+    Logs { filter: Box<Filter>, at: Cursor },
+    /// Blocks from a place on.
+    Blocks { at: Cursor },
     /// Transactions that the pool admits, after its event `cursor`.
     Pending { cursor: u64 },
+}
+
+/// Place in a chain that may go back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// Height of the next block.
+    pub(super) next: u64,
+    /// Number of times that the chain had gone back.
+    pub(super) returns: u64,
 }
 
 #[derive(Debug)]
@@ -87,7 +96,7 @@ mod tests {
     #[test]
     fn filters_are_bounded_and_expire() {
         let filters = Filters::new(2, Duration::from_millis(20));
-        let install = || filters.install(Follows::Blocks { next: 1 });
+        let install = || filters.install(Follows::Blocks { at: Cursor::default() });
         let (one, two) = (install().expect("room"), install().expect("room"));
         assert!(one != two && install().is_none(), "there are two");
         assert!(filters.remove(&one) && !filters.remove(&one));

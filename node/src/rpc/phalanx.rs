@@ -8,7 +8,7 @@ use super::{
 };
 use crate::raw::{MOST_BLOCKS, RawBlock};
 use ::phalanx::RootKind;
-use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use serde::Serialize;
 use serde_json::json;
 
@@ -17,11 +17,6 @@ const MAX_SLOTS: usize = 256;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.heavy("phalanx_getProof", 3, proof);
-    registry.light("phalanx_blockAccessList", 1, |api, args| {
-        let Some(head) = api.head(args.required(0, args::block)?)? else { return Ok(None) };
-        let list = &head.access_list;
-        Ok((!list.is_empty()).then(|| json!({ "hash": keccak256(list), "rlp": list })))
-    });
     registry.heavy("phalanx_getRawBlocks", 2, raw_blocks);
     registry.light("phalanx_storeSizes", 0, |api, _| {
         let sizes = api.chain.store.sizes()?;
@@ -84,6 +79,10 @@ fn proof(api: &Api, args: &Args) -> Result<Proofs, RpcError> {
     let state = api.chain.state(height)?;
     if state.root_kind() != RootKind::Twigs {
         return Err(RpcError::server("this chain's blocks report Ethereum's root: call eth_getProof"));
+    }
+    if api.chain.remote.is_some() {
+        let why = "this chain stores what has changed since it went on from a remote one, and proves nothing else";
+        return Err(RpcError::server(why));
     }
     let head = api.chain.head_at(height)?.ok_or_else(RpcError::pruned)?;
     let unread = |error: ::phalanx::SnapshotError| RpcError::from(crate::chain::StateUnread::from(error));

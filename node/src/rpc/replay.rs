@@ -11,6 +11,22 @@ use ::phalanx::{
 };
 use alloy_rlp::Decodable as _;
 
+/// Access list of a block, which holds all that the block changes.
+pub(super) fn access_list(chain: &Chain, head: &Head) -> Result<Vec<AccountChanges>, RpcError> {
+    let height = head.header.number;
+    if height == 0 {
+        return Err(RpcError::server("genesis is not traceable"));
+    }
+    if !chain.spec.spec(&head.header).is_enabled_in(SpecId::CANCUN) {
+        return Err(RpcError::server("blocks before the Cancun fork are not traceable"));
+    }
+    if head.access_list.is_empty() {
+        return Err(RpcError::server(format!("block {height} has no access list, so that it is not traceable")));
+    }
+    Vec::<AccountChanges>::decode(&mut &head.access_list[..])
+        .map_err(|error| RpcError::internal(format!("the access list of block {height}: {error}")))
+}
+
 /// States before the transactions of a block, in order.
 #[derive(Debug)]
 pub(super) struct Replay {
@@ -22,18 +38,9 @@ pub(super) struct Replay {
 
 impl Replay {
     pub(super) fn new(chain: &Chain, head: &Head) -> Result<Self, RpcError> {
-        let height = head.header.number;
-        let Some(before) = height.checked_sub(1) else {
-            return Err(RpcError::server("genesis is not traceable"));
-        };
-        if !chain.spec.spec(&head.header).is_enabled_in(SpecId::CANCUN) {
-            return Err(RpcError::server("blocks before the Cancun fork are not traceable"));
-        }
-        if head.access_list.is_empty() {
-            return Err(RpcError::server(format!("block {height} has no access list, so that it is not traceable")));
-        }
-        let changes = Vec::<AccountChanges>::decode(&mut &head.access_list[..])
-            .map_err(|error| RpcError::internal(format!("the access list of block {height}: {error}")))?;
+        let changes = access_list(chain, head)?;
+        // Genesis has been refused.
+        let before = head.header.number.saturating_sub(1);
         Ok(Self { state: CacheDB::new(chain.state(before)?), changes, applied: None })
     }
 

@@ -87,7 +87,9 @@ fn is_id(id: &RawValue) -> bool {
 
 /// Memory that the arguments of a body take while they are decoded, in bytes, beside the body: short values take most.
 pub(super) fn decoded_bytes(body: &[u8]) -> usize {
-    let marks = body.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count();
+    // Eight bits hold the count of a piece, and processors count them side by side.
+    let is_mark = |&byte: &u8| u8::from((byte == b',') | (byte == b':') | (byte == b'[') | (byte == b'{'));
+    let marks: usize = body.chunks(255).map(|piece| usize::from(piece.iter().map(is_mark).sum::<u8>())).sum();
     marks.saturating_mul(VALUE_BYTES)
 }
 

@@ -7,6 +7,10 @@ use super::{
     registry::{Method, Registry},
 };
 use crate::intake::{NoFate, Unadmitted};
+use ::phalanx::{
+    SendError,
+    api::{Failure, RetryCause},
+};
 use alloy_primitives::{B256, Bytes, hex};
 use jsonrpsee::types::Params;
 use tokio::time::timeout;
@@ -69,20 +73,24 @@ pub(super) async fn included(api: &Api, sent: &[Sent]) {
 /// Offers transactions like [`all`], and waits for no block.
 pub(super) async fn admitted(api: &Api, txs: Vec<Bytes>) -> Vec<Sent> {
     let count = txs.len();
-    let fates = match api.intake.offer(txs) {
+    let fates = match api.intake.offer(txs).await {
         Ok(fates) => fates.all().await,
         Err(full) => Err(full),
     };
     let error = match fates {
-        Ok(fates) => return fates.into_iter().map(|fate| fate.map_err(unadmitted)).collect(),
+        Ok(fates) => return fates.into_iter().map(|fate| fate.map_err(|why| unadmitted(api, why))).collect(),
         Err(why @ NoFate::Full) => RpcError::limit(why.to_string()),
         Err(why @ NoFate::Panicked) => RpcError::internal(why.to_string()),
     };
     vec![Err(error); count]
 }
 
-fn unadmitted(why: Unadmitted) -> RpcError {
+fn unadmitted(api: &Api, why: Unadmitted) -> RpcError {
     match why {
+        Unadmitted::Unsent(SendError::State(Failure::Retry(RetryCause::Remote))) => {
+            let said = api.chain.remote.as_ref().and_then(|remote| remote.last_failure());
+            RpcError::server(said.unwrap_or_else(|| RetryCause::Remote.to_string()))
+        }
         Unadmitted::Unsent(error) => unsent(&error),
         Unadmitted::Refused(refusal) => refused(&refusal),
         Unadmitted::Upstream(error) => error.into(),

@@ -253,14 +253,14 @@ impl BlockStore {
         Ok(())
     }
 
-    /// Deletes segments of which no block is to be kept, and returns the number of deleted blocks.
+    /// Deletes segments of which no block is to be kept, and none from `needed` on. Returns the number of deleted blocks.
     ///
     /// # Errors
     /// If a block cannot be read, or the disk fails.
-    pub fn prune(&self) -> Result<u64, StoreError> {
+    pub fn prune(&self, needed: u64) -> Result<u64, StoreError> {
         let Some(keep) = self.options.keep else { return Ok(0) };
         let Some(last) = self.writer.lock().last else { return Ok(0) };
-        let oldest = last.saturating_sub(keep.max(1) - 1);
+        let oldest = last.saturating_sub(keep.max(1) - 1).min(needed);
         let mut pruned = 0;
         loop {
             let (first, segment, end) = {

@@ -5,8 +5,9 @@ use alloy_consensus::{
     Eip658Value, Header, Receipt, ReceiptEnvelope, ReceiptWithBloom, Transaction as _, TxEnvelope,
     proofs::{calculate_receipt_root, calculate_transaction_root},
 };
-use alloy_eips::{Decodable2718 as _, Encodable2718 as _};
+use alloy_eips::{Decodable2718 as _, Encodable2718 as _, eip7928::AccountChanges};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex, keccak256};
+use alloy_rlp::Decodable as _;
 use phalanx::revm::{context::TxEnv, context_interface::result::ExecutionResult};
 use serde_json::{Value, json};
 
@@ -452,6 +453,48 @@ fn logs_are_found_by_contract_topic_and_range() {
 }
 
 #[test]
+fn the_list_of_a_block_has_one_content_in_every_form() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (node, client) = instant(folder.path());
+    let counter = build(&client);
+    let (mut slots, height) = (0, node.height());
+    for height in 1..=height {
+        let (number, hash) = (format!("{height:#x}"), answered(&client, height).hash);
+        let raw: Bytes =
+            serde_json::from_value(client.get("debug_getRawBlockAccessList", json!([number]))).expect("bytes");
+        let list = Vec::<AccountChanges>::decode(&mut &raw[..]).expect("a list");
+        assert!(!list.is_empty());
+        for (method, block) in [
+            ("eth_getBlockAccessList", json!(number)),
+            ("eth_getBlockAccessList", json!({ "blockHash": hash })),
+            ("eth_getBlockAccessListByBlockNumber", json!(number)),
+            ("eth_getBlockAccessListByBlockHash", json!(hash)),
+        ] {
+            let answer = client.get(method, json!([block]));
+            let read: Vec<AccountChanges> = serde_json::from_value(answer.clone()).expect("alloy reads it");
+            assert_eq!(read, list, "{method}");
+            let of_counter =
+                answer.as_array().expect("accounts").iter().find(|account| account["address"] == json!(counter));
+            for slot in of_counter.iter().flat_map(|account| account["storageChanges"].as_array().expect("slots")) {
+                // geth's client reads words of 32 bytes alone.
+                assert_eq!(
+                    [&slot["key"], &slot["changes"][0]["value"]].map(|word| word.as_str().map(str::len)),
+                    [Some(66); 2]
+                );
+                slots += 1;
+            }
+        }
+    }
+    assert!(slots > 0, "the counter counts");
+    let beyond = json!([format!("{:#x}", height + 1)]);
+    for method in ["eth_getBlockAccessList", "eth_getBlockAccessListByBlockNumber", "debug_getRawBlockAccessList"] {
+        assert_eq!(client.get(method, beyond.clone()), Value::Null, "{method}");
+    }
+    assert_eq!(client.get("eth_getBlockAccessListByBlockHash", json!([B256::ZERO])), Value::Null);
+    node.stop();
+}
+
+#[test]
 fn proofs_lead_to_the_state_root_of_the_block() {
     let folder = tempfile::tempdir().expect("a folder");
     let (node, client) = instant(folder.path());
@@ -466,8 +509,6 @@ fn proofs_lead_to_the_state_root_of_the_block() {
     let slot = bytes(&proof["storageProof"][0]["proof"]);
     let word = phalanx::verify_slot(&params, head.state_root, counter, B256::ZERO, &slot).expect("sound");
     assert_eq!(proof["storageProof"][0]["value"], json!(word));
-    let list = client.get("phalanx_blockAccessList", json!(["latest"]));
-    assert_eq!(list["hash"], json!(keccak256(bytes(&list["rlp"]))));
     assert!(client.quantity("eth_blockNumber", json!([])) > 0);
     node.stop();
 }

@@ -1,8 +1,8 @@
 //! Details of answers that clients rely on: filters that go on, ranges, overrides, names of contracts, forks, texts, numbers, traces.
 
-use crate::kit::{CHAIN, Call, Client, address, authorize, config, deploy, hungry, instant, signed};
+use crate::kit::{CHAIN, Call, Client, address, authorize, config, deploy, development, hungry, instant, signed};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
-use phalanx_node::{Node, Production};
+use phalanx_node::{BlockSource, Node, Production};
 use serde_json::{Value, json};
 
 /// Emits as many empty logs as the first byte of calldata says.
@@ -151,7 +151,8 @@ fn a_running_chain_takes_a_fork_that_its_genesis_does_not_schedule() {
     // A node of the same upgrades follows from the first block.
     let mut follower = config(other.path(), Production::Off);
     (follower.genesis, follower.upgrades) = (settings.genesis.clone(), settings.upgrades.clone());
-    (follower.beneficiary, follower.follow) = (Default::default(), Some(node.address().to_string()));
+    (follower.beneficiary, follower.source) =
+        (Default::default(), BlockSource::Followed(format!("http://{}", node.address())));
     let following = Node::start(&follower).expect("a node");
     let client = Client::new(following.address());
     while client.quantity("eth_blockNumber", json!([])) < 2 {
@@ -292,4 +293,31 @@ fn a_transaction_larger_than_any_block_yet_holds_up_no_other() {
         }
         node.stop();
     }
+}
+
+#[test]
+fn a_period_has_one_block_and_it_begins_with_a_transaction() {
+    // No period ends in this test.
+    let long = Production::Every(std::time::Duration::from_secs(100_000));
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::start(&config(folder.path(), long)).expect("a node");
+    let client = Client::new(node.address());
+    // It cannot run: the period keeps its block.
+    let early = client.send(&signed(2, &Call::to(1, 1, address(2), 1), vec![]));
+    client.include(&signed(2, &Call::to(2, 0, address(3), 1), vec![]));
+    assert_eq!(node.height(), 1);
+    client.send(&signed(2, &Call::to(1, 0, address(2), 1), vec![]));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(node.height(), 1, "the period has its block");
+    assert_eq!(client.get("eth_getTransactionReceipt", json!([early])), Value::Null);
+    node.stop();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut settings = development(folder.path());
+    settings.production = long;
+    let node = Node::start(&settings).expect("a node");
+    let client = Client::new(node.address());
+    client.send(&signed(2, &Call::to(2, 0, address(3), 1), vec![]));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(node.height(), 0, "a block of a chain for development is made at the end of its period");
+    node.stop();
 }

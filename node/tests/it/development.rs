@@ -3,7 +3,7 @@
 use crate::kit::{CHAIN, Call, Client, PATIENCE, address, config, deploy, development, instant, named, signed};
 use alloy_primitives::{Address, B256, Bytes, Signature, U256, eip191_hash_message, hex, keccak256};
 use phalanx::alloy::genesis::GenesisAccount;
-use phalanx_node::{DEV_MNEMONIC, Node, Production, dev_accounts};
+use phalanx_node::{BlockSource, DEV_MNEMONIC, Node, Production, dev_accounts};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -163,7 +163,7 @@ fn what_is_set_is_part_of_the_chain_for_restarts_and_followers() {
     settings.rpc.namespaces.retain(|name| !["evm", "anvil", "hardhat", "personal"].contains(&&name[..]));
     (settings.development, settings.production) = (None, Production::Off);
     settings.beneficiary = Address::ZERO;
-    settings.follow = Some(node.address().to_string());
+    settings.source = BlockSource::Followed(format!("http://{}", node.address()));
     let follower = Node::start(&settings).expect("a node");
     let its = Client::new(follower.address());
     client.get("eth_sendTransaction", pay(first(), bare, 1));

@@ -2,10 +2,10 @@
 
 use crate::{
     answers::build,
-    kit::{Call, Client, address, config, deploy, instant, signed},
+    kit::{Call, Client, address, config, deploy, development, instant, signed},
 };
-use alloy_primitives::B256;
-use phalanx_node::{Node, NodeConfig, NodeError, Production};
+use alloy_primitives::{B256, Bytes, keccak256};
+use phalanx_node::{BlockSource, Node, NodeConfig, NodeError, Production};
 use serde_json::{Value, json};
 use std::{
     io::{Read as _, Write as _},
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 fn follower(folder: &Path, upstream: SocketAddr) -> NodeConfig {
     let mut settings = config(folder, Production::Off);
     settings.beneficiary = alloy_primitives::Address::ZERO;
-    settings.follow = Some(upstream.to_string());
+    settings.source = BlockSource::Followed(format!("http://{upstream}"));
     settings
 }
 
@@ -41,7 +41,9 @@ fn compare(ours: &Client, theirs: &Client, height: u64) {
         let params = json!([format!("{at:#x}"), true]);
         assert_eq!(ours.get("eth_getBlockByNumber", params.clone()), theirs.get("eth_getBlockByNumber", params));
         let params = json!([format!("{at:#x}")]);
-        assert_eq!(ours.get("eth_getBlockReceipts", params.clone()), theirs.get("eth_getBlockReceipts", params));
+        for method in ["eth_getBlockReceipts", "debug_getRawBlockAccessList"] {
+            assert_eq!(ours.get(method, params.clone()), theirs.get(method, params.clone()), "{method}");
+        }
         for account in 0..8 {
             let params = json!([address(account), format!("{at:#x}")]);
             assert_eq!(ours.get("eth_getBalance", params.clone()), theirs.get("eth_getBalance", params));
@@ -96,6 +98,50 @@ fn a_follower_has_the_same_answers_and_sends_transactions_on() {
     Client::new(sequencer.address()).include(&signed(2, &Call::to(14, 0, address(2), 1), vec![]));
     wait("it catches up", || node.height() == sequencer.height());
     compare(&client(&node), &Client::new(sequencer.address()), node.height());
+    node.stop();
+    sequencer.stop();
+}
+
+#[test]
+fn followers_keep_the_lists_of_both_sides_of_a_fork() {
+    let folders: Vec<_> = (0..2).map(|_| tempfile::tempdir().expect("a folder")).collect();
+    let mut settings = development(folders[0].path());
+    let genesis = settings.genesis.timestamp;
+    let time = |number: u64| genesis + 10 * number;
+    settings.genesis.config.amsterdam_time = Some(time(4));
+    let sequencer = Node::start(&settings).expect("a node");
+    let theirs = Client::new(sequencer.address());
+    let mut following = follower(folders[1].path(), sequencer.address());
+    following.genesis = settings.genesis;
+    let mut node = Node::start(&following).expect("a node");
+    for nonce in 0..6 {
+        theirs.get("evm_setNextBlockTimestamp", json!([time(nonce + 1)]));
+        theirs.include(&signed(2, &Call::to(0, nonce, address(nonce), 3), vec![]));
+    }
+    wait("it catches up", || node.height() == sequencer.height());
+    let ours = Client::new(node.address());
+    compare(&ours, &theirs, node.height());
+    let mut listed = 0;
+    for at in 1..=node.height() {
+        let at = format!("{at:#x}");
+        let block = ours.get("eth_getBlockByNumber", json!([at, false]));
+        let list = ours.get("debug_getRawBlockAccessList", json!([at]));
+        let list: Bytes = serde_json::from_value(list).expect("bytes");
+        assert!(!list.is_empty(), "block {at}");
+        let raw = theirs.get("phalanx_getRawBlocks", json!([at, "0x1"]));
+        if let Some(hash) = block.get("blockAccessListHash").filter(|hash| !hash.is_null()) {
+            assert_eq!(*hash, json!(keccak256(&list)), "block {at}");
+            assert_eq!(raw[0]["blockAccessList"], json!(list), "block {at}");
+            listed += 1;
+        } else {
+            assert_eq!(raw[0].get("blockAccessList"), None, "block {at}");
+        }
+    }
+    assert_eq!((listed, node.height()), (3, 6));
+    // What is kept is kept over a restart.
+    node.stop();
+    node = Node::start(&following).expect("a node");
+    compare(&Client::new(node.address()), &theirs, node.height());
     node.stop();
     sequencer.stop();
 }
@@ -284,11 +330,8 @@ fn answers_that_are_none_are_waited_out_and_pruned_blocks_are_final() {
 #[test]
 fn settings_that_contradict_following_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let changes: [fn(&mut NodeConfig); 3] = [
-        |settings| settings.production = Production::Instant,
-        |settings| settings.gas_limit = Some(1),
-        |settings| settings.comet = Some(phalanx_node::CometConfig::default()),
-    ];
+    let changes: [fn(&mut NodeConfig); 2] =
+        [|settings| settings.production = Production::Instant, |settings| settings.gas_limit = Some(1)];
     for change in changes {
         let mut settings = follower(folder.path(), SocketAddr::from(([127, 0, 0, 1], 1)));
         change(&mut settings);

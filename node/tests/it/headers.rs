@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256, logs_bloom};
 use alloy_rpc_types_eth::{Block, TransactionReceipt};
 use phalanx::alloy::genesis::{Genesis, GenesisAccount};
 use phalanx_abci::conformance::{Comet, Proposal, TcpLink};
-use phalanx_node::{CometConfig, Node, NodeConfig, Production};
+use phalanx_node::{BlockSource, CometConfig, Node, NodeConfig, Production};
 use serde_json::{Value, json};
 use std::{
     net::SocketAddr,
@@ -53,7 +53,7 @@ fn settings(folder: &Path) -> NodeConfig {
 
 fn validator(folder: &Path) -> NodeConfig {
     let (abci, rpc) = (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 1], 1)));
-    NodeConfig { comet: Some(CometConfig { abci, rpc, ..CometConfig::default() }), ..settings(folder) }
+    NodeConfig { source: BlockSource::Comet(CometConfig { abci, rpc, ..CometConfig::default() }), ..settings(folder) }
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -150,7 +150,7 @@ fn every_client_and_contract_sees_the_hash_of_the_header() {
     let hashes = check(&Client::new(node.address()));
     // A follower finds the same hashes by itself, and both keep them.
     let mut following = settings(other.path());
-    following.follow = Some(node.address().to_string());
+    following.source = BlockSource::Followed(format!("http://{}", node.address()));
     let follower = Node::start(&following).expect("a node");
     let begun = Instant::now();
     while follower.height() < BLOCKS {
@@ -161,7 +161,7 @@ fn every_client_and_contract_sees_the_hash_of_the_header() {
     follower.stop();
     node.stop();
     let node = Node::start(&validator(folder.path())).expect("a node");
-    following.follow = Some(node.address().to_string());
+    following.source = BlockSource::Followed(format!("http://{}", node.address()));
     let follower = Node::start(&following).expect("a node");
     for client in [&node, &follower].map(|node| Client::new(node.address())) {
         assert_eq!(check(&client), hashes);

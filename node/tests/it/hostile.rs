@@ -189,7 +189,9 @@ fn no_arguments_make_a_method_panic() {
         "debug_getRawBlock",
         "eth_getProof",
         "phalanx_getProof",
-        "phalanx_blockAccessList",
+        "eth_getBlockAccessList",
+        "eth_getBlockAccessListByBlockHash",
+        "debug_getRawBlockAccessList",
         "web3_sha3",
     ];
     for method in methods {

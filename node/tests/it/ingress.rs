@@ -3,7 +3,7 @@
 use crate::kit::{Call, Client, config, signed};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use phalanx_node::{
-    IngressAddress, Node, NodeConfig, Production,
+    BlockSource, IngressAddress, Node, NodeConfig, Production,
     ingress::{
         Code, Ended, GREETING, IN_FLIGHT, MAX_TXS,
         client::{Receiver, Sender, connect},
@@ -264,7 +264,8 @@ fn a_follower_sends_frames_and_batches_on() {
     let (above, below) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let (upstream, theirs) = start(above.path(), |_| {});
     let mut settings = config(below.path(), Production::Off);
-    (settings.beneficiary, settings.follow) = (Address::ZERO, Some(upstream.address().to_string()));
+    (settings.beneficiary, settings.source) =
+        (Address::ZERO, BlockSource::Followed(format!("http://{}", upstream.address())));
     settings.ingress = vec![IngressAddress::Tcp(([127, 0, 0, 1], 0).into())];
     let follower = Node::start(&settings).expect("a node");
     let (mut sender, mut receiver) = connect(&follower.ingress()[0]).expect("a connection");

@@ -10,7 +10,7 @@ use phalanx_abci::{
     conformance::{Broken, Comet, Peer, Proposal, TcpLink, chunk, snapshots},
     proto::Snapshot,
 };
-use phalanx_node::{CometConfig, Node, NodeConfig, Production};
+use phalanx_node::{BlockSource, CometConfig, Node, NodeConfig, Production};
 use serde_json::{Value, json};
 use std::{net::SocketAddr, path::Path};
 
@@ -36,7 +36,7 @@ fn settings(folder: &Path, state_sync: bool) -> NodeConfig {
     settings.genesis.alloc.extend((0..ACCOUNTS).map(account));
     let local = SocketAddr::from(([127, 0, 0, 1], 0));
     let rpc = SocketAddr::from(([127, 0, 0, 1], 1));
-    settings.comet = Some(CometConfig { abci: local, rpc, snapshot_every: 3, snapshots: 2, state_sync });
+    settings.source = BlockSource::Comet(CometConfig { abci: local, rpc, snapshot_every: 3, snapshots: 2, state_sync });
     settings
 }
 

@@ -1,6 +1,8 @@
-//! `kill -9` while blocks are made: every visible block has its body and its receipts, and the chain goes on.
+//! `kill -9` while blocks are made: every visible block has its body and its receipts, every receipt that a client has got is there,
+//! and the chain goes on.
 
 use crate::kit::{CHAIN, Call, Client, address, config, genesis, signed};
+use alloy_primitives::B256;
 use phalanx::chain_digest;
 use phalanx_node::{
     Node, Production,
@@ -9,7 +11,9 @@ use phalanx_node::{
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::json;
 use std::{
-    path::Path,
+    fs::File,
+    io::Write as _,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -26,6 +30,14 @@ const ALL: u64 = 50;
 /// Number of accounts that send at the same time.
 const SENDERS: u64 = 4;
 
+/// File beside the folder of the node, with the hash of every transaction whose receipt a client has got: 32 bytes each.
+const SHOWN: &str = "shown";
+
+/// Path of [`SHOWN`].
+fn shown(folder: &Path) -> PathBuf {
+    folder.with_extension(SHOWN)
+}
+
 /// Sends transactions to a node that makes blocks without end.
 fn run(folder: &Path) {
     // Blocks that are due before those before them are written are built meanwhile.
@@ -36,9 +48,18 @@ fn run(folder: &Path) {
     let node = Node::start(&settings).expect("a node");
     let send = |from: u64| {
         let client = Client::new(node.address());
+        let mut shown = File::options().append(true).create(true).open(shown(folder)).expect("a file");
         let mut nonce = nonce_of(&client, from);
         loop {
-            client.send(&signed(2, &Call::to(from, nonce, address(SENDERS), 1), vec![]));
+            let tx = signed(2, &Call::to(from, nonce, address(SENDERS), 1), vec![]);
+            if from.is_multiple_of(2) {
+                client.send(&tx);
+            } else {
+                let receipt = client.get("eth_sendRawTransactionSync", json!([tx]));
+                let hash: B256 = serde_json::from_value(receipt["transactionHash"].clone()).expect("a hash");
+                // A write of this process is in the kernel, whatever becomes of the process.
+                shown.write_all(hash.as_slice()).expect("written");
+            }
             nonce += 1;
             if nonce.is_multiple_of(7) {
                 std::thread::sleep(Duration::from_millis(3));
@@ -77,13 +98,14 @@ fn kills_lose_no_visible_block_and_no_receipt() {
     let (kills, seed) = (number("PHALANX_KILLS", 5), number("PHALANX_SEED", 7));
     println!("{kills} kills, PHALANX_SEED={seed}");
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-    let folder = tempfile::tempdir().expect("a folder");
-    let (mut last, mut known, mut sent) = (0, 0, 0);
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("node");
+    let (mut last, mut known, mut sent, mut receipts_shown) = (0, 0, 0, 0);
     for kill in 0..kills {
         let program = std::env::current_exe().expect("a path");
         let mut child = Command::new(program)
             .args(["--exact", "kills::kills_lose_no_visible_block_and_no_receipt"])
-            .env(FOLDER, folder.path())
+            .env(FOLDER, &folder)
             .envs((kill % 2 == 1).then_some((PERIOD, "1")))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -91,13 +113,13 @@ fn kills_lose_no_visible_block_and_no_receipt() {
             .expect("a process");
         // Most kills meet blocks, some the start.
         if kill % 4 != 3 {
-            wait_for_blocks(folder.path());
+            wait_for_blocks(&folder);
         }
         std::thread::sleep(Duration::from_millis(rng.random_range(0..300)));
         child.kill().expect("it runs");
         child.wait().expect("it has ended");
         // The node finds its own state and blocks in agreement, or does not start.
-        let mut settings = config(folder.path(), Production::Off);
+        let mut settings = config(&folder, Production::Off);
         settings.segment_bytes = 8_000;
         let node = Node::start(&settings).unwrap_or_else(|error| panic!("PHALANX_SEED={seed}, kill {kill}: {error}"));
         let client = Client::new(node.address());
@@ -113,12 +135,21 @@ fn kills_lose_no_visible_block_and_no_receipt() {
             sent += receipts.len() as u64;
         }
         known = height;
+        let hashes = std::fs::read(shown(&folder)).unwrap_or_default();
+        for hash in hashes.as_chunks::<32>().0.iter().skip(receipts_shown).map(B256::from) {
+            let receipt = client.get("eth_getTransactionReceipt", json!([hash]));
+            assert!(
+                !receipt.is_null(),
+                "PHALANX_SEED={seed}, kill {kill}: the receipt of {hash} was shown, and is lost"
+            );
+            receipts_shown += 1;
+        }
         let nonces: u64 = (0..SENDERS).map(|from| nonce_of(&client, from)).sum();
         assert_eq!(sent, nonces, "PHALANX_SEED={seed}, kill {kill}: a receipt for every executed transaction");
         node.stop();
         let identity = Identity { chain: CHAIN, genesis: chain_digest(&genesis()).expect("a chain") };
         let (store, cuts) =
-            BlockStore::open(&folder.path().join("blocks"), identity, Options::default(), Some(height)).expect("sound");
+            BlockStore::open(&folder.join("blocks"), identity, Options::default(), Some(height)).expect("sound");
         assert!(cuts.is_empty(), "the node has cut off what was not committed");
         assert_eq!(store.verify().expect("sound"), height + 1);
         last = height;
@@ -126,6 +157,7 @@ fn kills_lose_no_visible_block_and_no_receipt() {
             println!("{} kills: {height} blocks, {sent} transactions", kill + 1);
         }
     }
-    println!("{last} blocks after {kills} kills");
+    println!("{last} blocks and {receipts_shown} receipts after {kills} kills");
+    assert!(kills < 2 || receipts_shown > 0, "some receipts were shown");
     assert!(last > 0, "some blocks were committed");
 }

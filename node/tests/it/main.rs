@@ -2,6 +2,7 @@
 
 mod kit;
 mod store;
+mod flips;
 mod answers;
 mod headers;
 mod tracing;
@@ -18,8 +19,12 @@ mod development;
 mod kills;
 mod ordered;
 mod proofs;
+mod witness;
+mod remote;
+mod listing;
 mod engine_api;
 mod replicas;
+mod replicas_join;
 mod joining;
 mod follow;
 mod long;

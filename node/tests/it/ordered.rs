@@ -19,7 +19,7 @@ use phalanx_abci::{
     conformance::{Broken, Comet, Link as _, Proposal, TcpLink, asked, validator},
     proto::{self, RequestQuery, ResponseQuery, request::Value as Asked, response::Value as Answer},
 };
-use phalanx_node::{CometConfig, Node, NodeConfig, NodeError, Production};
+use phalanx_node::{BlockSource, CometConfig, Node, NodeConfig, NodeError, Production};
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::json;
 use std::{
@@ -46,7 +46,7 @@ fn settings(folder: &Path) -> NodeConfig {
     let local = SocketAddr::from(([127, 0, 0, 1], 0));
     // No CometBFT serves RPC here: transactions wait for this node's own proposals.
     let rpc = SocketAddr::from(([127, 0, 0, 1], 1));
-    settings.comet = Some(CometConfig { abci: local, rpc, ..CometConfig::default() });
+    settings.source = BlockSource::Comet(CometConfig { abci: local, rpc, ..CometConfig::default() });
     settings
 }
 

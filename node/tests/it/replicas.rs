@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use phalanx_bft::Index;
 use phalanx_keys::{deal, deal_bls};
 use phalanx_node::{
-    Node, NodeConfig, NodeError, Production, ReplicaConfig,
+    BlockSource, Node, NodeConfig, NodeError, Production, ReplicaConfig,
     net::{Authentication, Beginning, Durability, Member, NetConfig, ProtocolName, ReplicaKeys, leave_token},
 };
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use std::{
 const REPLICAS: usize = 4;
 
 /// Time that anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Free ports below those that the system gives to outgoing connections: a replica that is down must find its own again.
 fn free(count: usize) -> Vec<SocketAddr> {
@@ -56,22 +56,29 @@ fn settings(folder: &Path) -> NodeConfig {
     let mut settings = config(folder, Production::Off);
     settings.beneficiary = Address::ZERO;
     settings.threads = Some(1);
+    settings.metrics = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     settings.genesis.config.extra_fields.insert("phalanxFixedBaseFee".into(), true.into());
     settings
 }
 
 /// A network of nodes, each of which can be down.
-struct Net {
-    network: NetConfig,
+pub(crate) struct Net {
+    pub(crate) network: NetConfig,
     keys: Vec<ReplicaKeys>,
-    nodes: Vec<Option<Node>>,
+    pub(crate) nodes: Vec<Option<Node>>,
     folder: tempfile::TempDir,
 }
 
 impl Net {
-    fn new(protocol: ProtocolName) -> Self {
+    pub(crate) fn new(protocol: ProtocolName) -> Self {
+        Self::with(protocol, |_| {})
+    }
+
+    /// A network with other settings.
+    pub(crate) fn with(protocol: ProtocolName, change: impl FnOnce(&mut NetConfig)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let (network, keys) = network(protocol, folder.path());
+        let (mut network, keys) = network(protocol, folder.path());
+        change(&mut network);
         for (index, member) in (0..).zip(&network.replicas) {
             leave_token(&network, Index(index), &member.dir).expect("a folder");
         }
@@ -80,29 +87,29 @@ impl Net {
         net
     }
 
-    fn settings(&self, index: usize) -> NodeConfig {
+    /// Starts a node that has this configuration of the network, on its folder.
+    pub(crate) fn begin(&self, index: usize, network: NetConfig, beginning: Beginning) -> Result<Node, NodeError> {
         let folder = self.network.replicas[index].dir.clone();
-        let mut settings = settings(&folder);
-        let (network, keys) = (self.network.clone(), self.keys[index].clone());
-        settings.replica = Some(Box::new(ReplicaConfig { network, keys, folder, beginning: Beginning::Usual }));
-        settings
+        let (mut settings, keys) = (settings(&folder), self.keys[index].clone());
+        settings.source = BlockSource::Replica(Box::new(ReplicaConfig { network, keys, folder, beginning }));
+        Node::start(&settings)
     }
 
-    fn start(&mut self, index: usize) {
-        let node = Node::start(&self.settings(index)).unwrap_or_else(|error| panic!("node {index}: {error}"));
-        self.nodes[index] = Some(node);
+    pub(crate) fn start(&mut self, index: usize) {
+        let node = self.begin(index, self.network.clone(), Beginning::Usual);
+        self.nodes[index] = Some(node.unwrap_or_else(|error| panic!("node {index}: {error}")));
     }
 
-    fn client(&self, index: usize) -> Client {
+    pub(crate) fn client(&self, index: usize) -> Client {
         Client::new(self.nodes[index].as_ref().expect("it runs").address())
     }
 
-    fn clients(&self) -> Vec<Client> {
+    pub(crate) fn clients(&self) -> Vec<Client> {
         self.nodes.iter().flatten().map(|node| Client::new(node.address())).collect()
     }
 
     /// Waits for the receipt of a transaction at every node, and checks that it is one.
-    fn included(&self, hash: B256) -> Value {
+    pub(crate) fn included(&self, hash: B256) -> Value {
         let receipts: Vec<Value> = self.clients().iter().map(|client| receipt(client, hash)).collect();
         assert!(receipts.iter().all(|receipt| *receipt == receipts[0]), "{receipts:?}");
         receipts[0].clone()
@@ -141,12 +148,12 @@ impl Net {
         }
     }
 
-    fn stop(self) {
+    pub(crate) fn stop(self) {
         self.nodes.into_iter().flatten().for_each(Node::stop);
     }
 }
 
-fn wait<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(answer) = answer() {
@@ -157,13 +164,13 @@ fn wait<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn receipt(client: &Client, hash: B256) -> Value {
+pub(crate) fn receipt(client: &Client, hash: B256) -> Value {
     wait("a receipt", || {
         Some(client.get("eth_getTransactionReceipt", json!([hash]))).filter(|receipt| !receipt.is_null())
     })
 }
 
-fn payment(from: u64, nonce: u64) -> Bytes {
+pub(crate) fn payment(from: u64, nonce: u64) -> Bytes {
     signed(2, &Call::to(from, nonce, address(from + 1), 5), vec![])
 }
 
@@ -193,6 +200,18 @@ fn one_chain(protocol: ProtocolName) {
         });
     }
     assert_eq!(net.included(net.client(1).send(&payment(5, 5)))["status"], json!("0x1"));
+    // Its progress is on the page of every node.
+    for node in net.nodes.iter().flatten() {
+        let (status, page) = Client::new(node.metrics_address().expect("metrics")).page("/metrics");
+        let value = |name: &str| page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        assert!(status == 200 && value("phalanx_replica_decided_height ") > Some(0), "{page}");
+        assert_eq!((value("phalanx_replica_forgers "), value("phalanx_replica_evidence_total ")), (Some(0), Some(0)));
+    }
+    // Replicas have no sidecars, so that a node takes no blobs.
+    let blobs = signed(3, &Call::to(9, 0, address(1), 1), vec![]);
+    let (_, why) = net.client(2).error("eth_sendRawTransaction", json!([blobs]));
+    assert_eq!(why, "transaction type not supported");
+    assert_eq!(net.included(net.client(2).send(&payment(9, 0)))["status"], json!("0x1"), "its nonce is free");
     // A node is away, be it the leader or not, and the others go on.
     let height = net.client(0).quantity("eth_blockNumber", json!([]));
     net.nodes[3].take().expect("it runs").stop();
@@ -215,7 +234,7 @@ fn one_chain(protocol: ProtocolName) {
     // A follower executes the same blocks.
     let own = net.folder.path().join("follower");
     let mut following = settings(&own);
-    following.follow = Some(net.nodes[1].as_ref().expect("it runs").address().to_string());
+    following.source = BlockSource::Followed(format!("http://{}", net.nodes[1].as_ref().expect("it runs").address()));
     let follower = Node::start(&following).expect("a follower");
     let client = Client::new(follower.address());
     let height = net.client(1).quantity("eth_blockNumber", json!([]));
@@ -252,7 +271,8 @@ fn a_network_of_another_chain_or_for_measurements_is_refused() {
         let (mut settings, mut network) = (settings(folder.path()), network.clone());
         change(&mut settings, &mut network);
         let (keys, folder) = (keys[0].clone(), folder.path().to_owned());
-        settings.replica = Some(Box::new(ReplicaConfig { network, keys, folder, beginning: Beginning::Usual }));
+        let replica = ReplicaConfig { network, keys, folder, beginning: Beginning::Usual };
+        settings.source = BlockSource::Replica(Box::new(replica));
         match Node::start(&settings) {
             Err(NodeError::Setting(why)) => why,
             other => panic!("{other:?}"),
@@ -260,6 +280,7 @@ fn a_network_of_another_chain_or_for_measurements_is_refused() {
     };
     type Case<'a> = (&'a str, &'a dyn Fn(&mut NodeConfig, &mut NetConfig));
     let cases: [Case<'_>; 8] = [
+        ("minimum tip", &|settings, _| settings.min_tip = 1),
         ("phalanxFixedBaseFee", &|settings, _| settings.genesis.config.extra_fields.clear()),
         ("chain id", &|_, network| network.chain += 1),
         ("gas limit", &|_, network| network.gas_limit += 1),
@@ -267,7 +288,6 @@ fn a_network_of_another_chain_or_for_measurements_is_refused() {
         ("measurements", &|_, network| network.authentication = Authentication::None),
         ("measurements", &|_, network| network.durability = Durability::None),
         ("batches", &|_, network| network.batch_bytes = 1 << 16),
-        ("either", &|settings, _| settings.comet = Some(phalanx_node::CometConfig::default())),
     ];
     for (what, change) in cases {
         let why = refused(change);

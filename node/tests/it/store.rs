@@ -181,7 +181,11 @@ fn old_segments_are_pruned_and_the_rest_stays() {
     drop(fill(folder.path(), &blocks));
     let options = Options { keep: Some(30), ..SMALL };
     let (store, _) = BlockStore::open(folder.path(), IDENTITY, options, Some(79)).expect("sound");
-    let pruned = store.prune().expect("pruned");
+    assert_eq!(store.prune(0).expect("sound"), 0, "all are needed");
+    let some = store.prune(20).expect("pruned");
+    let first = store.first().expect("sound");
+    assert!(some == first && (1..=20).contains(&first), "{first}: from 20 on all are needed");
+    let pruned = some + store.prune(u64::MAX).expect("pruned");
     let first = store.first().expect("sound");
     assert!(pruned == first && (1..=50).contains(&first), "{first}");
     assert_eq!(store.block(first - 1).expect("sound"), None);

@@ -12,7 +12,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use alloy_rlp::Decodable as _;
 use phalanx::alloy::genesis::{Genesis, GenesisAccount};
 use phalanx_abci::conformance::{Comet, Proposal, TcpLink};
-use phalanx_node::{CometConfig, Node, Production, dev_genesis};
+use phalanx_node::{BlockSource, CometConfig, Node, Production, dev_genesis};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -377,7 +377,7 @@ fn answers_agree_with_the_vectors_of_execution_apis() {
     let mut settings = config(place.path(), Production::Off);
     settings.beneficiary = Address::ZERO;
     let (abci, rpc) = (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 1], 1)));
-    settings.comet = Some(CometConfig { abci, rpc, ..CometConfig::default() });
+    settings.source = BlockSource::Comet(CometConfig { abci, rpc, ..CometConfig::default() });
     let chain = genesis.config.chain_id;
     settings.genesis = genesis;
     let node = Node::start(&settings).expect("a node");

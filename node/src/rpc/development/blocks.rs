@@ -81,9 +81,9 @@ fn mine(api: &Api, args: &Args) -> Result<bool, RpcError> {
 fn reset(api: &Api, args: &Args) -> Result<bool, RpcError> {
     let forks = |value: &Value| value.get("forking").or(Some(value)).is_some_and(|of| of.get("jsonRpcUrl").is_some());
     if args.value(0).is_some_and(forks) {
-        return Err(RpcError::invalid("this node does not fork another chain: leave out \"forking\""));
+        return Err(RpcError::invalid("another chain is named at the start, by --fork-url: leave out \"forking\""));
     }
-    order(api, Order::Rewind(0))?;
+    order(api, Order::Rewind(api.chain.genesis.number))?;
     next(api)?.say(|said| {
         *said = Said { gas_limit: said.gas_limit, beneficiary: said.beneficiary, ..Said::default() };
     });

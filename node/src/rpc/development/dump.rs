@@ -1,6 +1,6 @@
 //! The newest state as a text, and back: the `accounts` of anvil's dumps.
 //!
-//! A dump is JSON in hexadecimal bytes. That of anvil is the same, packed by gzip; it is unpacked before it is loaded here.
+//! A dump is JSON in hexadecimal bytes. That of anvil is the same, packed by gzip, and is taken as well.
 
 use super::{
     common::{add, order},
@@ -12,17 +12,24 @@ use crate::{
         api::Api,
         args::{self, Args},
         error::RpcError,
+        keys::keys,
         registry::Registry,
     },
 };
-use ::phalanx::{Edit, Edited, eip7928::AccountChanges};
+use ::phalanx::{Edit, Edited};
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
-use alloy_rlp::Decodable as _;
+use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeMap, io::Read as _};
 
 /// Maximum number of values that a dump may set.
 const MOST_VALUES: usize = 1 << 20;
+
+/// Maximum length of a dump that was packed, in bytes.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Beginning of bytes that gzip has packed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Dump {
@@ -62,41 +69,19 @@ pub(super) fn register(registry: &mut Registry) {
     add(registry, &["anvil_loadState"], 1, load);
 }
 
-/// Keys of the state: the genesis has the first ones, and every later one is in the access list of a block.
-fn keys(api: &Api) -> Result<BTreeMap<Address, BTreeSet<U256>>, RpcError> {
-    let mut keys: BTreeMap<Address, BTreeSet<U256>> = BTreeMap::new();
-    for (address, account) in &*api.alloc {
-        let slots = account.storage.iter().flatten().map(|(slot, _)| U256::from_be_bytes(slot.0));
-        keys.entry(*address).or_default().extend(slots);
-    }
-    let first = api.chain.first()?;
-    if first > 1 {
-        return Err(RpcError::server("a dump needs every block: leave out --keep-blocks"));
-    }
-    for height in first.max(1)..=api.chain.height() {
-        let head = api.chain.head_at(height)?.ok_or_else(RpcError::pruned)?;
-        let list = Vec::<AccountChanges>::decode(&mut &head.access_list[..])
-            .map_err(|error| RpcError::internal(format!("the access list of block {height}: {error}")))?;
-        for account in list {
-            let slots = keys.entry(account.address).or_default();
-            slots.extend(account.storage_changes.iter().map(|change| change.slot));
-        }
-    }
-    Ok(keys)
-}
-
 fn dump(api: &Api, _: &Args) -> Result<Bytes, RpcError> {
     let until = api.until();
     let height = api.chain.height();
     let state = api.chain.state(height)?;
     let unread = |error| RpcError::from(crate::chain::StateUnread::from(error));
     let mut dump = Dump { best_block_number: Some(U64::from(height)), ..Dump::default() };
-    for (address, slots) in keys(api)? {
+    for (address, slots) in keys(api, height, None, until)? {
         until.check()?;
         let Some(account) = state.account(&address).map_err(unread)? else { continue };
         let code = state.code(&account.code_hash).map_err(unread)?;
         let mut storage = BTreeMap::new();
         for slot in slots {
+            until.check()?;
             let word = state.storage(&address, &slot).map_err(unread)?;
             if !word.is_zero() {
                 storage.insert(B256::from(slot), B256::from(word));
@@ -110,12 +95,21 @@ fn dump(api: &Api, _: &Args) -> Result<Bytes, RpcError> {
     Ok(text.into())
 }
 
+/// Unpacks a dump as anvil packs it.
+fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, RpcError> {
+    let mut text = Vec::new();
+    let read = GzDecoder::new(bytes).take(MOST_BYTES + 1).read_to_end(&mut text);
+    read.map_err(|error| RpcError::invalid(format!("no dump: it is not packed by gzip: {error}")))?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(RpcError::invalid(format!("the dump is longer than {MOST_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
 fn load(api: &Api, args: &Args) -> Result<bool, RpcError> {
     let bytes = args.required(0, args::bytes)?;
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        return Err(RpcError::invalid("the dump is packed by gzip: unpack it, and send the JSON in hexadecimal bytes"));
-    }
-    let dump: Dump = serde_json::from_slice(&bytes).map_err(|error| RpcError::invalid(format!("no dump: {error}")))?;
+    let text = if bytes.starts_with(&GZIP) { unpacked(&bytes)? } else { bytes.into() };
+    let dump: Dump = serde_json::from_slice(&text).map_err(|error| RpcError::invalid(format!("no dump: {error}")))?;
     let mut edits = Vec::new();
     for (account, Dumped { nonce, balance, code, storage }) in dump.accounts {
         check_code(&account, &code)?;

@@ -42,17 +42,25 @@ fn node(api: &Api) -> Result<Value, RpcError> {
             "gasLimit": U64::from(next(api)?.said().gas_limit.unwrap_or(pending.gas_limit)),
             "gasPrice": U128::from(base),
         },
-        "forkConfig": { "forkUrl": null, "forkBlockNumber": null, "forkRetryBackoff": null },
+        "forkConfig": {
+            "forkUrl": api.chain.remote.as_ref().map(|remote| remote.server()),
+            "forkBlockNumber": api.chain.remote.as_ref().map(|remote| remote.block().number),
+            "forkRetryBackoff": null,
+        },
     }))
 }
 
 fn metadata(api: &Api) -> Result<Value, RpcError> {
     let head = api.chain.head();
-    Ok(json!({
+    let mut metadata = json!({
         "clientVersion": api.version,
         "chainId": api.chain.spec.chain_id(),
         "instanceId": B256::from(api.instance),
         "latestBlockNumber": head.header.number,
         "latestBlockHash": head.hash,
-    }))
+    });
+    if let Some(remote) = &api.chain.remote {
+        metadata["forkedNetwork"] = json!({ "chainId": remote.chain_id(), "forkBlockNumber": remote.block().number, "forkBlockHash": remote.block().hash() });
+    }
+    Ok(metadata)
 }

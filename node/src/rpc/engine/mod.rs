@@ -2,6 +2,7 @@
 
 mod structures;
 mod bodies;
+mod handshake;
 
 use super::{
     api::Api,
@@ -15,34 +16,7 @@ use crate::engine_api::{
 use alloy_eips::eip4844::{BlobAndProofV1, BlobAndProofV2};
 use alloy_primitives::{B64, B256};
 use alloy_rpc_types_engine::ForkchoiceState;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-/// Methods that a client may rely on. `engine_exchangeCapabilities` is none of its own answers.
-const CAPABILITIES: [&str; 22] = [
-    "engine_newPayloadV1",
-    "engine_newPayloadV2",
-    "engine_newPayloadV3",
-    "engine_newPayloadV4",
-    "engine_newPayloadV5",
-    "engine_forkchoiceUpdatedV1",
-    "engine_forkchoiceUpdatedV2",
-    "engine_forkchoiceUpdatedV3",
-    "engine_forkchoiceUpdatedV4",
-    "engine_getPayloadV1",
-    "engine_getPayloadV2",
-    "engine_getPayloadV3",
-    "engine_getPayloadV4",
-    "engine_getPayloadV5",
-    "engine_getPayloadV6",
-    "engine_getPayloadBodiesByHashV1",
-    "engine_getPayloadBodiesByHashV2",
-    "engine_getPayloadBodiesByRangeV1",
-    "engine_getPayloadBodiesByRangeV2",
-    "engine_getBlobsV1",
-    "engine_getBlobsV2",
-    "engine_getClientVersionV1",
-];
 
 /// Maximum number of blobs of a request, which the specification demands at least.
 const MOST_BLOBS: usize = 128;
@@ -57,14 +31,6 @@ impl From<Fault> for RpcError {
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.light("engine_exchangeCapabilities", 1, |_, args| {
-        args.required(0, args::json::<Vec<String>>)?;
-        Ok(CAPABILITIES)
-    });
-    registry.light("engine_getClientVersionV1", 1, |_, args| {
-        args.required(0, args::json::<ClientVersion>)?;
-        Ok([ClientVersion::own()])
-    });
     registry.light("engine_newPayloadV1", 1, |api, args| new_payload(api, args, 1));
     registry.light("engine_newPayloadV2", 1, |api, args| new_payload(api, args, 2));
     registry.light("engine_newPayloadV3", 3, |api, args| new_payload(api, args, 3));
@@ -83,23 +49,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.light("engine_getBlobsV1", 1, blobs_with_proofs);
     registry.light("engine_getBlobsV2", 1, blobs_with_cells);
     bodies::register(registry);
-}
-
-/// Software and version of one side: `ClientVersionV1`.
-#[derive(Debug, Serialize, Deserialize)]
-struct ClientVersion {
-    code: String,
-    name: String,
-    version: String,
-    commit: String,
-}
-
-impl ClientVersion {
-    /// A library does not know the commit that it is built from.
-    fn own() -> Self {
-        let version = concat!("v", env!("CARGO_PKG_VERSION")).into();
-        Self { code: "PX".into(), name: "Phalanx".into(), version, commit: "00000000".into() }
-    }
+    handshake::register(registry);
 }
 
 fn handle(api: &Api) -> Result<&Handle, RpcError> {

@@ -1,6 +1,6 @@
 //! The scripted client: tokens, payloads of every version, and a node that it drives.
 
-use crate::kit::{Client, config};
+use crate::kit::{Client, PATIENCE, config};
 use alloy_consensus::{Block, Transaction as _, TxEnvelope};
 use alloy_eips::{Decodable2718 as _, eip7685::Requests};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -11,14 +11,18 @@ use alloy_rpc_types_engine::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac as _};
 use phalanx::alloy::genesis::Genesis;
-use phalanx_node::{EngineApiConfig, Node, NodeConfig, Production};
+use phalanx_node::{BlockSource, EngineApiConfig, Node, NodeConfig, Production};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use std::{
     net::SocketAddr,
     path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+
+/// Name of the file in which a process has its addresses.
+const ADDRESSES: &str = "addresses";
 
 /// Secret of all nodes of the tests.
 const SECRET: [u8; 32] = [7; 32];
@@ -44,13 +48,19 @@ pub(super) fn driven(folder: &Path, genesis: Genesis) -> NodeConfig {
     let jwt = folder.join("jwt.hex");
     std::fs::create_dir_all(folder).expect("a folder");
     std::fs::write(&jwt, alloy_primitives::hex::encode(SECRET)).expect("written");
-    settings.engine_api = Some(EngineApiConfig { address: SocketAddr::from(([127, 0, 0, 1], 0)), jwt });
+    settings.source = BlockSource::Client(EngineApiConfig { address: SocketAddr::from(([127, 0, 0, 1], 0)), jwt });
     settings
+}
+
+/// Place of a driven node.
+enum Host {
+    Here(Box<Node>),
+    Process(Child),
 }
 
 /// A driven node with its clients.
 pub(super) struct Driven {
-    pub(super) node: Node,
+    host: Host,
     /// The public JSON-RPC.
     pub(super) client: Client,
     engine: Client,
@@ -178,8 +188,68 @@ pub(super) fn attributes(fork: u8, timestamp: u64, seed: u64) -> Value {
 impl Driven {
     pub(super) fn start(settings: &NodeConfig) -> Self {
         let node = Node::start(settings).expect("a node");
-        let (client, engine) = (Client::new(node.address()), node.engine_api_address().expect("an address"));
-        Self { node, client, engine: Client::new(engine) }
+        let (client, engine) = (node.address(), node.engine_api_address().expect("an address"));
+        Self::at(Host::Here(node.into()), [client, engine])
+    }
+
+    fn at(host: Host, addresses: [SocketAddr; 2]) -> Self {
+        let [client, engine] = addresses.map(Client::new);
+        Self { host, client, engine }
+    }
+
+    /// Starts a process of this program with a test that [publishes](Self::publish) its node, for the folder in a variable.
+    pub(super) fn spawn(folder: &Path, test: &str, variable: &str) -> Self {
+        let file = folder.join(ADDRESSES);
+        let _ = std::fs::remove_file(&file);
+        let program = std::env::current_exe().expect("a path");
+        let mut child = Command::new(program)
+            .args(["--exact", test])
+            .env(variable, folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a process");
+        let begun = Instant::now();
+        loop {
+            if let Ok(text) = std::fs::read_to_string(&file) {
+                let [client, engine] = [0, 1].map(|line| text.lines().nth(line).expect("an address"));
+                return Self::at(Host::Process(child), [client, engine].map(|line| line.parse().expect("an address")));
+            }
+            assert_eq!(child.try_wait().expect("a child"), None, "the node has ended");
+            assert!(begun.elapsed() < PATIENCE, "the node does not start");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Writes the addresses of a node of this process for its parent.
+    pub(super) fn publish(&self, folder: &Path) {
+        let text = format!("{}\n{}\n", self.client.address(), self.engine.address());
+        std::fs::write(folder.join("new"), text).expect("written");
+        std::fs::rename(folder.join("new"), folder.join(ADDRESSES)).expect("renamed");
+    }
+
+    /// Stops the node: with all that is due in this process, with a kill in another.
+    pub(super) fn stop(self) {
+        match self.host {
+            Host::Here(node) => node.stop(),
+            Host::Process(child) => end(child),
+        }
+    }
+
+    /// Does a call, and kills the process of the node a moment after its begin. Whether the call is answered is open.
+    pub(super) fn kill_in(&mut self, method: &str, params: &Value, moment: Duration) {
+        let Self { host: Host::Process(child), engine, .. } = self else { panic!("no process") };
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(moment);
+                child.kill().expect("it runs");
+            });
+            // An error means that the node died first.
+            let _ = engine.post_with(&token(&SECRET, 0), request.as_bytes());
+        });
+        child.wait().expect("it has ended");
     }
 
     /// Status and body of a request with a line of its head.
@@ -267,6 +337,12 @@ impl Driven {
         read(&block.get("hash").cloned().unwrap_or_default())
     }
 
+    /// Height of the block that a tag names.
+    pub(super) fn number(&self, tag: &str) -> Option<u64> {
+        let block = self.client.get("eth_getBlockByNumber", json!([tag, false]));
+        block.get("number").map(quantity)
+    }
+
     pub(super) fn genesis(&self) -> B256 {
         self.tagged("0x0").expect("a genesis")
     }
@@ -274,6 +350,11 @@ impl Driven {
     pub(super) fn balance(&self, account: Address) -> U256 {
         read(&self.client.get("eth_getBalance", json!([account, "latest"])))
     }
+}
+
+fn end(mut child: Child) {
+    child.kill().expect("it runs");
+    child.wait().expect("it has ended");
 }
 
 pub(super) fn state(head: B256, safe: B256, finalised: B256) -> Value {

@@ -61,7 +61,7 @@ fn a_built_payload_has_its_attributes_and_is_worth_its_tips() {
     for id in [&other, &same] {
         assert_eq!(node.fetch(5, id).parent(), payload.hash());
     }
-    node.node.stop();
+    node.stop();
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_payload_takes_what_arrives_until_it_is_fetched() {
         node.fetch(5, &id).txs().len() as u64 == attempt + 1
     };
     assert!((0..8).any(has_taken), "no payload takes what arrives behind its beginning");
-    node.node.stop();
+    node.stop();
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn bodies_are_served_by_hash_and_by_range() {
         assert_eq!(node.error("engine_getPayloadBodiesByRangeV2", &range), code, "{range}");
     }
     assert_eq!(node.error("engine_getPayloadBodiesByHashV1", &json!([vec![unknown; 1_000]])), -38004);
-    node.node.stop();
+    node.stop();
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn blobs_go_with_the_payload_and_are_found_in_the_pool() {
     assert_eq!(payload.blobs(), [hash]);
     assert_eq!(node.offer(&payload), ("VALID".into(), Some(payload.hash())));
     node.head(payload.hash());
-    node.node.stop();
+    node.stop();
 }
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {

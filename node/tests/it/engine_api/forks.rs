@@ -56,7 +56,7 @@ fn heads_move_sideways_and_back_and_transactions_wait_again() {
     driven.head(empty.hash());
     let next = driven.build_with(5, empty.hash(), 24, 1);
     assert_eq!(next.txs(), full.txs());
-    driven.node.stop();
+    driven.stop();
 }
 
 #[test]
@@ -100,6 +100,20 @@ fn payloads_beside_the_chain_are_executed_once_they_are_chosen() {
         assert_eq!(node.balance(address(1)), balance);
     }
     assert_eq!(node.offer(&wrong), invalid);
+    // A wrong mark counts on a valid head alone, and then nothing moves either.
+    let unknown = B256::repeat_byte(7);
+    let other = branch[3].with("gasUsed", json!("0x5210"));
+    assert_eq!(node.offer(&other), accepted());
+    assert_eq!(node.choose(other.hash(), unknown, B256::ZERO), invalid);
+    let late = branch[3].with("timestamp", json!("0x99"));
+    assert_eq!(node.offer(&late), accepted());
+    assert_eq!(node.choose(late.hash(), unknown, B256::ZERO), invalid, "its state binds its time");
+    for _ in 0..2 {
+        let state = super::beacon::state(last, unknown, B256::ZERO);
+        assert_eq!(node.error("engine_forkchoiceUpdatedV3", &json!([state, null])), -38002);
+        assert_eq!(node.tagged("latest"), Some(sibling.hash()));
+        assert_eq!(node.balance(address(1)), balance);
+    }
     node.head(last);
     assert_eq!(node.tagged("latest"), Some(last));
     assert_eq!(node.balance(address(1)), start + U256::from(20));
@@ -107,7 +121,7 @@ fn payloads_beside_the_chain_are_executed_once_they_are_chosen() {
     node.head(genesis);
     node.head(last);
     assert_eq!(node.tagged("0x2"), Some(branch[1].hash()));
-    [maker, node].into_iter().for_each(|driven| driven.node.stop());
+    [maker, node].into_iter().for_each(|driven| driven.stop());
 }
 
 #[test]
@@ -153,7 +167,7 @@ fn final_blocks_are_never_left_and_survive_restarts() {
         assert_eq!(node.tagged("finalized"), Some(chain[1]));
         assert_eq!(node.offer(&sibling), accepted());
         assert_eq!(code(&node, sibling.hash(), none, none), -38006);
-        node.node.stop();
+        node.stop();
         node = Driven::start(&settings);
     }
     // Down to the final block, and no further.
@@ -162,7 +176,7 @@ fn final_blocks_are_never_left_and_survive_restarts() {
     let next = node.build(5, chain[1], &attributes(5, 100, 20));
     assert_eq!(node.offer(&next), valid(next.hash()));
     node.head(next.hash());
-    node.node.stop();
+    node.stop();
 }
 
 #[test]
@@ -188,5 +202,48 @@ fn states_that_are_not_kept_are_too_deep() {
     node.head(chain[3]);
     node.head(chain[3]);
     assert_eq!(node.tagged("latest"), Some(chain[3]));
-    node.node.stop();
+    node.stop();
+}
+
+/// Chooses a head that is far away: a node that is not there in time says so, and the client repeats its choice.
+fn until_there(node: &Driven, head: B256) {
+    while node.choose(head, B256::ZERO, B256::ZERO) == syncing() {}
+    assert_eq!(node.choose(head, B256::ZERO, B256::ZERO), valid(head));
+    assert_eq!(node.tagged("latest"), Some(head));
+}
+
+#[test]
+fn blocks_from_the_final_one_on_stay_whatever_is_to_be_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut settings = driven(&folder.path().join("one"), genesis());
+    (settings.keep_blocks, settings.segment_bytes, settings.history) = (Some(1), 4_000, 250);
+    let node = Driven::start(&settings);
+    let (mut chain, mut all) = (vec![node.genesis()], Vec::new());
+    // Old blocks are deleted at height 256.
+    for height in 1..=256u64 {
+        let payload = node.build(5, chain[chain.len() - 1], &attributes(5, 12 * height, height));
+        node.offer(&payload);
+        chain.push(payload.hash());
+        all.push(payload);
+        if height == 100 {
+            node.choose(chain[100], chain[20], chain[20]);
+        }
+    }
+    node.head(chain[256]);
+    let is_there = |height: usize| node.tagged(&format!("{height:#x}")) == Some(chain[height]);
+    assert!((20..=256).all(is_there), "the head may go back to the final block");
+    let pruned = node.client.error("eth_getBlockByNumber", json!(["0x1", false])).0;
+    assert_eq!(pruned, 4444);
+    for head in [chain[30], chain[256]] {
+        until_there(&node, head);
+    }
+    node.stop();
+    // A client that catches up sends many before it chooses.
+    let late = Driven::start(&driven(&folder.path().join("late"), genesis()));
+    for (place, payload) in all.iter().enumerate() {
+        let expected = if place < 48 { valid(payload.hash()) } else { syncing() };
+        assert_eq!(late.offer(payload), expected, "payload {place}");
+    }
+    until_there(&late, chain[256]);
+    late.stop();
 }

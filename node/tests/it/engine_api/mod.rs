@@ -2,6 +2,9 @@
 
 mod beacon;
 mod building;
+mod blobs;
+mod deaths;
 mod forks;
+mod model;
 mod rules;
 mod scripts;

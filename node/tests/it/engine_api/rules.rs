@@ -2,8 +2,9 @@
 
 use super::beacon::{Driven, Payload, ROOT, attributes, driven, said, state, token};
 use crate::kit::{Call, address, genesis, signed};
-use alloy_primitives::{B256, Bytes};
-use phalanx::alloy::genesis::{Genesis, GenesisAccount};
+use alloy_primitives::{B256, Bytes, keccak256};
+use phalanx::alloy::genesis::Genesis;
+use phalanx_node::{Durability, Node};
 use serde_json::{Value, json};
 
 /// Seconds between two forks of a chain that has all of them.
@@ -16,6 +17,15 @@ pub(super) fn forks() -> Genesis {
     (config.shanghai_time, config.cancun_time) = (Some(AGE), Some(2 * AGE));
     (config.prague_time, config.osaka_time) = (Some(3 * AGE), Some(4 * AGE));
     genesis
+}
+
+#[test]
+fn a_power_cut_may_not_take_chosen_blocks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut settings = driven(folder.path(), genesis());
+    settings.durability = Durability::Async;
+    let refused = Node::start(&settings).expect_err("refused");
+    assert!(refused.to_string().contains("power cut"), "{refused}");
 }
 
 #[test]
@@ -51,9 +61,14 @@ fn requests_need_a_fresh_token_of_the_secret() {
         // A method that is there finds its arguments missing.
         assert_eq!(driven.error(name, &json!([])), -32602, "{name}");
     }
+    let merged = |difficulty: &str| json!({ "terminalTotalDifficulty": difficulty, "terminalBlockHash": B256::ZERO, "terminalBlockNumber": "0x0" });
+    for theirs in ["0x0", "0x400"] {
+        let ours = driven.get("engine_exchangeTransitionConfigurationV1", &json!([merged(theirs)]));
+        assert_eq!(ours, merged("0x0"), "of a merged chain, whatever the client says");
+    }
     let version = json!([{ "code": "LS", "name": "a client", "version": "1", "commit": "00000000" }]);
     assert_eq!(driven.get("engine_getClientVersionV1", &version)[0]["name"], json!("Phalanx"));
-    driven.node.stop();
+    driven.stop();
 }
 
 /// A payload on the genesis of a chain with all forks, of each of them.
@@ -134,7 +149,7 @@ fn every_version_takes_its_fork_and_its_fields_alone() {
     }
     assert_eq!(driven.error("engine_getPayloadV1", &json!(["0x0000000000000000"])), -38001);
     assert_eq!(driven.error("engine_getPayloadV1", &json!(["0x00"])), -32602);
-    driven.node.stop();
+    driven.stop();
 }
 
 #[test]
@@ -208,7 +223,7 @@ fn wrong_payloads_are_invalid_and_so_are_their_descendants() {
     assert_eq!(driven.offer(&bad), wrong);
     assert_eq!([driven.offer(&grandchild), driven.offer(&child)], [wrong.clone(), wrong.clone()]);
     assert_eq!(driven.choose(grandchild.hash(), B256::ZERO, B256::ZERO), wrong);
-    driven.node.stop();
+    driven.stop();
 }
 
 #[test]
@@ -218,7 +233,7 @@ fn the_first_version_has_a_state_for_a_wrong_hash() {
     let mut payload = driven.build(1, driven.genesis(), &attributes(1, 12, 1));
     payload.body["blockHash"] = json!(B256::repeat_byte(1));
     assert_eq!(driven.offer(&payload), ("INVALID_BLOCK_HASH".into(), None));
-    driven.node.stop();
+    driven.stop();
 }
 
 #[test]
@@ -226,11 +241,6 @@ fn amsterdams_payloads_come_with_their_lists_and_slots() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut chain = genesis();
     chain.config.amsterdam_time = Some(AGE);
-    // The contracts of its requests (EIP-8282), which return nothing.
-    for contract in ["0x0000bFF46984e3725691FA540a8C7589300D8282", "0x000064D678505ad48F8cCb093BC65613800E8282"] {
-        let code = GenesisAccount::default().with_nonce(Some(1)).with_code(Some(Bytes::from_static(&[0x00])));
-        chain.alloc.insert(contract.parse().expect("an address"), code);
-    }
     let driven = Driven::start(&driven(folder.path(), chain));
     let before = driven.build(5, driven.genesis(), &attributes(5, 12, 1));
     assert_eq!(driven.offer(&before), ("VALID".into(), Some(before.hash())));
@@ -254,6 +264,9 @@ fn amsterdams_payloads_come_with_their_lists_and_slots() {
     assert_eq!(driven.error("engine_newPayloadV5", &args), -32602);
     assert_eq!(driven.offer(&payload), ("VALID".into(), Some(payload.hash())));
     driven.head(payload.hash());
+    assert_eq!(driven.client.get("debug_getRawBlockAccessList", json!(["latest"])), json!(list));
+    let header = driven.client.get("eth_getBlockByNumber", json!(["latest", false]));
+    assert_eq!(header["blockAccessListHash"], json!(keccak256(&list)));
     let body =
         json!({ "transactions": payload.txs(), "withdrawals": payload.body["withdrawals"], "blockAccessList": list });
     assert_eq!(driven.get("engine_getPayloadBodiesByHashV2", &json!([[payload.hash()]])), json!([body]));
@@ -265,5 +278,5 @@ fn amsterdams_payloads_come_with_their_lists_and_slots() {
     let id = driven.get("engine_forkchoiceUpdatedV4", &with(json!(Bytes::from(vec![0; 16]))))["payloadId"].clone();
     assert_eq!(driven.error("engine_getPayloadV5", &json!([id])), -38005);
     driven.fetch(6, &id);
-    driven.node.stop();
+    driven.stop();
 }

@@ -21,6 +21,10 @@ impl Client {
         Self { address }
     }
 
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Status and body of a POST.
     pub(crate) fn post(&self, body: &[u8]) -> std::io::Result<(u16, String)> {
         self.post_with("", body)

@@ -1,10 +1,14 @@
 //! Nodes, clients, wallets, and a sequential reference of the chain.
 
+mod blobs;
 mod client;
+mod proxy;
 mod reference;
 mod wallet;
 
+pub(crate) use blobs::{Blobs, with_blobs};
 pub(crate) use client::{Client, PATIENCE, Socket};
+pub(crate) use proxy::{Fate, Proxy};
 pub(crate) use reference::Reference;
 pub(crate) use wallet::{CHAIN, Call, address, authorize, deploy, hungry, named, signed};
 

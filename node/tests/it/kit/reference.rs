@@ -8,8 +8,8 @@ use phalanx::{
     chain::{ChainSpec, PreStep},
     recover,
     revm::{
-        Context, Database as _, DatabaseCommit as _, ExecuteCommitEvm as _, ExecuteEvm as _, MainBuilder as _,
-        MainContext as _, SystemCallEvm as _,
+        Context, Database as _, DatabaseCommit as _, DatabaseRef, ExecuteCommitEvm as _, ExecuteEvm as _,
+        MainBuilder as _, MainContext as _, SystemCallEvm as _,
         context::{BlockEnv, CfgEnv, TxEnv},
         context_interface::result::ExecutionResult,
         database::{CacheDB, EmptyDB},
@@ -18,8 +18,8 @@ use phalanx::{
 };
 
 #[derive(Clone, Debug)]
-pub(crate) struct Reference {
-    pub(crate) state: CacheDB<EmptyDB>,
+pub(crate) struct Reference<S = EmptyDB> {
+    pub(crate) state: CacheDB<S>,
     pub(crate) chain: ChainSpec,
 }
 
@@ -34,6 +34,13 @@ impl Reference {
             }
             state.insert_account_info(account.address, info);
         }
+        Self::on(genesis, state)
+    }
+}
+
+impl<S: DatabaseRef<Error: core::error::Error + Send + Sync>> Reference<S> {
+    /// The chain on a state of its own.
+    pub(crate) fn on(genesis: &Genesis, state: CacheDB<S>) -> Self {
         Self { state, chain: ChainSpec::from_genesis(genesis).expect("a chain") }
     }
 

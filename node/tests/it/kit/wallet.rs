@@ -1,15 +1,13 @@
 //! Keys of test accounts, and transactions of every type signed by them.
 
+use super::blobs::{Blobs, with_blobs};
 use alloy_consensus::{
-    SignableTransaction, Signed, TxEip1559, TxEip2930, TxEip4844, TxEip4844Variant, TxEip4844WithSidecar, TxEip7702,
-    TxEnvelope, TxLegacy,
+    SignableTransaction, Signed, TxEip1559, TxEip2930, TxEip7702, TxEnvelope, TxLegacy,
     crypto::secp256k1::{recover_signer_unchecked, sign_message},
 };
 use alloy_eips::{
     Encodable2718 as _,
     eip2930::{AccessList, AccessListItem},
-    eip4844::{Blob, kzg_to_versioned_hash},
-    eip7594::{BlobTransactionSidecarEip7594, BlobTransactionSidecarVariant},
     eip7702::{Authorization, SignedAuthorization},
 };
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
@@ -27,7 +25,7 @@ pub(crate) fn address(account: u64) -> Address {
     recover_signer_unchecked(&signature, B256::ZERO).expect("a signer")
 }
 
-fn sign<T: SignableTransaction<Signature>>(account: u64, tx: T) -> Signed<T> {
+pub(super) fn sign<T: SignableTransaction<Signature>>(account: u64, tx: T) -> Signed<T> {
     let signature = sign_message(key(account), tx.signature_hash()).expect("a sound key");
     tx.into_signed(signature)
 }
@@ -64,8 +62,8 @@ impl Call {
     }
 }
 
-const GAS: u64 = 300_000;
-const FEE: u128 = 3_000_000_000;
+pub(super) const GAS: u64 = 300_000;
+pub(super) const FEE: u128 = 3_000_000_000;
 
 /// A creation of a contract with this code.
 pub(crate) fn deploy(from: u64, nonce: u64, code: &[u8]) -> Bytes {
@@ -78,6 +76,9 @@ pub(crate) fn deploy(from: u64, nonce: u64, code: &[u8]) -> Bytes {
 
 /// A signed transaction of a type, as a node gets it: a blob transaction comes with its blobs.
 pub(crate) fn signed(tx_type: u8, call: &Call, authorized: Vec<SignedAuthorization>) -> Bytes {
+    if tx_type == 3 {
+        return with_blobs(call, &Blobs::zero());
+    }
     let Call { from, nonce, to, value, ref data, tip } = *call;
     let (value, input, chain_id) = (U256::from(value), data.clone(), CHAIN);
     let receiver = to.to().copied().unwrap_or_default();
@@ -92,32 +93,6 @@ pub(crate) fn signed(tx_type: u8, call: &Call, authorized: Vec<SignedAuthorizati
             from,
             TxEip2930 { chain_id, nonce, gas_price: FEE, gas_limit: GAS, to, value, access_list: list, input },
         )),
-        3 => {
-            let mut infinity = [0; 48];
-            infinity[0] = 0xc0;
-            let tx = TxEip4844 {
-                chain_id,
-                nonce,
-                gas_limit: GAS,
-                max_fee_per_gas,
-                max_priority_fee_per_gas,
-                to: receiver,
-                value,
-                access_list: AccessList::default(),
-                blob_versioned_hashes: vec![kzg_to_versioned_hash(&infinity)],
-                max_fee_per_blob_gas: 10_000_000_000,
-                input,
-            };
-            let sidecar = BlobTransactionSidecarEip7594 {
-                blobs: vec![Blob::ZERO],
-                commitments: vec![infinity.into()],
-                cell_proofs: vec![infinity.into(); 128],
-            };
-            let (tx, signature, hash) = sign(from, tx).into_parts();
-            let sidecar = BlobTransactionSidecarVariant::Eip7594(sidecar);
-            let with = TxEip4844Variant::TxEip4844WithSidecar(TxEip4844WithSidecar { tx, sidecar });
-            TxEnvelope::Eip4844(Signed::new_unchecked(with, signature, hash))
-        }
         4 => TxEnvelope::Eip7702(sign(
             from,
             TxEip7702 {

@@ -1,0 +1,75 @@
+//! What client and node say of themselves: methods, version, and the transition to proof of stake.
+
+use super::{Api, args};
+use crate::rpc::registry::Registry;
+use alloy_primitives::B256;
+use alloy_rpc_types_engine::TransitionConfiguration;
+use serde::{Deserialize, Serialize};
+
+/// Methods that a client may rely on. `engine_exchangeCapabilities` is none of its own answers.
+const CAPABILITIES: [&str; 23] = [
+    "engine_exchangeTransitionConfigurationV1",
+    "engine_newPayloadV1",
+    "engine_newPayloadV2",
+    "engine_newPayloadV3",
+    "engine_newPayloadV4",
+    "engine_newPayloadV5",
+    "engine_forkchoiceUpdatedV1",
+    "engine_forkchoiceUpdatedV2",
+    "engine_forkchoiceUpdatedV3",
+    "engine_forkchoiceUpdatedV4",
+    "engine_getPayloadV1",
+    "engine_getPayloadV2",
+    "engine_getPayloadV3",
+    "engine_getPayloadV4",
+    "engine_getPayloadV5",
+    "engine_getPayloadV6",
+    "engine_getPayloadBodiesByHashV1",
+    "engine_getPayloadBodiesByHashV2",
+    "engine_getPayloadBodiesByRangeV1",
+    "engine_getPayloadBodiesByRangeV2",
+    "engine_getBlobsV1",
+    "engine_getBlobsV2",
+    "engine_getClientVersionV1",
+];
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.light("engine_exchangeCapabilities", 1, |_, args| {
+        args.required(0, args::json::<Vec<String>>)?;
+        Ok(CAPABILITIES)
+    });
+    registry.light("engine_exchangeTransitionConfigurationV1", 1, |api, args| {
+        let theirs = args.required(0, args::json::<TransitionConfiguration>)?;
+        Ok(transition(api, &theirs))
+    });
+    registry.light("engine_getClientVersionV1", 1, |_, args| {
+        args.required(0, args::json::<ClientVersion>)?;
+        Ok([ClientVersion::own()])
+    });
+}
+
+/// Software and version of one side: `ClientVersionV1`.
+#[derive(Debug, Serialize, Deserialize)]
+struct ClientVersion {
+    code: String,
+    name: String,
+    version: String,
+    commit: String,
+}
+
+impl ClientVersion {
+    /// A library does not know the commit that it is built from.
+    fn own() -> Self {
+        let version = concat!("v", env!("CARGO_PKG_VERSION")).into();
+        Self { code: "PX".into(), name: "Phalanx".into(), version, commit: "00000000".into() }
+    }
+}
+
+/// The transition to proof of stake, which the chain has made before its first block: any difficulty up to the genesis's says so.
+fn transition(api: &Api, theirs: &TransitionConfiguration) -> TransitionConfiguration {
+    TransitionConfiguration {
+        terminal_total_difficulty: theirs.terminal_total_difficulty.min(api.chain.genesis.difficulty),
+        terminal_block_hash: B256::ZERO,
+        terminal_block_number: 0,
+    }
+}
