@@ -108,6 +108,8 @@ pub struct TransferLoad {
     /// True if the accounts have secret keys, so that [`Accounts::sign`](crate::Accounts::sign) works. Deriving a key
     /// costs about 20 µs of a core; without keys an address is a hash of its index.
     pub signatures: bool,
+    /// True if new state is paid for by its size, as from Amsterdam on (EIP-8037): what makes state in a mix offers more gas.
+    pub state_gas: bool,
     /// Maximum memory of the load, its genesis or the parts of it, one stream and one ledger together, in bytes. `None`: no
     /// limit.
     pub memory_limit: Option<u64>,
@@ -128,6 +130,7 @@ impl Default for TransferLoad {
             coinbase: address!("0xc01ba5e0000000000000000000000000c01ba5e0"),
             chain_id: 1,
             signatures: false,
+            state_gas: false,
             memory_limit: None,
         }
     }

@@ -49,7 +49,7 @@ pub trait Workload: fmt::Debug + Send + Sync {
     /// Ledger of the whole stream. O(accounts + transactions), some tens of nanoseconds each.
     fn full_ledger(&self) -> Ledger<'_>;
 
-    /// Compares `state` with the result of the transactions in `ledger`, in any order, with `gas_used` in total.
+    /// Compares `state` with the result of the transactions in `ledger`, in any order, with `gas_used` paid for in total.
     ///
     /// # Errors
     /// The first difference, or the reader's error.

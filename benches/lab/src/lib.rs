@@ -9,6 +9,8 @@
 //! modules that are declared further down.
 
 pub mod schemas;
+pub mod claims;
+pub mod cores;
 pub mod compare;
 pub mod model;
 pub mod bench;

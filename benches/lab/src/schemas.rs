@@ -1,7 +1,7 @@
 //! Schemas of all that the laboratory writes.
 
 use crate::{
-    bench, compare, doctor, model,
+    bench, claims, compare, cores, doctor, model,
     result::{BenchResult, Tool},
     written::{Named, schema},
 };
@@ -13,7 +13,7 @@ pub fn all() -> Vec<Named> {
         schema::<Vec<BenchResult>>("demo", "demo --json; results.json of every --report of results"),
     ];
     all.extend(bench::schemas());
-    all.extend([model::schema(), compare::schema(), doctor::schema()]);
+    all.extend([model::schema(), compare::schema(), doctor::schema(), claims::schema(), cores::schema()]);
     all.push(schema::<Tool>("version", "version --json"));
     all
 }

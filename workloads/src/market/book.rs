@@ -84,7 +84,7 @@ impl<'a> Book<'a> {
         let Step { from, nonce, action } = *step;
         let sender = &mut self.senders[from as usize];
         sender.sent += 1;
-        sender.gas += action.gas_limit();
+        sender.gas += action.gas_limit(&self.market.base.load);
         match action {
             Action::Pay { to, wei } => {
                 sender.change -= i128::from(wei);

@@ -8,7 +8,7 @@ use super::{
     mix::Mix,
     names::is_contract,
     pools::Pools,
-    step::{MAX_GAS, SALE},
+    step::{SALE, max_gas},
     steps::Steps,
     world::Market,
 };
@@ -53,7 +53,8 @@ impl Market {
             return Err(ConfigError::Memory { needed, limit });
         }
 
-        let base = Base::new(load, per_account, MAX_GAS, None, progress)?;
+        let most = max_gas(&load);
+        let base = Base::new(load, per_account, most, None, progress)?;
         let homes = Homes::new(base.load.seed, pools.count, popularity(pools.count));
         let mut members = vec![0; pools.count as usize];
         for position in 0..base.accounts.len() as u32 {

@@ -1,6 +1,7 @@
 //! Checks a state against the transactions of a book, in whatever order they ran.
 
 use alloy_primitives::{Address, U256};
+use revm::primitives::eip2780::TX_BASE_COST;
 
 use super::{
     book::{Book, Sender, Span, Trades},
@@ -38,6 +39,8 @@ impl Book<'_> {
     fn check_senders(&self, gas_used: u64, state: &dyn StateReader) -> Result<(), CheckError> {
         let base = &self.market.base;
         let price = base.load.fees.effective();
+        // What fails at once pays for no transfer (EIP-2780).
+        let cheapest = if base.load.state_gas { TX_BASE_COST } else { TRANSFER_GAS };
         let mut paid = U256::ZERO;
         for (address, sender) in base.accounts.addresses().zip(&self.senders) {
             let account = state.account(address).map_err(CheckError::Read)?;
@@ -49,7 +52,7 @@ impl Book<'_> {
             // Genesis funds cover every debit and every limit, see `Base::funds`.
             let unpaid = U256::from(base.funds.saturating_add_signed(change));
             let least = unpaid - U256::from(u128::from(gas) * price);
-            let most = unpaid - U256::from(u128::from(sent) * u128::from(TRANSFER_GAS) * price);
+            let most = unpaid - U256::from(u128::from(sent) * u128::from(cheapest) * price);
             let found = account.balance;
             if found < least || found > most {
                 return Err(CheckError::BalanceOutside { address, least, most, found });

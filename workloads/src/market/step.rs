@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     base::{MAX_VALUE, TOKEN_TRANSFER_GAS, TRANSFER_GAS},
+    config::TransferLoad,
     pool::{PhalanxPool, Swap},
     token::PhalanxToken,
 };
@@ -71,6 +72,15 @@ const CREATE_GAS: u64 = 800_000;
 /// Highest of the gas limits.
 pub(crate) const MAX_GAS: u64 = CREATE_GAS;
 
+/// Gas that a call and a creation offer beyond, for state that is paid for by its size: two slots, and an account with code.
+const CALL_STATE_GAS: u64 = 250_000;
+const CREATE_STATE_GAS: u64 = 6_000_000;
+
+/// Highest of the gas limits of a load.
+pub(crate) const fn max_gas(load: &TransferLoad) -> u64 {
+    MAX_GAS + if load.state_gas { CREATE_STATE_GAS } else { 0 }
+}
+
 impl Side {
     pub(crate) const fn other(self) -> Self {
         match self {
@@ -93,14 +103,15 @@ impl Action {
         matches!(self, Self::Overdraw { .. } | Self::Sell { fate: Fate::TooLate | Fate::TooDear, .. })
     }
 
-    pub(crate) const fn gas_limit(&self) -> u64 {
-        match self {
-            Self::Pay { .. } => TRANSFER_GAS,
-            Self::Transfer { .. } | Self::Overdraw { .. } => TOKEN_TRANSFER_GAS,
-            Self::Sell { .. } => SELL_GAS,
-            Self::Approve { .. } => APPROVE_GAS,
-            Self::Create { .. } => CREATE_GAS,
-        }
+    pub(crate) const fn gas_limit(&self, load: &TransferLoad) -> u64 {
+        let (execution, state) = match self {
+            Self::Pay { .. } => (TRANSFER_GAS, 0),
+            Self::Transfer { .. } | Self::Overdraw { .. } => (TOKEN_TRANSFER_GAS, CALL_STATE_GAS),
+            Self::Sell { .. } => (SELL_GAS, CALL_STATE_GAS),
+            Self::Approve { .. } => (APPROVE_GAS, CALL_STATE_GAS),
+            Self::Create { .. } => (CREATE_GAS, CREATE_STATE_GAS),
+        };
+        if load.state_gas { execution + state } else { execution }
     }
 }
 
@@ -136,7 +147,7 @@ impl Market {
         TxEnv {
             tx_type: 2,
             caller,
-            gas_limit: action.gas_limit(),
+            gas_limit: action.gas_limit(load),
             gas_price: load.fees.max_fee.into(),
             kind: if creates { TxKind::Create } else { TxKind::Call(target) },
             value,

@@ -1,7 +1,7 @@
 //! Output of a comparison.
 
 use super::{
-    CompareConfig, Measured, Missed, Row,
+    comparison::{CompareConfig, Measured, Missed, Row},
     samples::{Metric, Samples},
     stats::Estimate,
 };
@@ -19,7 +19,7 @@ struct Written<'a> {
     #[serde(flatten)]
     head: Head<'a>,
     /// Flags as resolved.
-    config: Flags<'a>,
+    config: &'a CompareConfig,
     /// Runs of each variant.
     variants: &'a [Samples],
     /// Ratios of both metrics, by pair of variants.
@@ -28,23 +28,6 @@ struct Written<'a> {
     missed: Vec<Unmet<'a>>,
     /// Tags: `interrupted`, `not-steady`.
     tags: Vec<&'a str>,
-}
-
-/// Flags, as written.
-#[derive(Serialize, JsonSchema)]
-struct Flags<'a> {
-    /// Ratios from 1 ÷ (1 + floor) to 1 + floor are no difference.
-    floor: f64,
-    /// Resamplings behind each interval.
-    resamples: usize,
-    /// Seed of the resampling.
-    seed: u64,
-    /// Runs of each variant.
-    pairs: usize,
-    /// Flags that all variants share.
-    common: &'a str,
-    /// Fields in which two files may differ.
-    allow: &'a [String],
 }
 
 /// A ratio of two variants.
@@ -106,14 +89,7 @@ pub(super) fn value(config: &CompareConfig, measured: &Measured, rows: &[Row], m
     let comparisons = rows.iter().flat_map(|row| Metric::ALL.into_iter().zip(row.estimates).map(move |of| (row, of)));
     written::value(&Written {
         head: Head::here(None, &config.command),
-        config: Flags {
-            floor: config.floor,
-            resamples: config.resamples,
-            seed: config.seed,
-            pairs: config.pairs,
-            common: &config.common,
-            allow: &config.allow,
-        },
+        config,
         variants: &measured.variants,
         comparisons: comparisons.map(|(row, (metric, estimate))| Comparison::new(row, metric, estimate)).collect(),
         missed: missed.iter().map(Unmet::from).collect(),

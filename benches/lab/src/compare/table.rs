@@ -1,7 +1,7 @@
 //! A comparison as text.
 
 use super::{
-    CompareConfig, Expectation, Measured, Missed, Row,
+    comparison::{CompareConfig, Expectation, Measured, Missed, Row},
     samples::{Metric, Samples},
     stats::{Estimate, Verdict},
 };

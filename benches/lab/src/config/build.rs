@@ -2,7 +2,7 @@
 
 use super::{
     run::{RunConfig, threads},
-    word::{Word, word},
+    word::{Word, Words, word},
 };
 use crate::{error::Usage, machine::pin};
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ pub enum Artefact {
 }
 
 impl Word for Artefact {
-    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+    const WORDS: Words<Self> = &[
         (Self::None, "none", "No data: the validator predicts"),
         (Self::Exceptions, "exceptions", "Access sets of the transactions that no rule predicts; a hint"),
         (Self::AccessList, "access-list", "Block access list (EIP-7928), part of the block"),

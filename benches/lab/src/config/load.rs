@@ -2,7 +2,7 @@
 
 use super::{
     heading, parse,
-    word::{Word, choice, word},
+    word::{Word, Words, choice, word},
 };
 use crate::error::Usage;
 use clap::Args;
@@ -23,7 +23,7 @@ pub enum WorkloadKind {
 }
 
 impl Word for WorkloadKind {
-    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+    const WORDS: Words<Self> = &[
         (Self::Native, "native", "Transfers of ether between accounts without code"),
         (Self::Erc20, "erc20", "Transfers of one ERC20 token"),
         (Self::Amm, "amm", "Swaps in constant-product pools"),

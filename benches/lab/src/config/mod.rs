@@ -17,7 +17,7 @@ pub use number::{bytes, count, numbers};
 pub use pace::Pace;
 pub use run::{FAFO_PAPER, FAFO_TABLE_1, KEPT_RULES, OracleKind, RunConfig, threads};
 pub use store::Store;
-pub use word::{Word, choice, word};
+pub use word::{Word, Words, choice, name_of, one_of, word};
 
 use clap::{Args, Command};
 use std::ffi::OsString;

@@ -6,7 +6,7 @@ use super::{
     pace::Pace,
     parse,
     store::Store,
-    word::{Word, choice, word},
+    word::{Word, Words, choice, word},
 };
 use crate::{
     error::Usage,
@@ -63,7 +63,7 @@ pub enum OracleKind {
 }
 
 impl Word for OracleKind {
-    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+    const WORDS: Words<Self> = &[
         (Self::Full, "full", "Every block is compared with sequential revm"),
         (Self::Sampled, "sampled", "The first eighth of the blocks, at least one, is compared"),
         (Self::Off, "off", "Only the final balances are checked by arithmetic"),
@@ -169,7 +169,9 @@ impl RunConfig {
 
     /// The load that these settings describe, which may take `memory` bytes.
     pub(crate) fn transfers(&self, memory: u64) -> TransferLoad {
-        TransferLoad { signatures: self.signatures, memory_limit: Some(memory), ..self.load.transfers() }
+        let (signatures, memory_limit) = (self.signatures, Some(memory));
+        let state_gas = self.evm_spec.is_enabled_in(SpecId::AMSTERDAM);
+        TransferLoad { signatures, memory_limit, state_gas, ..self.load.transfers() }
     }
 
     /// Settings of the state store at `store`.

@@ -101,6 +101,11 @@ impl Timed {
     pub(crate) fn gas_used(&self) -> u64 {
         self.blocks.iter().map(|block| block.gas_used).sum()
     }
+
+    /// Gas that the senders paid for.
+    fn gas_paid(&self) -> u64 {
+        self.blocks.iter().flat_map(|block| &block.results).map(|result| result.paid).sum()
+    }
 }
 
 /// Runs the workload through the engine. `blocks` fixes order and boundaries; without it the engine plans.
@@ -393,7 +398,7 @@ pub(crate) fn check(
             noted.map_err(|error| error.to_string())?;
         }
     }
-    workload.check(&ledger, timed.gas_used(), engine.state()).map_err(|error| error.to_string())
+    workload.check(&ledger, timed.gas_paid(), engine.state()).map_err(|error| error.to_string())
 }
 
 impl Timed {

@@ -25,6 +25,8 @@ pub(crate) struct BlockTrace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TxTrace {
     pub(crate) ended: Ended,
+    /// Gas that its sender pays for. A block's gas used is another sum from Amsterdam on (EIP-7778, 8037).
+    pub(crate) paid: u64,
     /// Hash of the whole outcome (reason, gas, output, logs, or the reason for skipping), comparable within the process.
     digest: u64,
 }
@@ -53,7 +55,11 @@ impl TxTrace {
             Outcome::Executed(_) => Ended::Failed,
             Outcome::Skipped(_) => Ended::Skipped,
         };
-        Self { ended, digest: HASHER.get_or_init(DefaultHashBuilder::default).hash_one(outcome) }
+        Self {
+            ended,
+            paid: outcome.gas_used(),
+            digest: HASHER.get_or_init(DefaultHashBuilder::default).hash_one(outcome),
+        }
     }
 
     /// Traces of many outcomes, in the current rayon pool.

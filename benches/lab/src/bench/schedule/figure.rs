@@ -1,6 +1,9 @@
 //! `bench schedule --figure fafo-4`: parallelism gained by reordering, by contention (FAFO §3.2, Figure 4).
 
-use super::{Load, Parallelism, Tlp, frame, given, intern};
+use super::{
+    given,
+    load::{Load, Parallelism, frame, intern},
+};
 use crate::{
     config::LoadConfig,
     doctor,
@@ -36,32 +39,25 @@ struct Grid {
     /// Every flag as resolved, without those of the grid.
     config: Map<String, Value>,
     /// Cells of the grid.
-    rows: Vec<Point>,
+    rows: Vec<Cell>,
 }
 
-/// A cell of the grid, as written.
+/// A cell of the grid.
 #[derive(Serialize, JsonSchema)]
-struct Point {
+struct Cell {
     /// Probability that the hot side of a transfer is hot.
     alpha: f64,
     /// Number of hot accounts.
     gamma: u64,
     /// Parallelism in the order of arrival.
-    given: Tlp,
+    given: Parallelism,
     /// Parallelism in free order.
-    free: Tlp,
+    free: Parallelism,
 }
 
 /// Schema of what is written.
 pub(super) fn schema() -> Named {
     written::schema::<Grid>("bench-schedule-figure", "bench schedule --figure --json")
-}
-
-struct Row {
-    alpha: f64,
-    gamma: u64,
-    given: Parallelism,
-    free: Parallelism,
 }
 
 /// Measures the grid over the load of `config`; `None` if the user stopped it.
@@ -79,29 +75,28 @@ pub fn run(config: &LoadConfig, ui: &Ui) -> anyhow::Result<Option<Output>> {
             rows.push(measure(&LoadConfig { alpha, gamma, zipf: None, ..config.clone() }, ui)?);
         }
     }
-    let row = |row: &Row| Point { alpha: row.alpha, gamma: row.gamma, given: row.given.into(), free: row.free.into() };
     let mut resolved = config.resolved();
     resolved.remove("alpha");
     resolved.remove("gamma");
     resolved.insert("figure".into(), json!("fafo-4"));
-    let points = rows.iter().map(row).collect();
     let (tool, host) = (host::tool(), doctor::host(None));
-    let value = written::value(&Grid { schema: SCHEMA, tool, host, config: resolved, rows: points });
-    Ok(Some(Output { value, claim: None, text: table(&rows), csv: None, picture: None }))
+    let text = table(&rows);
+    let value = written::value(&Grid { schema: SCHEMA, tool, host, config: resolved, rows });
+    Ok(Some(Output { value, claim: None, text, csv: None, picture: None }))
 }
 
-fn measure(load: &LoadConfig, ui: &Ui) -> anyhow::Result<Row> {
+fn measure(load: &LoadConfig, ui: &Ui) -> anyhow::Result<Cell> {
     let Load { sets, flat, salt } = Load::new(load, ui)?;
     let (blocks, frames) = frame(&sets, &flat, BlockLimits { max_txs: load.block_txs, max_gas: u64::MAX });
     let (mut interner, mut builder, mut dag) = (Interner::new(salt), DagBuilder::new(), Dag::default());
     let mut critical_path = 0;
     for block in &blocks {
         interner.clear();
-        let ids = intern(&mut interner, &sets, &flat, &block.order);
+        let ids = intern(&mut interner, &sets, &flat, block);
         builder.build(&ids, interner.len(), &mut dag);
         critical_path += dag.critical_path();
     }
-    Ok(Row {
+    Ok(Cell {
         alpha: load.alpha,
         gamma: load.gamma,
         given: given::parallelism(&sets, &flat, salt, load.block_txs),
@@ -109,16 +104,16 @@ fn measure(load: &LoadConfig, ui: &Ui) -> anyhow::Result<Row> {
     })
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[Cell]) -> String {
     let mut text = format!("{:>16} {:>28} {:>28}\n", "", "transactions ÷ frames", "÷ critical path");
     text.push_str(&format!("{:>6} {:>9} ", "alpha", "gamma"));
     text.push_str(&[" given", "free", "gain"].map(|title| format!("{title:>9}")).concat());
     text.push_str("  ");
     text.push_str(&["given", "free", "gain"].map(|title| format!("{title:>9}")).concat());
     text.push('\n');
-    for Row { alpha, gamma, given, free } in rows {
+    for Cell { alpha, gamma, given, free } in rows {
         text.push_str(&format!("{alpha:>6} {gamma:>9} "));
-        for (given, free) in [(given.frames, free.frames), (given.dag, free.dag)] {
+        for (given, free) in [(given.tlp_frames, free.tlp_frames), (given.tlp_dag, free.tlp_dag)] {
             text.push_str(&format!("{given:>9.1}{free:>9.1}{:>8.1}× ", free / given));
         }
         text.truncate(text.trim_end().len());

@@ -1,6 +1,6 @@
 //! Parallelism of the order of arrival, in the measures of the framer's.
 
-use super::Parallelism;
+use super::load::{Parallelism, intern};
 use phalanx::{
     access::{Access, AccessSets, Interner, KeyId, Salt},
     paraframer::FramerConfig,
@@ -21,7 +21,7 @@ pub(super) fn parallelism(
     let order: Vec<u32> = (0..sets.len() as u32).collect();
     for block in order.chunks(block_txs) {
         interner.clear();
-        let ids = super::intern(&mut interner, sets, digests, block);
+        let ids = intern(&mut interner, sets, digests, block);
         frames += frames_in_a_row(&ids, interner.len(), FramerConfig::default().max_txs);
         builder.build(&ids, interner.len(), &mut dag);
         critical_path += dag.critical_path();

@@ -1,6 +1,6 @@
 //! Settings of `bench store`.
 
-use crate::config::{Store, Word, choice, heading, memory};
+use crate::config::{Store, Word, Words, choice, heading, memory};
 use clap::Args;
 use phalanx::merkle::{Durability, HashFn, Memory, Reading};
 
@@ -66,7 +66,7 @@ pub enum Work {
 }
 
 impl Word for Work {
-    const WORDS: &'static [(Self, &'static str, &'static str)] = &[
+    const WORDS: Words<Self> = &[
         (Self::Update, "update", "New values of keys that exist"),
         (Self::Create, "create", "Keys that do not exist"),
         (Self::Delete, "delete", "Deletes keys that exist, each once"),

@@ -1,6 +1,9 @@
 //! A sweep as table, rows, pictures and JSON.
 
-use super::{Axis, Cell, ENOUGH, FLAT, GAMMAS, Judged, Swept};
+use super::{
+    axis::Axis,
+    cell::{Cell, ENOUGH, FLAT, GAMMAS, Judged, Swept, place},
+};
 use crate::{
     config::RunConfig,
     head::Head,
@@ -16,11 +19,6 @@ use crate::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-
-pub(super) fn place(at: &[(&'static str, f64)]) -> String {
-    at.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
-}
 
 pub(super) fn table(swept: &Swept, judged: Option<&Judged>) -> String {
     let cells = &swept.cells;
@@ -28,7 +26,7 @@ pub(super) fn table(swept: &Swept, judged: Option<&Judged>) -> String {
     for (name, _) in cells.first().map_or(&[][..], |cell| &cell.at) {
         out.push_str(&format!("{name:>10}"));
     }
-    let repeated = cells.iter().any(|cell| cell.spread.is_some());
+    let repeated = cells.iter().any(|cell| cell.tps_spread.is_some());
     let spread = |low: &str, high: &str| if repeated { format!("{low:>12}{high:>12}") } else { String::new() };
     out.push_str(&format!(
         "{:>14}{}{:>15}{:>12}{:>10}{:>9}  oracle\n",
@@ -41,13 +39,13 @@ pub(super) fn table(swept: &Swept, judged: Option<&Judged>) -> String {
     ));
     for cell in cells {
         cell.at.iter().for_each(|(_, value)| out.push_str(&format!("{value:>10}")));
-        let [low, high] = [cell.spread.map(|of| of.0), cell.spread.map(|of| of.1)]
-            .map(|end| end.map_or_else(|| text::NONE.to_owned(), text::count));
+        let [low, high] =
+            [0, 1].map(|end| cell.tps_spread.map_or_else(|| text::NONE.to_owned(), |of| text::count(of[end])));
         out.push_str(&format!(
             "{:>14}{}{:>15}{:>12}{:>10}{:>9}  {}\n",
             cell.tps.map_or_else(|| text::NONE.to_owned(), text::count),
             spread(&low, &high),
-            text::figure(cell.us_core),
+            text::figure(cell.us_core_per_tx),
             text::optional(cell.tlp_frames),
             text::optional(cell.tlp_dag),
             cell.escapes,
@@ -88,13 +86,13 @@ pub(super) fn csv(cells: &[Cell]) -> String {
             "{},{},{:.4},{},{},{},{},{},{}\n",
             at.join(","),
             whole(cell.tps),
-            cell.us_core,
+            cell.us_core_per_tx,
             optional(cell.tlp_frames),
             optional(cell.tlp_dag),
             cell.escapes,
             cell.oracle,
-            whole(cell.spread.map(|of| of.0)),
-            whole(cell.spread.map(|of| of.1))
+            whole(cell.tps_spread.map(|of| of[0])),
+            whole(cell.tps_spread.map(|of| of[1]))
         ));
     }
     out
@@ -109,7 +107,7 @@ pub(super) fn claim(swept: &Swept, title: &str) -> Claim {
         [only] => format!("{} transactions per second", text::count(*only)),
         [least, .., most] => format!("{} to {} transactions per second", text::count(*least), text::count(*most)),
     };
-    let runs = if swept.cells.iter().any(|cell| cell.spread.is_some()) {
+    let runs = if swept.cells.iter().any(|cell| cell.tps_spread.is_some()) {
         "Medians of several runs of each setting, whose lowest and highest are in the table"
     } else {
         "One run of each setting, whose spread is unknown: --runs 5 tells it"
@@ -126,10 +124,10 @@ pub(super) fn curve(axis: &Axis, cells: &[Cell]) -> Picture {
     let points = cells.iter().filter_map(|cell| Some((cell.at[0].1, cell.tps?))).collect();
     let mut drawn = vec![Line { label: axis.name.to_owned(), group: 0, points }];
     let mut groups = vec!["the only run".to_owned()];
-    if cells.iter().any(|cell| cell.spread.is_some()) {
+    if cells.iter().any(|cell| cell.tps_spread.is_some()) {
         groups = ["median of the runs", "lowest run", "highest run"].map(str::to_owned).to_vec();
         for (group, end) in [(1, 0), (2, 1)] {
-            let end = |cell: &Cell| cell.spread.map(|of| (cell.at[0].1, [of.0, of.1][end]));
+            let end = |cell: &Cell| cell.tps_spread.map(|of| (cell.at[0].1, of[end]));
             drawn.push(Line { label: groups[group].clone(), group, points: cells.iter().filter_map(end).collect() });
         }
     }
@@ -172,59 +170,16 @@ struct Written<'a> {
     /// Every flag as resolved.
     config: Map<String, Value>,
     /// Settings that were run.
-    cells: Vec<Point>,
+    cells: &'a [Cell],
     /// Verdict on FAFO's claim. Null without `--figure fafo-4`, or beside a wrong or missing cell.
-    judged: Option<Judgement>,
+    judged: Option<Judgement<'a>>,
     /// Tags of the cells.
     tags: Vec<&'a str>,
 }
 
-/// A setting and its figures, as written.
-#[derive(Serialize, JsonSchema)]
-struct Point {
-    /// Value of each axis, by its name.
-    #[serde(flatten)]
-    at: BTreeMap<&'static str, f64>,
-    /// Median succeeded transactions per second. Null if a result differs from the oracle's.
-    tps: Option<f64>,
-    /// Lowest and highest rate of the runs. Null for a single run or wrong results.
-    tps_spread: Option<[f64; 2]>,
-    /// Processor time of the process ÷ succeeded transactions, in µs.
-    us_core_per_tx: f64,
-    /// Transactions ÷ frames. Null if nothing was framed.
-    tlp_frames: Option<f64>,
-    /// Transactions ÷ critical path. Null without a DAG.
-    tlp_dag: Option<f64>,
-    /// Mispredicted transactions.
-    escapes: u64,
-    /// `match`, `sampled`, `off` or `mismatch`.
-    oracle: String,
-    /// Scope of the oracle's comparison, or the first difference.
-    detail: String,
-    /// Tags of the runs.
-    tags: Vec<String>,
-}
-
-impl From<&Cell> for Point {
-    fn from(cell: &Cell) -> Self {
-        Self {
-            at: cell.at.iter().copied().collect(),
-            tps: cell.tps,
-            tps_spread: cell.spread.map(|(low, high)| [low, high]),
-            us_core_per_tx: cell.us_core,
-            tlp_frames: cell.tlp_frames,
-            tlp_dag: cell.tlp_dag,
-            escapes: cell.escapes,
-            oracle: cell.oracle.clone(),
-            detail: cell.detail.clone(),
-            tags: cell.tags.clone(),
-        }
-    }
-}
-
 /// Verdict on the claim that throughput does not depend on contention where the load is parallel.
 #[derive(Serialize, JsonSchema)]
-struct Judgement {
+struct Judgement<'a> {
     /// True if the claim holds.
     flat: bool,
     /// Cells with at least `parallelism`.
@@ -234,9 +189,9 @@ struct Judgement {
     /// Largest share by which the worst cell may be below the best.
     floor: f64,
     /// Cell with the lowest rate.
-    worst: Point,
+    worst: &'a Cell,
     /// Cell with the highest rate.
-    best: Point,
+    best: &'a Cell,
 }
 
 /// Schema of what is written.
@@ -251,13 +206,13 @@ pub(super) fn value(config: &RunConfig, swept: &Swept, judged: Option<&Judged>) 
         cells_with_parallelism: judged.held.0,
         parallelism: ENOUGH,
         floor: FLAT,
-        worst: Point::from(&cells[judged.worst]),
-        best: Point::from(&cells[judged.best]),
+        worst: &cells[judged.worst],
+        best: &cells[judged.best],
     });
     written::value(&Written {
         head: Head::here(config.store.path(), &config.command),
         config: config.resolved(config.threads.unwrap_or_else(host::cores)),
-        cells: cells.iter().map(Point::from).collect(),
+        cells,
         judged,
         tags: swept.tags(),
     })
