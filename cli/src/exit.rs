@@ -32,7 +32,7 @@ pub(crate) const CODES: [(u8, &str); 9] = [
     (INTERNAL, "internal error: a fault of the program or of the system"),
     (USAGE, "usage: a command that cannot be carried out as given, or that would run nothing"),
     (DIVERGENCE, "divergence: results or a root differ from sequential revm's, or a proof does not hold"),
-    (EXPECTATION, "expectation missed: --expect does not hold, or a network leaves transactions unanswered"),
+    (EXPECTATION, "expectation missed: --expect or a claim does not hold, or a network leaves transactions unanswered"),
     (UNFIT, "unfit environment: doctor --strict found a source of noise"),
     (STORE, "store: corrupt, incomplete, of another format, or open elsewhere"),
     (FIXTURES, "fixtures: a conformance test failed, or a fixture is malformed"),
@@ -142,11 +142,15 @@ const fn code_of_replica(error: &ReplicaError) -> u8 {
         | ReplicaError::Count { .. }
         | ReplicaError::Listen { .. }
         | ReplicaError::Incident { .. }
+        | ReplicaError::Ended { .. }
+        | ReplicaError::OtherNetwork { .. }
+        | ReplicaError::OtherMembers { .. }
         | ReplicaError::Log(LogError::Record { .. } | LogError::Wal(WalError::Format { .. })) => USAGE,
         ReplicaError::Log(LogError::Foreign { .. } | LogError::Lost { .. })
         | ReplicaError::Log(LogError::Wal(WalError::Corrupt { .. } | WalError::Locked { .. }))
         | ReplicaError::Copied { .. }
         | ReplicaError::Open(_)
+        | ReplicaError::NoBoundary { .. }
         | ReplicaError::Behind { .. } => STORE,
         _ => INTERNAL,
     }

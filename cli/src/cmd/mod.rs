@@ -15,14 +15,17 @@ mod test;
 mod simulate;
 mod net;
 mod keys;
+mod members;
 mod state;
 mod doctor;
+mod claims;
 mod completions;
 mod man;
 mod version;
 #[cfg(feature = "node")]
 mod process;
 mod idle;
+mod own;
 
 use crate::{
     exit,
@@ -33,8 +36,6 @@ use clap::{
     CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
-use phalanx_lab::config::numbers;
-use std::ffi::OsString;
 
 /// Parallel EVM execution engine: demo, benchmarks and tools.
 #[derive(Debug, Parser)]
@@ -75,6 +76,9 @@ enum Command {
     /// Make the keys of a network whose operators trust no dealer
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// Change the members of a network while it runs
+    #[command(subcommand)]
+    Members(members::MembersCommand),
     /// Read, prove, check and copy a state store
     #[command(subcommand)]
     State(state::StateCommand),
@@ -82,6 +86,8 @@ enum Command {
     Explain(Box<explain::ExplainArgs>),
     /// Find sources of benchmark noise on this machine
     Doctor(doctor::DoctorArgs),
+    /// Measure the ratios that the documents claim, and compare
+    Claims(claims::ClaimsArgs),
     /// Print the JSON Schema of what a command writes with --json
     Schema(schema::SchemaArgs),
     /// Print a completion script for a shell
@@ -95,8 +101,8 @@ enum Command {
 impl Cli {
     /// Reads a command line. Counts may have suffixes. A flag without effect beside the others is refused, unless a profile
     /// [added](Expanded::adds) it, and so is output that cannot be written.
-    pub(crate) fn from_words(words: Vec<OsString>, profile: &Expanded) -> Result<Self, clap::Error> {
-        let mut command = numbers(Self::command());
+    pub(crate) fn from_words(words: Vec<std::ffi::OsString>, profile: &Expanded) -> Result<Self, clap::Error> {
+        let mut command = phalanx_lab::config::numbers(Self::command());
         let matches = command.try_get_matches_from_mut(words).map_err(|mut error| {
             // The tip to pass an unknown flag "as a value" leads nowhere.
             error.remove(ContextKind::Suggested);
@@ -129,9 +135,11 @@ impl Cli {
             Some(Command::Net(args)) => args.run(),
             Some(Command::Replica(args)) => args.run(),
             Some(Command::Keys(command)) => command.run(),
+            Some(Command::Members(command)) => command.run(),
             Some(Command::State(command)) => command.run(),
             Some(Command::Explain(args)) => args.run(),
             Some(Command::Doctor(args)) => args.run(),
+            Some(Command::Claims(args)) => args.run(),
             Some(Command::Schema(args)) => args.run(),
             Some(Command::Completions(args)) => args.run(&mut Self::command()),
             Some(Command::Man(args)) => args.run(Self::command().after_long_help("")),

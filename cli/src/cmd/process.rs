@@ -35,6 +35,11 @@ impl Process {
         Ok(Self { child, log })
     }
 
+    /// Number of the process.
+    pub(in crate::cmd) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// True while the process runs.
     pub(in crate::cmd) fn runs(&mut self) -> bool {
         let runs = matches!(self.child.try_wait(), Ok(None));
@@ -66,7 +71,7 @@ impl Process {
 
     /// Asks the process to end. The shell has the call, which would be unsafe code here.
     pub(in crate::cmd) fn ask_to_end(&self) {
-        let _ = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.child.id())]).status();
+        let _ = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.id())]).status();
     }
 
     /// Waits until a process that was asked to has ended. One that does not is killed.

@@ -29,7 +29,11 @@ fn roots(result: &Value) -> BTreeSet<String> {
 #[test]
 fn built_blocks_validate_with_every_artefact() {
     for workload in ["native", "erc20", "amm", "mixed"] {
-        for flags in ["--signatures on", "--signatures off --alpha 0.5 --gamma 10 --evm-spec cancun --hasher blake3"] {
+        for flags in [
+            "--signatures on",
+            "--signatures off --alpha 0.5 --gamma 10 --evm-spec cancun --hasher blake3",
+            "--signatures off --evm-spec amsterdam",
+        ] {
             let line = format!(
                 "bench build --workload {workload} --accounts 300 --txs {TXS} --block-txs 250 --threads 2 \
                  --given-threads 1,4 {flags} --json -"

@@ -1,5 +1,5 @@
 //! The engine as chain teams link it: [`Service`] with its threads on disks, under the conformance kit with every legal oddity
-//! and crash, behind the solo driver and the worked example, and behind the pipeline's thread.
+//! and crash, behind the solo driver and the worked example.
 
 #[path = "../../../consensus/adapter/examples/sequencer.rs"]
 #[expect(dead_code, unreachable_pub, reason = "an example of its own, with a main function")]
@@ -7,10 +7,10 @@ mod sequencer;
 #[path = "../../../consensus/adapter/tests/it/subjects.rs"]
 mod subjects;
 
-use alloy_primitives::{Address, Bytes, TxKind, U256, keccak256};
+use alloy_primitives::{Address, Bytes, TxKind, U256};
 use phalanx::{
     Engine, GenesisAccount, RootKind, Service, ServiceConfig,
-    api::{BlockEnv, BlockId, ExecutionEngine as _, Payload, ReadState as _, StateView, ViewAt},
+    api::{ReadState as _, StateView, ViewAt},
     merkle::{Backend, Durability, StoreConfig},
     revm::context::TxEnv,
 };
@@ -18,16 +18,8 @@ use phalanx_adapter::{
     FileJournal, Journal as _, Solo,
     conformance::{self, Machine, Subject},
 };
-use phalanx_pipeline::{BlockMeta, Committee, Config, ConsensusEvent, Effect, PayloadRef, Shell};
 use phalanx_workloads::{Native, TransferLoad, Workload as _};
-use std::{
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-        mpsc::channel,
-    },
-};
+use std::{path::PathBuf, sync::Arc};
 use subjects::{SequencerSubject, show};
 
 const ACCOUNTS: u64 = 256;
@@ -203,43 +195,4 @@ fn the_service_conforms_on_files() {
 #[test]
 fn the_service_conforms_on_rocksdb() {
     conforms("RocksDB", Backend::Rocks);
-}
-
-#[test]
-fn blocks_pass_through_the_threads_of_pipeline_and_engine() {
-    const BLOCKS: u64 = 100;
-    let people = People::new();
-    let mut real = Real::new(&people, Backend::File);
-    let engine = real.open();
-    let (acks, acked) = channel();
-    // A committee of one: its own vote is the certificate.
-    let sink = move |effect: Effect, answers: &mut Vec<ConsensusEvent>| match effect {
-        Effect::StateVote { meta, digest, .. } => {
-            answers.push(ConsensusEvent::StateVote { from: 0, id: meta.id, digest, signature: Bytes::new() });
-        }
-        Effect::Ack { meta, .. } => acks.send(meta.height).expect("the test listens"),
-        _ => {}
-    };
-    let ticks = AtomicU64::new(0);
-    let clock = move || ticks.fetch_add(1000, Relaxed);
-    let shell = Shell::start(Config::validator(Committee::equal(1)), engine.clone(), sink, clock).expect("a thread");
-    let mut parent = BlockId::default();
-    for height in 1..=BLOCKS {
-        let env = BlockEnv { height, timestamp_ms: height * 1000, gas_limit: u64::MAX, ..BlockEnv::default() };
-        let txs = (0..4).map(|from| people.tx(from, height - 1)).collect();
-        let meta = BlockMeta { id: BlockId(keccak256(height.to_be_bytes())), parent, height };
-        let payload = PayloadRef::Here(Payload::new(txs).into());
-        shell.send(ConsensusEvent::Proposed { meta, env, payload }).expect("running");
-        shell.send(ConsensusEvent::Ordered { tip: meta.id, height, proof: Bytes::new() }).expect("running");
-        parent = meta.id;
-        // Consensus respects back-pressure: at most a window of blocks is open.
-        if height.is_multiple_of(16) {
-            while acked.recv().expect("a height") < height {}
-        }
-    }
-    while acked.recv().expect("a height") < BLOCKS {}
-    drop(shell);
-    let state = engine.view(ViewAt::Committed).expect("a state");
-    assert_eq!(engine.status().committed.height, BLOCKS);
-    assert!((0..4).all(|from| real.nonce(&*state, from) == BLOCKS));
 }

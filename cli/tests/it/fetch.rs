@@ -4,15 +4,20 @@ use crate::{
     command::{Ended, end, phalanx, run},
     fixtures,
     node::{start, stop},
+    rpc,
 };
 use alloy_consensus::{SignableTransaction as _, TxEip1559, TxEnvelope, crypto::secp256k1::sign_message};
 use alloy_eips::Encodable2718 as _;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, b256, hex};
+use rustls::{
+    ServerConfig, ServerConnection, StreamOwned,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
 use serde_json::{Value, json};
 use std::{
     fs,
     io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
     path::Path,
     thread,
 };
@@ -27,29 +32,12 @@ const GENESIS: &str = r#"{"config":{"chainId":99,"homesteadBlock":0,"eip150Block
 "terminalTotalDifficultyPassed":true,"shanghaiTime":0,"cancunTime":0,"pragueTime":0,"osakaTime":0},
 "difficulty":"0x0","gasLimit":"0x3938700","alloc":{}}"#;
 
-/// The body of an answer to a request; `None` if the connection breaks.
-fn post(address: &str, body: &Value) -> Option<Value> {
-    let mut stream = TcpStream::connect(address).expect("a connection");
-    let body = body.to_string();
-    let len = body.len();
-    let head = format!(
-        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all((head + &body).as_bytes()).expect("written");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
-}
-
-fn ask(address: &str, method: &str, params: Value) -> Value {
-    let answer =
-        post(address, &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).expect("JSON");
-    assert!(answer["error"].is_null(), "{method}: {answer}");
-    answer["result"].clone()
+fn ask(address: SocketAddr, method: &str, params: &Value) -> Value {
+    rpc::ask(address, method, params).expect("a result")
 }
 
 /// Sends a transaction, and returns the number of its block and the contract that it makes.
-fn include(address: &str, nonce: u64, to: TxKind, input: Bytes) -> (u64, Option<Address>) {
+fn include(address: SocketAddr, nonce: u64, to: TxKind, input: Bytes) -> (u64, Option<Address>) {
     let tx = TxEip1559 {
         chain_id: 99,
         nonce,
@@ -63,9 +51,9 @@ fn include(address: &str, nonce: u64, to: TxKind, input: Bytes) -> (u64, Option<
     };
     let signature = sign_message(KEY, tx.signature_hash()).expect("a key");
     let bytes = TxEnvelope::from(tx.into_signed(signature)).encoded_2718();
-    let hash = ask(address, "eth_sendRawTransaction", json!([Bytes::from(bytes)]));
+    let hash = ask(address, "eth_sendRawTransaction", &json!([Bytes::from(bytes)]));
     loop {
-        let receipt = ask(address, "eth_getTransactionReceipt", json!([hash]));
+        let receipt = ask(address, "eth_getTransactionReceipt", &json!([hash]));
         if receipt.is_null() {
             thread::sleep(std::time::Duration::from_millis(5));
             continue;
@@ -86,7 +74,7 @@ fn init(code: &[u8]) -> Bytes {
     init.into()
 }
 
-fn fetch(address: &str, blocks: &str, out: &Path, flags: &str) -> Ended {
+fn fetch(address: impl core::fmt::Display, blocks: &str, out: &Path, flags: &str) -> Ended {
     run(&format!("fetch --rpc http://{address} {blocks} --out {} {flags}", out.display()))
 }
 
@@ -96,22 +84,22 @@ fn blocks_of_a_node_replay_equal_to_its_chain() {
     let folder = tempfile::tempdir().expect("a folder");
     let (out, genesis) = (folder.path().join("blocks"), folder.path().join("genesis.json"));
     fs::write(&genesis, GENESIS).expect("a file");
-    let (plain, _) = include(&address, 0, TxKind::Call(Address::repeat_byte(0x77)), Bytes::new());
-    let (made, contract) = include(&address, 1, TxKind::Create, init(&COUNTER));
+    let (plain, _) = include(address, 0, TxKind::Call(Address::repeat_byte(0x77)), Bytes::new());
+    let (made, contract) = include(address, 1, TxKind::Create, init(&COUNTER));
     let contract = contract.expect("a contract");
-    let (first, _) = include(&address, 2, TxKind::Call(contract), Bytes::from_static(&[1]));
-    let (second, _) = include(&address, 3, TxKind::Call(contract), Bytes::from_static(&[1]));
+    let (first, _) = include(address, 2, TxKind::Call(contract), Bytes::from_static(&[1]));
+    let (second, _) = include(address, 3, TxKind::Call(contract), Bytes::from_static(&[1]));
 
-    let wrong = fetch(&address, &plain.to_string(), &out, "");
+    let wrong = fetch(address, &plain.to_string(), &out, "");
     wrong.refused(2, "the server's chain is 99, and the rules are those of chain 1: give its --genesis FILE");
     let flags = format!("--genesis {}", genesis.display());
-    let fetched = fetch(&address, &format!("{plain} {made} {first}"), &out, &flags);
+    let fetched = fetch(address, &format!("{plain} {made} {first}"), &out, &flags);
     assert_eq!(fetched.code, Some(0), "{fetched:?}");
     // The genesis is there now, and a server need not take batches.
-    let alone = fetch(&address, &second.to_string(), &out, "--batch 1");
+    let alone = fetch(address, &second.to_string(), &out, "--batch 1");
     assert_eq!(alone.code, Some(0), "{alone:?}");
-    fetch(&address, &second.to_string(), &out, "").refused(2, "is there already");
-    fetch(&address, "0", &out, "").refused(2, "block 0 is the genesis");
+    fetch(address, &second.to_string(), &out, "").refused(2, "is there already");
+    fetch(address, "0", &out, "").refused(2, "block 0 is the genesis");
     stop(child, "TERM");
 
     let slots = |block: u64| {
@@ -227,7 +215,7 @@ const BLOCK: &str = "1149999";
 #[test]
 fn a_server_without_traces_is_enough() {
     let folder = tempfile::tempdir().expect("a folder");
-    let ended = fetch(&recorded(|_, _, _| {}).to_string(), BLOCK, folder.path(), "");
+    let ended = fetch(recorded(|_, _, _| {}), BLOCK, folder.path(), "");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stderr.contains("no prestateTracer"), "{ended:?}");
     let replayed = run(&format!("replay {} --repeat 1 --json -", folder.path().display())).json();
@@ -350,12 +338,56 @@ fn hostile_answers_are_refused_and_leave_nothing() {
     ];
     for (at, (spoil, code, says)) in cases.into_iter().enumerate() {
         let folder = tempfile::tempdir().expect("a folder");
-        let ended = fetch(&recorded(spoil).to_string(), BLOCK, folder.path(), "");
+        let ended = fetch(recorded(spoil), BLOCK, folder.path(), "");
         assert_eq!(ended.code, Some(code), "case {at}: {ended:?}");
         assert!(ended.stderr.contains(says), "case {at}, not in stderr: {says:?}: {ended:?}");
         let left: Vec<_> = fs::read_dir(folder.path()).expect("a folder").collect();
         assert!(left.is_empty(), "case {at}: {left:?}");
     }
+}
+
+/// A server that speaks TLS, with a certificate for `localhost`, and gives every request one answer.
+fn secret(answer: &'static [u8]) -> SocketAddr {
+    let held = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let certificate = CertificateDer::from_pem_file(held("localhost.pem")).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_file(held("localhost-key.pem")).expect("a key");
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key);
+    let config = std::sync::Arc::new(config.expect("they fit"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let Ok(session) = ServerConnection::new(config.clone()) else { return };
+            let mut stream = StreamOwned::new(session, stream);
+            let mut request = Vec::new();
+            // The body is one JSON value.
+            while request.last() != Some(&b'}') {
+                let mut byte = [0];
+                if stream.read_exact(&mut byte).is_err() {
+                    break;
+                }
+                request.extend(byte);
+            }
+            let _ = stream.write_all(answer);
+        }
+    });
+    address
+}
+
+#[test]
+fn a_server_with_tls_is_asked_if_its_certificate_is_trusted() {
+    let server = secret(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 8\r\n\r\nreached!");
+    let folder = tempfile::tempdir().expect("a folder");
+    let fetch = |trusted: &str| {
+        let url = format!("https://localhost:{}", server.port());
+        let mut command = phalanx(["fetch", "--rpc", &url, BLOCK, "--out"]);
+        let trusted = Path::new(env!("CARGO_MANIFEST_DIR")).join(trusted);
+        command.arg(folder.path()).env("SSL_CERT_FILE", trusted).env_remove("SSL_CERT_DIR");
+        end(command)
+    };
+    fetch("tests/fixtures/localhost.pem").refused(1, "HTTP status 403 Forbidden: reached!");
+    // A file without a certificate trusts none.
+    fetch("tests/fixtures/localhost-key.pem").refused(2, "certificate");
 }
 
 #[test]
@@ -375,12 +407,12 @@ fn servers_that_speak_something_else_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     for (says, answer) in cases {
         let server = raw(move |_| answer.clone());
-        let ended = fetch(&server.to_string(), BLOCK, folder.path(), "");
+        let ended = fetch(server, BLOCK, folder.path(), "");
         assert!(matches!(ended.code, Some(1 | 7)) && ended.stderr.contains(says), "{says:?}: {ended:?}");
     }
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    fetch(&closed.to_string(), BLOCK, folder.path(), "").refused(1, "does not answer");
-    for (url, says) in [("https://node", "let a proxy speak it"), ("ftp://node", "http://"), ("node", "http")] {
+    fetch(closed, BLOCK, folder.path(), "").refused(1, "does not answer");
+    for (url, says) in [("ftp://node", "http://"), ("node", "http"), ("http://me:secret@node", "not sent")] {
         let mut command = phalanx(["fetch", "--rpc", url, BLOCK, "--out"]);
         command.arg(folder.path());
         end(command).refused(2, says);

@@ -155,3 +155,19 @@ fn a_profile_is_recorded_and_the_command_line_overrides_it() {
     run(&format!("bench run --profile {}", file.display())).refused(2, "--no-such-flag");
     run("bench run --profile paper").refused(2, "--profile must be fafo-paper or a file");
 }
+
+#[test]
+fn cores_are_measured_within_a_time_and_what_did_not_fit_is_named() {
+    let result = run("bench cores native --minutes 1 --json -").json();
+    let of = |field: &str| result[field].as_array().expect("a list").clone();
+    let (rows, skipped) = (of("rows"), of("skipped"));
+    assert!(!rows.is_empty() || !skipped.is_empty(), "{result}");
+    assert!(rows.iter().chain(&skipped).all(|entry| entry["part"] == "native"), "{result}");
+    assert!(rows.iter().all(|row| row["tps"].as_f64().is_some_and(|tps| tps > 0.0)), "{result}");
+    assert!(
+        skipped.iter().all(|entry| entry["why"].as_str().is_some_and(|why| why.contains("did not end"))),
+        "{result}"
+    );
+    run("bench cores nothing").refused(2, "possible values: native, erc20");
+    run("bench cores blocks --blocks nowhere").refused(2, "nowhere does not exist");
+}

@@ -1,14 +1,17 @@
 //! `phalanx localnet` with CometBFT, and with replicas: four validators under load, kill -9 of every kind of process, and a full restart.
 
-use crate::command::{phalanx, run};
+use crate::{
+    command::{phalanx, run},
+    rpc::{ask, http},
+};
 use alloy_consensus::{SignableTransaction as _, TxEip1559, TxEnvelope, crypto::secp256k1::sign_message};
 use alloy_eips::Encodable2718 as _;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    io::{BufRead as _, BufReader, Read as _},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command},
     sync::{
@@ -150,26 +153,6 @@ impl Drop for Net {
             let _ = self.child.wait();
         }
     }
-}
-
-/// Body of an HTTP answer. `None` if the process is down, which it may be at any moment.
-fn http(address: SocketAddr, request: &str) -> Option<String> {
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
-    stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
-}
-
-fn ask(address: SocketAddr, method: &str, params: &Value) -> Option<Value> {
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-    let len = body.len();
-    let head = format!(
-        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
-    );
-    let answer: Value = serde_json::from_str(&http(address, &(head + &body))?).ok()?;
-    answer.get("result").cloned()
 }
 
 fn number(value: &Value) -> Option<u64> {

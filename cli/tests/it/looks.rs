@@ -218,10 +218,16 @@ fn a_running_node_can_be_looked_at() {
 struct Case {
     name: &'static str,
     /// Makes the folder, and returns its name on the command line.
-    make: fn(kind: &'static str, dir: &Path, whole: &Path) -> String,
+    make: Make,
     code: i32,
     says: &'static str,
     flags: &'static str,
+}
+
+type Make = fn(kind: &'static str, dir: &Path, whole: &Path) -> String;
+
+const fn case(name: &'static str, (code, says): (i32, &'static str), make: Make) -> Case {
+    Case { name, make, code, says, flags: "" }
 }
 
 /// Copies a store.
@@ -242,118 +248,56 @@ fn without(whole: &Path, to: &Path, word: &str) -> String {
 }
 
 const CASES: &[Case] = &[
+    case("absent", (2, "no such directory"), |_, dir, _| dir.join("place").display().to_string()),
+    case("empty", (2, "the directory is empty"), |_, dir, _| {
+        fs::create_dir(dir.join("place")).expect("a folder");
+        dir.join("place").display().to_string()
+    }),
+    case("empty, of a named kind", (2, "the directory is empty"), |kind, dir, _| {
+        fs::create_dir(dir.join("place")).expect("a folder");
+        format!("{kind}:{}", dir.join("place").display())
+    }),
+    case("something else", (2, "holds something else"), |_, dir, _| {
+        fs::create_dir(dir.join("place")).expect("a folder");
+        fs::write(dir.join("place/diary"), "no store").expect("a file");
+        dir.join("place").display().to_string()
+    }),
+    case("a file", (2, "is a file, and a store is a folder"), |_, dir, _| {
+        fs::write(dir.join("place"), "no store").expect("a file");
+        dir.join("place").display().to_string()
+    }),
+    case(
+        "another kind",
+        (2, if cfg!(feature = "rocksdb") { "holds a store of the backend" } else { "no RocksDB" }),
+        |kind, _, whole| format!("{}:{}", if kind == "file" { "rocks" } else { "file" }, whole.display()),
+    ),
     Case {
-        name: "absent",
-        make: |_, dir, _| dir.join("place").display().to_string(),
-        code: 2,
-        says: "no such directory",
-        flags: "",
-    },
-    Case {
-        name: "empty",
-        make: |_, dir, _| {
-            fs::create_dir(dir.join("place")).expect("a folder");
-            dir.join("place").display().to_string()
-        },
-        code: 2,
-        says: "the directory is empty",
-        flags: "",
-    },
-    Case {
-        name: "empty, of a named kind",
-        make: |kind, dir, _| {
-            fs::create_dir(dir.join("place")).expect("a folder");
-            format!("{kind}:{}", dir.join("place").display())
-        },
-        code: 2,
-        says: "the directory is empty",
-        flags: "",
-    },
-    Case {
-        name: "something else",
-        make: |_, dir, _| {
-            fs::create_dir(dir.join("place")).expect("a folder");
-            fs::write(dir.join("place/diary"), "no store").expect("a file");
-            dir.join("place").display().to_string()
-        },
-        code: 2,
-        says: "holds something else",
-        flags: "",
-    },
-    Case {
-        name: "a file",
-        make: |_, dir, _| {
-            fs::write(dir.join("place"), "no store").expect("a file");
-            dir.join("place").display().to_string()
-        },
-        code: 2,
-        says: "is a file, and a store is a folder",
-        flags: "",
-    },
-    Case {
-        name: "another kind",
-        make: |kind, _, whole| format!("{}:{}", if kind == "file" { "rocks" } else { "file" }, whole.display()),
-        code: 2,
-        says: if cfg!(feature = "rocksdb") { "holds a store of the backend" } else { "no RocksDB" },
-        flags: "",
-    },
-    Case {
-        name: "another hash function",
-        make: |_, _, whole| whole.display().to_string(),
-        code: 6,
-        says: "has the hash function sha256, and blake3 was asked for",
         flags: "--hasher blake3",
+        ..case("another hash function", (6, "has the hash function sha256, and blake3 was asked for"), |_, _, whole| {
+            whole.display().to_string()
+        })
     },
     Case {
-        name: "too low",
-        make: |_, _, whole| whole.display().to_string(),
-        code: 6,
-        says: "must reach height 11",
         flags: "--min-height 11",
+        ..case("too low", (6, "must reach height 11"), |_, _, whole| whole.display().to_string())
     },
-    Case {
-        name: "without its log",
-        make: |kind, dir, whole| without(whole, &dir.join("place"), if kind == "file" { ".seg" } else { "CURRENT" }),
-        code: 6,
-        says: "missing",
-        flags: "",
-    },
-    Case {
-        name: "without its code",
-        make: |kind, dir, whole| without(whole, &dir.join("place"), if kind == "file" { "code.log" } else { ".log" }),
-        code: 6,
-        says: "missing",
-        flags: "",
-    },
-    Case {
-        name: "without its promise",
-        make: |_, dir, whole| without(whole, &dir.join("place"), "promise"),
-        code: 6,
-        says: "promise",
-        flags: "",
-    },
-    Case {
-        name: "without its name",
-        make: |_, dir, whole| {
-            copied(whole, &dir.join("place"));
-            fs::remove_file(dir.join("place/store")).expect("a file");
-            dir.join("place").display().to_string()
-        },
-        code: 6,
-        says: "corrupt",
-        flags: "",
-    },
-    Case {
-        name: "an interrupted import",
-        make: |_, dir, whole| {
-            copied(whole, &dir.join("place.partial/store"));
-            fs::write(dir.join("place.partial/lock"), "").expect("a file");
-            dir.join("place").display().to_string()
-        },
-        code: 2,
-        says: "interrupted",
-        flags: "",
-    },
+    case("without its log", (6, "missing"), |kind, dir, whole| {
+        without(whole, &dir.join("place"), if kind == "file" { ".seg" } else { "CURRENT" })
+    }),
+    case("without its code", (6, "missing"), |kind, dir, whole| {
+        without(whole, &dir.join("place"), if kind == "file" { "code.log" } else { ".log" })
+    }),
+    case("without its promise", (6, "promise"), |_, dir, whole| without(whole, &dir.join("place"), "promise")),
+    case("without its name", (6, "corrupt"), |_, dir, whole| {
+        copied(whole, &dir.join("place"));
+        fs::remove_file(dir.join("place/store")).expect("a file");
+        dir.join("place").display().to_string()
+    }),
+    case("an interrupted import", (2, "interrupted"), |_, dir, whole| {
+        copied(whole, &dir.join("place.partial/store"));
+        fs::write(dir.join("place.partial/lock"), "").expect("a file");
+        dir.join("place").display().to_string()
+    }),
 ];
 
 #[test]

@@ -3,6 +3,8 @@
 mod command;
 mod fixtures;
 mod reference;
+#[cfg(feature = "node")]
+mod rpc;
 
 mod adversary;
 mod building;
@@ -20,6 +22,7 @@ mod killed;
 mod looks;
 mod markets;
 mod memory;
+mod members;
 mod net;
 #[cfg(feature = "node")]
 mod localnet;

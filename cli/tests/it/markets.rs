@@ -69,7 +69,8 @@ fn signatures_hashes_stores_and_forks() {
         let dir = tempfile::tempdir().expect("a folder");
         let store = format!("--store file:{}", dir.path().display());
         // Signatures change the addresses, but not the senders' transactions.
-        for flags in ["--evm-spec cancun", "--hasher blake3", "--access simulate", "--signatures on", &store] {
+        let forks = ["--evm-spec cancun", "--evm-spec amsterdam"];
+        for flags in forks.into_iter().chain(["--hasher blake3", "--access simulate", "--signatures on", &store]) {
             let line = format!("bench run --workload {workload} --accounts 300 --txs {TXS} {flags} --json -");
             match_with(&run(&line).json(), reverted);
         }

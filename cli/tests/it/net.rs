@@ -62,6 +62,27 @@ fn a_replica_that_was_away_past_checkpoints_is_brought_back() {
     assert!(result["replicas"][3]["transfers"].as_u64() >= Some(1), "{result:#}");
 }
 
+/// All others have pruned what a replica lacks: its process takes a snapshot and goes on with the blocks behind it. How much of its
+/// lanes Autobahn has pruned depends on the machine's load: it joins in the tests of `phalanx-host` and `phalanx-node`.
+#[test]
+fn a_replica_that_was_away_for_longer_than_blocks_are_retained_joins_by_a_snapshot() {
+    for protocol in ["pbft", "sbft"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let flags = "--seconds 9 --tps 100 --clients 200 --batch 1 --interval 4 --retention 64 --snapshot-every 32";
+        let dir = folder.path().display();
+        let ended = run(&format!("net --json - --drain 240 --protocol {protocol} --dir {dir} {flags} --kill 3@1+6"));
+        let result = ended.json();
+        assert!(
+            result["settled"] == true && result["unanswered"] == 0 && result["equals_serial"] == true,
+            "{result:#}"
+        );
+        let words = fs::read_to_string(folder.path().join("replica-3.stderr")).expect("its words");
+        assert!(words.contains("is the state now"), "{protocol}: {words}\n{result:#}");
+        let replicas = result["replicas"].as_array().expect("replicas");
+        assert!(replicas.iter().all(|replica| replica["committed"] == replicas[0]["committed"]), "{replicas:#?}");
+    }
+}
+
 /// A backup that is suspended for twice its patience is in the view of all others when it is back: it complained, and did not leave.
 /// A machine that is too busy for a primary has three attempts.
 #[test]

@@ -62,7 +62,9 @@ fn sound(line: &Value) {
 
 #[test]
 fn committed_blocks_equal_their_chain() {
-    for hints in ["", "--access simulate", "--hints perfect", "--hints none", "--hints wrong:0.5 --seed 3"] {
+    for hints in
+        ["", "--access simulate", "--hints perfect", "--hints none", "--hints wrong:0.5 --seed 3", "--hints list"]
+    {
         let ended =
             replay(&committed("blocks"), &format!("{ALL} --threads 2 --schedule-seed 5 --repeat 3 {hints} --json -"));
         let lines = lines(&ended, 0);
@@ -212,7 +214,7 @@ fn impossible_commands_are_refused() {
     replay(empty.path(), "").refused(2, "holds no block");
     replay(Path::new("/nowhere"), "").refused(2, "does not exist");
     for (flags, says) in [
-        ("--hints right", "expected perfect, none, adversarial, or wrong:P"),
+        ("--hints right", "expected perfect, none, adversarial, list, or wrong:P"),
         ("--hints wrong:1.5", "between 0 and 1"),
         ("--repeat 0", "--repeat must be between 1 and"),
         ("--threads 0", "--threads must be between 1 and"),
@@ -231,6 +233,7 @@ fn every_block_of_the_collection_equals_its_chain() {
     for (threads, hints) in [
         (1, "--access static"),
         (2, "--hints perfect"),
+        (2, "--hints list"),
         (4, "--hints wrong:0.1 --schedule-seed 1"),
         (2, "--hints adversarial --schedule-seed 3"),
     ] {

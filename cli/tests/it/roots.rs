@@ -59,6 +59,7 @@ fn every_setting_of_a_run_is_right() {
             "--evm-spec cancun",
             "--evm-spec prague",
             "--evm-spec osaka",
+            "--evm-spec amsterdam",
             "--executor sequential",
             "--executor sequential --order given",
             "--block-gas 3000000",

@@ -47,7 +47,7 @@ fn impossible_loads_are_refused() {
         ("--hot none", "none of sender, receiver, both"),
         ("--executor gpu", "dag, block-stm, sequential"),
         ("--durability forever", "none, async, block"),
-        ("--evm-spec amsterdam", "cancun, prague, osaka"),
+        ("--evm-spec frontier", "cancun, prague, osaka, amsterdam"),
         ("--txs ten", "invalid digit"),
         ("--txs -1", "must not be negative"),
         ("--touch -1", "must not be negative"),

@@ -3,6 +3,7 @@
 mod compare;
 mod sweep;
 mod scale;
+mod cores;
 mod adversary;
 mod plan;
 mod build;
@@ -29,6 +30,8 @@ pub(crate) enum BenchCommand {
     /// Model more cores than this machine has, from the costs of one thread and the true DAGs. The model is compared with 1,
     /// 2, 4 .. real threads up to --threads
     Scale(Box<scale::ScaleArgs>),
+    /// Measure this machine on one core, on two, and so on up to all, beside the model, within a given time
+    Cores(cores::CoresArgs),
     /// Compare two results, or variants that run in turns: ratios with intervals
     Compare(Box<compare::CompareArgs>),
     /// Measure what hostile transactions cost, as factors of sequential execution; exits with 3 above a stated bound
@@ -49,6 +52,7 @@ impl BenchCommand {
             Self::Schedule(args) => args.run(),
             Self::Sweep(args) => args.run(),
             Self::Scale(args) => args.run(),
+            Self::Cores(args) => args.run(),
             Self::Compare(args) => args.run(),
             Self::Adversary(args) => args.run(),
             #[cfg(feature = "node")]

@@ -1,6 +1,6 @@
 //! Output of `explain` as JSON.
 
-use super::{graph::Heat, name, source::Explained};
+use super::{explanation::name, graph::Heat, source::Explained};
 use crate::output;
 use phalanx_lab::{
     machine::host,

@@ -1,14 +1,13 @@
-//! A client of JSON-RPC over HTTP/1.1. What comes back is not trusted: its length, its time and its shape are bounded.
+//! A client of JSON-RPC. What comes back is not trusted: its length, its time and its shape are bounded.
 
 use super::error::FetchError;
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::{Request, Uri, body::Bytes, client::conn::http1, header};
-use hyper_util::rt::TokioIo;
+use phalanx::alloy::primitives::Bytes;
 use phalanx_lab::{error::Usage, ui::Ui};
+use phalanx_node::http;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use std::time::Duration;
-use tokio::{net::TcpStream, runtime::Runtime, time};
+use tokio::{runtime::Runtime, time};
 
 /// Maximum length of an answer: traces of a large block take tens of megabytes.
 const ANSWER: usize = 256 << 20;
@@ -19,16 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Maximum length of a quoted answer, in characters.
 const QUOTED: usize = 200;
 
-type Sending = http1::SendRequest<Full<Bytes>>;
-
 /// A request: method and parameters.
 pub(super) type Call = (&'static str, Value);
 
-/// A connection to a server, opened when it is needed.
+/// A server, to which connections are opened when they are needed.
 pub(super) struct Client<'u> {
     runtime: Runtime,
-    uri: Uri,
-    connection: Option<Sending>,
+    server: http::Client,
     /// Maximum number of requests that go together.
     batch: usize,
     /// Requests so far.
@@ -44,29 +40,14 @@ struct Answer {
 }
 
 /// Reads a server's address.
-pub(super) fn server(url: &str) -> Result<Uri, Usage> {
-    let refused = |why: &str| Err(Usage(format!("--rpc {url}: {why}")));
-    let Ok(uri) = url.parse::<Uri>() else { return refused("no URL, as in http://127.0.0.1:8545") };
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => {
-            return refused(
-                "https is not spoken: let a proxy speak it, as docs/reference/recorded-blocks.md shows, and give its http address",
-            );
-        }
-        _ => return refused("no URL that begins with http://"),
-    }
-    match uri.authority() {
-        Some(authority) if authority.as_str().contains('@') => refused("names and passwords in a URL are not sent"),
-        Some(_) => Ok(uri),
-        None => refused("it names no host"),
-    }
+pub(super) fn server(url: &str) -> Result<http::Client, Usage> {
+    http::Client::new(url).map_err(|why| Usage(format!("--rpc: {why}")))
 }
 
 impl<'u> Client<'u> {
-    pub(super) fn new(uri: Uri, batch: usize, ui: &'u Ui) -> std::io::Result<Self> {
+    pub(super) fn new(server: http::Client, batch: usize, ui: &'u Ui) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { runtime, uri, connection: None, batch, asked: 0, ui })
+        Ok(Self { runtime, server, batch, asked: 0, ui })
     }
 
     /// Number of requests so far.
@@ -109,57 +90,25 @@ impl<'u> Client<'u> {
     }
 
     /// Sends a body and returns that of the answer.
-    fn post(&mut self, body: Bytes) -> Result<Bytes, FetchError> {
-        let Self { runtime, uri, connection, .. } = self;
-        let answered = runtime.block_on(async {
-            let posted = async {
-                // A server may have closed a connection that it kept for a while.
-                let kept = connection.take().filter(|kept| !kept.is_closed());
-                if let Some(kept) = kept
-                    && let Ok((answer, kept)) = exchange(kept, uri, body.clone()).await
-                {
-                    *connection = Some(kept);
-                    return Ok(answer);
-                }
-                let (answer, opened) = exchange(connect(uri).await?, uri, body).await?;
-                *connection = Some(opened);
-                Ok(answer)
-            };
-            time::timeout(PATIENCE, posted).await.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}")))
-        });
-        answered.map_err(|why| FetchError::Unreachable { server: uri.to_string(), why })
+    fn post(&self, body: Vec<u8>) -> Result<Bytes, FetchError> {
+        let Self { runtime, server, .. } = self;
+        let posted = async {
+            match server.post(body.clone(), ANSWER).await {
+                // A server may have closed a connection that was kept: a new one gets one more try.
+                Err(error) if !error.is::<http::TooLong>() => server.post(body, ANSWER).await,
+                answered => answered,
+            }
+        };
+        let posted = async { time::timeout(PATIENCE, posted).await };
+        let unreachable = |why: String| FetchError::Unreachable { server: server.to_string(), why };
+        let answered = runtime.block_on(posted).map_err(|_| unreachable(format!("no answer within {PATIENCE:?}")))?;
+        let http::Response { status, body, .. } = answered.map_err(|error| unreachable(http::causes(&*error)))?;
+        // Errors of JSON-RPC come with any status.
+        if !status.is_success() && serde_json::from_slice::<Value>(&body).is_err() {
+            return Err(unreachable(format!("HTTP status {status}: {}", quoted(&body))));
+        }
+        Ok(body.into())
     }
-}
-
-async fn connect(uri: &Uri) -> Result<Sending, String> {
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await.map_err(|error| error.to_string())?;
-    let (sending, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    tokio::spawn(connection);
-    Ok(sending)
-}
-
-/// Sends a request, and reads the answer to its end.
-async fn exchange(mut sending: Sending, uri: &Uri, body: Bytes) -> Result<(Bytes, Sending), String> {
-    let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let host = uri.authority().map_or("", |authority| authority.as_str());
-    let request = Request::post(path)
-        .header(header::HOST, host)
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::from(body))
-        .map_err(|error| error.to_string())?;
-    sending.ready().await.map_err(|error| error.to_string())?;
-    let response = sending.send_request(request).await.map_err(|error| error.to_string())?;
-    let status = response.status();
-    let whole = Limited::new(response.into_body(), ANSWER).collect().await;
-    let body =
-        whole.map_err(|error| format!("an answer that ends early, or is longer than {ANSWER} bytes: {error}"))?;
-    let body = body.to_bytes();
-    // Errors of JSON-RPC come with any status.
-    if !status.is_success() && serde_json::from_slice::<Value>(&body).is_err() {
-        return Err(format!("HTTP status {status}: {}", quoted(&body)));
-    }
-    Ok((body, sending))
 }
 
 /// The beginning of an answer, for a message.
@@ -209,24 +158,6 @@ fn told(error: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_of_servers() {
-        for sound in ["http://127.0.0.1:8545", "http://[::1]:8545/key?x=1", "http://node"] {
-            assert!(server(sound).is_ok(), "{sound}");
-        }
-        for (odd, says) in [
-            ("https://node", "let a proxy speak it"),
-            ("http://me:secret@node", "not sent"),
-            ("ws://node", "begins with http://"),
-            ("node:8545", "http"),
-            ("/path", "http://"),
-            ("", "no URL"),
-        ] {
-            let refused = server(odd).expect_err(odd).to_string();
-            assert!(refused.contains(says), "{odd}: {refused}");
-        }
-    }
 
     #[test]
     fn answers_are_matched_by_their_ids() {

@@ -88,7 +88,10 @@ impl JoinArgs {
             ProtocolName::Pbft | ProtocolName::Autobahn => roster.key_file(&own).map(|keys| keys.to_json()),
         };
         let keys = keys.map_err(|error| Usage(error.to_string()))?;
-        if path.exists() || fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        // A member of the epoch before goes on with its folder: nothing begins there.
+        let goes_on = file.network.epoch > 0 && dir.join("log").exists();
+        let is_used = || fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some());
+        if path.exists() || !goes_on && is_used() {
             return Err(Usage(format!("{} or {} is there already", path.display(), dir.display())).into());
         }
         // Beside the secret half, which outlives the replica's folder: a replica that lost its log must not begin anew.
@@ -102,7 +105,7 @@ impl JoinArgs {
         }
         write_new(&path, keys.as_bytes(), 0o600)?;
         // A replica that may have voted begins silently, without the token.
-        if !self.again {
+        if !self.again && !goes_on {
             leave_token(&file.network, index, &dir)?;
         }
         let roster = roster.digest();

@@ -1,58 +1,40 @@
 //! Flags of `net`.
 
 use super::{distances::Distances, faults::Fault, file::Execution};
-use clap::{Args, ValueEnum};
-use phalanx_lab::{config::heading, error::Usage};
+use clap::Args;
+use phalanx_lab::{
+    config::{Words, heading, one_of},
+    error::Usage,
+};
 use phalanx_net::{Authentication, Durability, ProtocolName};
 use std::path::PathBuf;
 
 /// Ordering protocols.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProtocolFlag {
-    /// PBFT with out-of-order slots
-    Pbft,
-    /// SBFT: threshold signatures, a fast path, one message per client; n = 3f+2c+1
-    Sbft,
-    /// Lanes of batches, and agreement on cuts of them
-    Autobahn,
-}
+pub(super) const PROTOCOLS: Words<ProtocolName> = &[
+    (ProtocolName::Pbft, "pbft", "PBFT with out-of-order slots"),
+    (ProtocolName::Sbft, "sbft", "SBFT: threshold signatures, a fast path, one message per client; n = 3f+2c+1"),
+    (ProtocolName::Autobahn, "autobahn", "Lanes of batches, and agreement on cuts of them"),
+];
 
 /// Authentication of frames between replicas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AuthenticationFlag {
-    /// None: proves nothing, for measurements
-    None,
-    /// Keyed BLAKE3 per frame
-    Mac,
-    /// Ed25519 per frame
-    Ed25519,
-}
+pub(super) const AUTHENTICATIONS: Words<Authentication> = &[
+    (Authentication::None, "none", "None: proves nothing, for measurements"),
+    (Authentication::Mac, "mac", "Keyed BLAKE3 per frame"),
+    (Authentication::Ed25519, "ed25519", "Ed25519 per frame"),
+];
 
 /// Moment at which a record of the log counts as durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DurabilityFlag {
-    /// At once, before it is written: for measurements
-    None,
-    /// After a sync that many records share
-    Group,
-    /// After a sync of its own
-    Each,
-}
-
-/// Place of execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExecutionFlag {
-    /// On threads of the engine: 1E
-    Decoupled,
-    /// On the worker, between two messages: 0E
-    Worker,
-}
+pub(super) const DURABILITIES: Words<Durability> = &[
+    (Durability::None, "none", "At once, before it is written: for measurements"),
+    (Durability::Group, "group", "After a sync that many records share"),
+    (Durability::Each, "each", "After a sync of its own"),
+];
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NetArgs {
     /// Ordering protocol
-    #[arg(long, value_enum, default_value_t = ProtocolFlag::Pbft, help_heading = heading::NETWORK)]
-    pub(crate) protocol: ProtocolFlag,
+    #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "pbft", help_heading = heading::NETWORK)]
+    pub(crate) protocol: ProtocolName,
     /// Number of replicas, 4 to 16
     #[arg(long, default_value_t = 4, help_heading = heading::NETWORK)]
     pub(crate) n: usize,
@@ -81,20 +63,26 @@ pub(crate) struct NetArgs {
     #[arg(long, default_value_t = 2, help_heading = heading::NETWORK)]
     pub(crate) batch_threads: u16,
     /// Place of execution
-    #[arg(long, value_enum, default_value_t = ExecutionFlag::Decoupled, help_heading = heading::NETWORK)]
-    pub(crate) execution: ExecutionFlag,
+    #[arg(long, value_enum, default_value_t = Execution::Decoupled, help_heading = heading::NETWORK)]
+    pub(crate) execution: Execution,
     /// Authentication of frames between replicas
-    #[arg(long, value_enum, default_value_t = AuthenticationFlag::Mac, help_heading = heading::NETWORK)]
-    pub(crate) authentication: AuthenticationFlag,
+    #[arg(long, value_parser = one_of(AUTHENTICATIONS), default_value = "mac", help_heading = heading::NETWORK)]
+    pub(crate) authentication: Authentication,
     /// Durability of the replicas' logs
-    #[arg(long, value_enum, default_value_t = DurabilityFlag::Group, help_heading = heading::NETWORK)]
-    pub(crate) durability: DurabilityFlag,
+    #[arg(long, value_parser = one_of(DURABILITIES), default_value = "group", help_heading = heading::NETWORK)]
+    pub(crate) durability: Durability,
     /// Slots between two checkpoints
     #[arg(long, default_value_t = 128, help_heading = heading::NETWORK)]
     pub(crate) interval: u64,
     /// Length of a replica's log from which on it is replaced by what is still needed, in KiB
     #[arg(long, default_value_t = phalanx_net::LOG_BYTES >> 10, help_heading = heading::NETWORK)]
     pub(crate) log_kib: u64,
+    /// Decided blocks that replicas keep for others, below the stable checkpoint
+    #[arg(long, default_value_t = phalanx_net::RETENTION, help_heading = heading::NETWORK)]
+    pub(crate) retention: u64,
+    /// Blocks from one snapshot for replicas that are further behind to the next; 0 for none
+    #[arg(long, default_value_t = phalanx_net::SNAPSHOT_EVERY, help_heading = heading::NETWORK)]
+    pub(crate) snapshot_every: u64,
     /// Patience with a primary, in ms
     #[arg(long, default_value_t = 1_000, help_heading = heading::NETWORK)]
     pub(crate) timeout_ms: u64,
@@ -138,37 +126,6 @@ pub(crate) struct NetArgs {
 }
 
 impl NetArgs {
-    pub(crate) const fn protocol(&self) -> ProtocolName {
-        match self.protocol {
-            ProtocolFlag::Pbft => ProtocolName::Pbft,
-            ProtocolFlag::Sbft => ProtocolName::Sbft,
-            ProtocolFlag::Autobahn => ProtocolName::Autobahn,
-        }
-    }
-
-    pub(crate) const fn authentication(&self) -> Authentication {
-        match self.authentication {
-            AuthenticationFlag::None => Authentication::None,
-            AuthenticationFlag::Mac => Authentication::Mac,
-            AuthenticationFlag::Ed25519 => Authentication::Ed25519,
-        }
-    }
-
-    pub(crate) const fn durability(&self) -> Durability {
-        match self.durability {
-            DurabilityFlag::None => Durability::None,
-            DurabilityFlag::Group => Durability::Group,
-            DurabilityFlag::Each => Durability::Each,
-        }
-    }
-
-    pub(crate) const fn execution(&self) -> Execution {
-        match self.execution {
-            ExecutionFlag::Decoupled => Execution::Decoupled,
-            ExecutionFlag::Worker => Execution::Worker,
-        }
-    }
-
     /// Maximum number of transactions of the whole run.
     pub(crate) const fn most_txs(&self) -> u64 {
         const FASTEST: u64 = 100_000;
@@ -183,7 +140,7 @@ impl NetArgs {
 
     /// True if replicas prove a transaction in a single message.
     pub(crate) fn acknowledges(&self) -> bool {
-        self.protocol == ProtocolFlag::Sbft && self.authentication != AuthenticationFlag::None
+        self.protocol == ProtocolName::Sbft && self.authentication != Authentication::None
     }
 
     /// Checks what the configuration does not.
@@ -213,7 +170,7 @@ impl NetArgs {
         if !self.member.is_empty() && self.member.len() != self.n {
             return Err(Usage(format!("--n is {} and there are {} --member", self.n, self.member.len())));
         }
-        if self.durability == DurabilityFlag::None && !self.kill.is_empty() {
+        if self.durability == Durability::None && !self.kill.is_empty() {
             let why = "--durability none lets a killed replica contradict its votes: use group or each with --kill";
             return Err(Usage(why.into()));
         }

@@ -43,13 +43,14 @@ impl NetArgs {
             }
             false => (fresh_seed()?, B256::new(fresh_seed()?)),
         };
-        let mut network = NetConfig::new(self.protocol(), CHAIN, instance, replicas);
-        network.authentication = self.authentication();
-        network.durability = self.durability();
+        let mut network = NetConfig::new(self.protocol, CHAIN, instance, replicas);
+        network.authentication = self.authentication;
+        network.durability = self.durability;
         network.batch_threads = self.batch_threads;
         network.batch_txs = self.batch;
         network.interval = self.interval;
         network.timeout_us = self.timeout_ms.saturating_mul(1_000);
+        (network.retention, network.snapshot_every) = (self.retention, self.snapshot_every);
         network.log_bytes = self.log_kib.saturating_mul(1 << 10);
         let bandwidth = self.mbits.map_or(0, |mbits| mbits * 125_000);
         network.links = Links { delay_us, bandwidth, loss_per_mille: self.loss, seed: self.seed };
@@ -79,7 +80,7 @@ impl NetArgs {
     /// Engine of the laboratory's replicas.
     fn engine(&self) -> EngineSection {
         let (accounts, txs) = (self.clients.max(2), self.most_txs().clamp(1, u32::MAX.into()));
-        EngineSection { accounts, txs, seed: self.seed, threads: 1, execution: self.execution() }
+        EngineSection { accounts, txs, seed: self.seed, threads: 1, execution: self.execution }
     }
 }
 

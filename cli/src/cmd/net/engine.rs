@@ -1,6 +1,9 @@
 //! The engine of a replica: opened in its folder, begun from the accounts of the configuration.
 
-use super::file::{EngineSection, Execution};
+use super::{
+    file::{EngineSection, Execution},
+    snapshot::States,
+};
 use alloy_primitives::{B256, U256};
 use phalanx::{
     Engine, Executor, GenesisAccount, Service, ServiceConfig, SteppedService,
@@ -9,7 +12,8 @@ use phalanx::{
 };
 use phalanx_lab::error::Usage;
 use phalanx_net::{
-    Admission, Admit, Beginning, Doorbell, Genesis, Machine, NetConfig, Replica, ReplicaError, ReplicaKeys, Step,
+    Admission, Admit, Beginning, Content, Doorbell, Genesis, Machine, NetConfig, Replica, ReplicaError, ReplicaKeys,
+    Snapshots, Step,
 };
 use phalanx_workloads::{Native, TransferLoad, Workload as _};
 use std::{path::Path, sync::Arc};
@@ -29,16 +33,24 @@ impl EngineSection {
     }
 }
 
-/// An engine with the accounts of `load`, in memory or in the folder of a store.
+/// Store of the state of a replica.
+pub(super) fn store(dir: &Path, network: &NetConfig) -> StoreConfig {
+    let durability = match network.durability {
+        phalanx_net::Durability::None => Durability::Async,
+        phalanx_net::Durability::Group | phalanx_net::Durability::Each => Durability::Block,
+    };
+    StoreConfig::new(Backend::File(dir.join("state"))).with_durability(durability)
+}
+
+/// An engine with the accounts of `load`, in memory or in a store.
 pub(crate) fn open(
     load: &Native,
-    place: Option<(&Path, Durability)>,
+    store: Option<StoreConfig>,
     executor: Executor,
     threads: usize,
 ) -> Result<Engine, phalanx::Error> {
     let mut builder = Engine::builder().with_threads(threads).with_executor(executor);
-    if let Some((path, durability)) = place {
-        let store = StoreConfig::new(Backend::File(path.into())).with_durability(durability);
+    if let Some(store) = store {
         builder = builder.with_store(store);
     }
     let mut engine = builder.build()?;
@@ -54,7 +66,7 @@ pub(crate) fn open(
     Ok(engine)
 }
 
-/// Starts a replica on an engine in `dir`.
+/// Starts a replica on an engine in `dir`. One that executes on its worker makes no snapshots.
 pub(crate) fn start(
     network: &NetConfig,
     section: &EngineSection,
@@ -64,11 +76,7 @@ pub(crate) fn start(
 ) -> anyhow::Result<Replica> {
     let (load, genesis) = (section.load(network.chain)?, section.genesis());
     std::fs::create_dir_all(dir)?;
-    let durability = match network.durability {
-        phalanx_net::Durability::None => Durability::Async,
-        phalanx_net::Durability::Group | phalanx_net::Durability::Each => Durability::Block,
-    };
-    let engine = open(&load, Some((&dir.join("state"), durability)), Executor::Dag, section.threads)?;
+    let engine = open(&load, Some(store(dir, network)), Executor::Dag, section.threads)?;
     let started: Result<Replica, ReplicaError> = match section.execution {
         Execution::Decoupled => {
             let service = Arc::new(Service::open(engine, ServiceConfig::default())?);
@@ -81,7 +89,9 @@ pub(crate) fn start(
                 }
                 _ => Admission::Refused,
             });
-            Replica::start(network, keys, dir, machine(service, genesis, admit, None), beginning)
+            let states = Some(Arc::new(States::new(Arc::clone(&service))) as Arc<dyn Snapshots>);
+            let machine = Machine { snapshots: states, ..machine(service, genesis, admit, None) };
+            Replica::start(network, keys, dir, machine, beginning)
         }
         Execution::Worker => {
             let service = Arc::new(SteppedService::open(engine, ServiceConfig::default())?);
@@ -107,6 +117,7 @@ pub(crate) fn start(
 
 /// A replica that is no part of another program, on a state without a time.
 fn machine<E>(engine: Arc<E>, digest: B256, admit: Admit, step: Option<Step>) -> Machine<E> {
-    let genesis = Genesis { digest, timestamp_ms: 0 };
-    Machine { engine, genesis, admit, step, embedder: Box::new(()), doorbell: Doorbell::default() }
+    let (genesis, content) = (Genesis { digest, timestamp_ms: 0 }, Content::new(phalanx::is_transaction));
+    let doorbell = Doorbell::default();
+    Machine { engine, genesis, admit, content, step, embedder: Box::new(()), doorbell, snapshots: None }
 }

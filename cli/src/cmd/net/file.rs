@@ -2,10 +2,11 @@
 
 use alloy_primitives::{B256, keccak256};
 use anyhow::Context as _;
+use clap::ValueEnum;
 use phalanx_bft::Index;
 use phalanx_keys::{BlsFile, KeyFile, PublicKeys, Roster};
 use phalanx_lab::error::Usage;
-use phalanx_net::{Beginning, NetConfig, ProtocolName, ReplicaKeys};
+use phalanx_net::{Beginning, Member, NetConfig, ProtocolName, ReplicaKeys};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -14,12 +15,12 @@ use std::{
 };
 
 /// Place of execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Execution {
-    /// On threads of the engine, beside the worker.
+    /// On threads of the engine: 1E
     Decoupled,
-    /// On the worker, between two messages.
+    /// On the worker, between two messages: 0E
     Worker,
 }
 
@@ -106,8 +107,21 @@ impl NetworkFile {
     /// Members that make their own keys; `None` where one command dealt all keys.
     pub(crate) fn roster(&self) -> Result<Option<Roster>, Usage> {
         let own = !self.members.is_empty();
-        let roster = own.then(|| Roster::new(self.network.instance, self.members.clone())).transpose();
-        roster.map_err(|error| Usage(format!("`members`: {error}")))
+        let (instance, epoch) = (self.network.instance, self.network.epoch);
+        let roster = own.then(|| Roster::new(instance, self.members.clone())).transpose();
+        roster
+            .map(|roster| roster.map(|roster| roster.in_epoch(epoch)))
+            .map_err(|error| Usage(format!("`members`: {error}")))
+    }
+
+    /// Keys of the members' signatures, by index; empty where one command dealt all keys.
+    pub(crate) fn signing_keys(&self) -> Vec<B256> {
+        self.members.iter().map(PublicKeys::signing).collect()
+    }
+
+    /// Digest that members sign to have this network come next.
+    pub(crate) fn digest(&self) -> B256 {
+        self.network.digest(&self.signing_keys())
     }
 
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
@@ -133,6 +147,9 @@ pub(crate) struct OwnReplica {
     pub(crate) keys: ReplicaKeys,
     /// Folder of the log.
     pub(crate) folder: PathBuf,
+    /// Index of the replica.
+    pub(crate) index: u16,
+    config: PathBuf,
 }
 
 impl OwnReplica {
@@ -146,15 +163,31 @@ impl OwnReplica {
             return Err(Usage(format!("{} has the keys of {of}, not of replica {index}", member.keys.display())));
         }
         let folder = beside(config, &member.dir);
-        Ok(Self { file, keys, folder })
+        Ok(Self { file, keys, folder, index, config: config.to_path_buf() })
+    }
+
+    /// The replica with this folder in a later epoch, as the file of that network beside the present one describes it; `None` if it is no
+    /// member there. `network` is the digest that the members have agreed on.
+    pub(crate) fn in_epoch(&self, epoch: u64, network: B256) -> Result<Option<Self>, Usage> {
+        let path = later(&self.config, self.file.network.epoch, epoch);
+        let file = NetworkFile::read(&path)?;
+        if file.network.epoch != epoch || !file.members.is_empty() && file.digest() != network {
+            let (shown, digest) = (path.display(), file.digest());
+            let why = format!("{shown} has the digest {digest}, and the members agreed on {network} for epoch {epoch}");
+            return Err(Usage(why));
+        }
+        let own = |member: &Member| beside(&path, &member.dir) == self.folder;
+        let index = file.network.replicas.iter().position(own);
+        index.map(|index| Self::read(&path, index as u16)).transpose()
     }
 }
 
-/// Trust in a replica's folder, by the flags `--rejoin` and `--moved`.
-pub(crate) const fn beginning(rejoin: bool, moved: bool) -> Beginning {
-    match (rejoin, moved) {
-        (true, _) => Beginning::Silent,
-        (_, true) => Beginning::Moved,
+/// Trust in a replica's folder, by the flags `--rejoin`, `--moved` and `--join`.
+pub(crate) const fn beginning(rejoin: bool, moved: bool, join: bool) -> Beginning {
+    match (rejoin, moved, join) {
+        (true, ..) => Beginning::Silent,
+        (_, true, _) => Beginning::Moved,
+        (.., true) => Beginning::Snapshot,
         _ => Beginning::Usual,
     }
 }
@@ -171,6 +204,13 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Usage> {
         )));
     }
     fs::read(path).map_err(unread)
+}
+
+/// File of a later network beside that of an epoch: `network-2.json` beside `network-1.json` and `network.json`.
+pub(crate) fn later(config: &Path, epoch: u64, next: u64) -> PathBuf {
+    let name = config.file_stem().and_then(|name| name.to_str()).unwrap_or("network");
+    let first = name.strip_suffix(&format!("-{epoch}")).unwrap_or(name);
+    config.with_file_name(format!("{first}-{next}.json"))
 }
 
 /// A path of the configuration, which begins at the file's folder if it is relative.

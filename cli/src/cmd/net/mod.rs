@@ -12,11 +12,12 @@ mod faults;
 mod distances;
 mod args;
 mod replica;
+mod snapshot;
 mod engine;
 mod file;
 
 pub(crate) use args::NetArgs;
-pub(crate) use file::{MemberFile, NetworkFile, beside, read};
+pub(crate) use file::{MemberFile, NetworkFile, beside, later, read};
 pub(crate) use replica::ReplicaArgs;
 pub(super) use written::net_schema;
 #[cfg(feature = "node")]

@@ -48,7 +48,8 @@ impl Process {
         Ok(Self { child, lines, stderr, began: Instant::now(), listens: false, sender: None })
     }
 
-    /// Follows a replica from a height on, once it listens. Returns true when that has just begun.
+    /// Follows a replica from a height on, once it listens, and again once it has joined by a snapshot. Returns true when that has just
+    /// begun.
     ///
     /// # Errors
     /// The replica does not start.
@@ -58,11 +59,8 @@ impl Process {
         from: u64,
         replies: &Sender<(usize, Reply)>,
     ) -> anyhow::Result<bool> {
-        if self.listens {
-            return Ok(false);
-        }
         if !self.lines.try_iter().any(|line| line.get("ready").is_some()) {
-            if self.began.elapsed() > PATIENCE {
+            if !self.listens && self.began.elapsed() > PATIENCE {
                 anyhow::bail!("replica {index} does not start: {}", self.last_words());
             }
             return Ok(false);

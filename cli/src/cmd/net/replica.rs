@@ -2,17 +2,19 @@
 
 use super::{
     engine,
-    file::{OwnReplica, beginning},
+    file::{Execution, NetworkFile, OwnReplica, beginning},
+    snapshot,
 };
 use crate::{exit, output, ui};
 use clap::Args;
 use phalanx_bft::Index;
-use phalanx_net::{Cut, Replica};
+use phalanx_lab::ui::Ui;
+use phalanx_net::{Beginning, Cut, Replica, ReplicaError, find_beginning, is_joining};
 use serde_json::json;
 use std::{
     io::BufRead as _,
     path::PathBuf,
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel},
     thread,
     time::Duration,
 };
@@ -32,6 +34,10 @@ pub(crate) struct ReplicaArgs {
     /// Trust a folder that was moved or restored to be the replica's newest one
     #[arg(long)]
     moved: bool,
+    /// Join by a snapshot of the other replicas' state, whatever the folder holds; the replica is silent at first, as with --rejoin. One
+    /// that lacks blocks that no other replica retains does so by itself
+    #[arg(long, conflicts_with_all = ["rejoin", "moved"])]
+    join: bool,
     /// Read commands from stdin, a line each: `cut holds|loses INDEX...`, `heal`, `status`, `stop`. The end of stdin stops the
     /// replica
     #[arg(long)]
@@ -71,26 +77,91 @@ impl Command {
 
 impl ReplicaArgs {
     pub(crate) fn run(&self) -> anyhow::Result<u8> {
-        let OwnReplica { file, keys, folder } = OwnReplica::read(&self.config, self.index)?;
+        let mut own = OwnReplica::read(&self.config, self.index)?;
         let ui = ui::open();
-        let beginning = beginning(self.rejoin, self.moved);
-        let replica = engine::start(&file.network, file.engine()?, keys, &folder, beginning)?;
-        output::print(&format!("{}\n", json!({ "ready": self.index })))?;
+        let mut beginning = beginning(self.rejoin, self.moved, self.join);
         let commands = self.control.then(commands);
-        while !ui.stopped() && !replica.has_ended() {
-            match next(commands.as_ref()) {
-                Some(Command::Cut(cut, peers)) => replica.cut(&peers, cut),
-                Some(Command::Heal) => replica.cut(&[], Cut::Loses),
-                Some(Command::Status) => print(&replica)?,
-                Some(Command::Stop) => break,
-                None => {}
+        let stops = || ui.stopped() || wants_stop(commands.as_ref());
+        loop {
+            let OwnReplica { file, keys, folder, .. } = &own;
+            let joins = beginning == Beginning::Snapshot || is_joining(folder);
+            let ended = match if joins { snapshot::join(file, keys, folder, stops) } else { Ok(true) } {
+                Ok(false) => return Ok(exit::OK),
+                Ok(true) => {
+                    beginning = if joins { Beginning::Usual } else { beginning };
+                    serve(&own, &mut beginning, (&ui, commands.as_ref()))
+                }
+                Err(error) => Err(error),
+            };
+            let error = match ended {
+                Err(error) => error,
+                served => return served,
+            };
+            match error.downcast_ref() {
+                Some(ReplicaError::Behind { .. }) if has_snapshots(file) => {
+                    eprintln!("phalanx: {error}");
+                    beginning = Beginning::Snapshot;
+                }
+                Some(ReplicaError::NoBoundary { .. }) => {
+                    if !find_beginning(&file.network, keys, folder, &mut || !stops())? {
+                        return Ok(exit::OK);
+                    }
+                }
+                Some(&ReplicaError::Ended { epoch, height, network }) => match own.in_epoch(epoch, network)? {
+                    Some(next) => {
+                        eprintln!("phalanx: epoch {epoch} begins above height {height}");
+                        own = next;
+                    }
+                    None => {
+                        eprintln!(
+                            "phalanx: epoch {epoch} begins above height {height}, and this replica is no member of it"
+                        );
+                        return Ok(exit::OK);
+                    }
+                },
+                _ => return Err(error),
             }
         }
-        let ended = replica.has_ended();
-        print(&replica)?;
-        replica.stop()?;
-        Ok(if ended { exit::INTERNAL } else { exit::OK })
     }
+}
+
+/// Runs a replica until it is stopped, or ends.
+fn serve(
+    OwnReplica { file, keys, folder, index, .. }: &OwnReplica,
+    beginning: &mut Beginning,
+    (ui, commands): (&Ui, Option<&Receiver<Command>>),
+) -> anyhow::Result<u8> {
+    let replica = engine::start(&file.network, file.engine()?, keys.clone(), folder, *beginning)?;
+    // The log has the rest.
+    *beginning = Beginning::Usual;
+    output::print(&format!("{}\n", json!({ "ready": index })))?;
+    while !ui.stopped() && !replica.has_ended() {
+        match next(commands) {
+            Some(Command::Cut(cut, peers)) => replica.cut(&peers, cut),
+            Some(Command::Heal) => replica.cut(&[], Cut::Loses),
+            Some(Command::Status) => print(&replica)?,
+            Some(Command::Stop) => break,
+            None => {}
+        }
+    }
+    let ended = replica.has_ended();
+    print(&replica)?;
+    replica.stop()?;
+    Ok(if ended { exit::INTERNAL } else { exit::OK })
+}
+
+/// True if the replicas of a network offer snapshots: those that execute on their workers make none.
+fn has_snapshots(file: &NetworkFile) -> bool {
+    file.network.snapshot_every > 0 && file.engine().is_ok_and(|engine| engine.execution == Execution::Decoupled)
+}
+
+/// True once a command says so. A replica that joins heeds no other one.
+fn wants_stop(commands: Option<&Receiver<Command>>) -> bool {
+    commands.is_some_and(|commands| match commands.try_recv() {
+        Ok(command) => command == Command::Stop,
+        Err(TryRecvError::Disconnected) => true,
+        Err(TryRecvError::Empty) => false,
+    })
 }
 
 fn print(replica: &Replica) -> anyhow::Result<()> {

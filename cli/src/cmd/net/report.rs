@@ -1,7 +1,11 @@
 //! The result of a run, as JSON and as text.
 
-use super::{args::NetArgs, load::Load, sample::Sample};
-use crate::flags::word;
+use super::{
+    args::{NetArgs, PROTOCOLS},
+    load::Load,
+    sample::Sample,
+};
+use phalanx_lab::config::name_of;
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -71,7 +75,7 @@ impl Report {
             text,
             "{} replicas, {}: {} transactions in {} blocks, {:.0} per second",
             args.n,
-            word(args.protocol),
+            name_of(PROTOCOLS, &args.protocol),
             self.txs,
             self.blocks,
             self.tps()

@@ -231,6 +231,7 @@ impl<'a> Run<'a> {
         while let Some((index, reply)) = next {
             match (reply, &mut self.sample) {
                 (Reply::Block(notice), _) => self.note(index, notice)?,
+                (Reply::Pruned(from), _) => self.audit.on_pruned(Index(index as u16), from),
                 (Reply::Acknowledged(message), Some(sample)) => {
                     sample.on_message(self.start.elapsed().as_micros() as u64, &message)?;
                 }

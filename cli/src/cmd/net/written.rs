@@ -1,13 +1,14 @@
 //! Output of `net` as JSON.
 
 use super::{
-    args::NetArgs,
+    args::{AUTHENTICATIONS, DURABILITIES, NetArgs, PROTOCOLS},
     load::Load,
     report::{Report, ms, quantile},
     sample::{Acknowledgements, Sample},
 };
 use crate::flags::word;
 use phalanx_lab::{
+    config::name_of,
     result::SCHEMA,
     written::{Named, schema},
 };
@@ -75,7 +76,7 @@ pub(super) struct Written<'a> {
 #[derive(Serialize, JsonSchema)]
 struct Flags {
     /// Protocol.
-    protocol: String,
+    protocol: &'static str,
     /// Replicas.
     n: usize,
     /// Round trips between them.
@@ -97,9 +98,9 @@ struct Flags {
     /// Kind of execution.
     execution: String,
     /// Kind of authentication.
-    authentication: String,
+    authentication: &'static str,
     /// Failures that a decided block survives.
-    durability: String,
+    durability: &'static str,
     /// Blocks between checkpoints.
     interval: u64,
     /// Patience with a primary, in ms.
@@ -209,7 +210,7 @@ impl Report {
 impl From<&NetArgs> for Flags {
     fn from(args: &NetArgs) -> Self {
         Self {
-            protocol: word(args.protocol),
+            protocol: name_of(PROTOCOLS, &args.protocol),
             n: args.n,
             rtt: args.rtt.to_string(),
             mbits: args.mbits,
@@ -220,8 +221,8 @@ impl From<&NetArgs> for Flags {
             batch: args.batch,
             batch_threads: args.batch_threads,
             execution: word(args.execution),
-            authentication: word(args.authentication),
-            durability: word(args.durability),
+            authentication: name_of(AUTHENTICATIONS, &args.authentication),
+            durability: name_of(DURABILITIES, &args.durability),
             interval: args.interval,
             timeout_ms: args.timeout_ms,
             retry_ms: args.retry_ms,

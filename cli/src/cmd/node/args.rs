@@ -1,6 +1,6 @@
 //! Flags of `node`, and the settings that they make.
 
-use super::consensus::ConsensusArgs;
+use super::{consensus::ConsensusArgs, remote::RemoteArgs};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use phalanx::{
@@ -11,13 +11,14 @@ use phalanx::{
     },
 };
 use phalanx_lab::{
-    config::{choice, heading, threads},
+    config::{Words, choice, heading, one_of, threads},
     error::Usage,
     machine::temporary::Temporary,
 };
 use phalanx_node::{
     DEV_BALANCE, DEV_CHAIN, DEV_MNEMONIC, DEV_NAMESPACES, DevAccount, Development, Durability, IngressAddress,
-    NodeConfig, Production, RpcConfig, StorePlace, Upgrades, dev_accounts, dev_genesis, into_development, set_root,
+    NodeConfig, Production, Remote, RpcConfig, StorePlace, Upgrades, dev_accounts, dev_genesis, into_development,
+    set_root,
 };
 use std::{
     fs,
@@ -35,7 +36,7 @@ const DEV_HISTORY: usize = 1 << 14;
 const HISTORY: usize = 128;
 
 /// File of a chain for development in its folder: its genesis, for a restart and for nodes that follow.
-const DEV_GENESIS: &str = "genesis.json";
+pub(super) const DEV_GENESIS: &str = "genesis.json";
 
 /// Refusal of a node without a genesis.
 const NO_CHAIN: &str = "name a chain: --genesis FILE, or --dev";
@@ -50,17 +51,14 @@ enum Database {
 }
 
 /// Faults that a committed block survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Survives {
-    /// A power cut
-    Block,
-    /// kill -9, but no power cut
-    Async,
-}
+const DURABILITIES: Words<Durability> =
+    &[(Durability::Block, "block", "A power cut"), (Durability::Async, "async", "kill -9, but no power cut")];
 
 /// Hard fork of a chain for development, from its first block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Fork {
+    /// The next one of Ethereum, whose prices may still change
+    Amsterdam,
     /// The newest
     Osaka,
     /// The one before, without a maximum of a transaction's gas (EIP-7825)
@@ -80,9 +78,9 @@ pub(crate) struct NodeArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true)]
     dev: bool,
-    /// Chain id of the chain for development
-    #[arg(long, value_name = "ID", default_value_t = DEV_CHAIN, help_heading = heading::DEVELOPMENT)]
-    chain_id: u64,
+    /// Chain id of the chain for development [default: 1337, that of the other chain with --fork-url]
+    #[arg(long, value_name = "ID", help_heading = heading::DEVELOPMENT)]
+    chain_id: Option<u64>,
     /// Number of funded accounts of the chain for development, at most 10000
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = heading::DEVELOPMENT)]
     accounts: usize,
@@ -92,6 +90,8 @@ pub(crate) struct NodeArgs {
     /// Balance of each account for development, in ether
     #[arg(long, value_name = "ETHER", default_value_t = 10_000, help_heading = heading::DEVELOPMENT)]
     balance: u64,
+    #[command(flatten)]
+    remote: RemoteArgs,
     /// Hard fork of the chain for development
     #[arg(long, value_enum, default_value = "osaka", help_heading = heading::DEVELOPMENT)]
     fork: Fork,
@@ -114,8 +114,8 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_enum, default_value = "file", help_heading = heading::STORE)]
     database: Database,
     /// Faults that a committed block survives [default: block, async with --dev]
-    #[arg(long, value_enum, help_heading = heading::STORE)]
-    durability: Option<Survives>,
+    #[arg(long, value_parser = one_of(DURABILITIES), help_heading = heading::STORE)]
+    durability: Option<Durability>,
     /// Number of older states that can be read [default: 128, 16384 with --dev]
     #[arg(long, value_name = "N", help_heading = heading::STORE)]
     history: Option<usize>,
@@ -129,10 +129,10 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "WHEN", value_parser = production, help_heading = heading::BLOCKS)]
     blocks: Option<Production>,
     /// Follow the node with this JSON-RPC instead: execute its blocks, compare every root, and send it the transactions
-    #[arg(long, value_name = "http://HOST:PORT", value_parser = upstream, help_heading = heading::BLOCKS)]
+    #[arg(long, value_name = "URL", value_parser = server, help_heading = heading::BLOCKS)]
     follow: Option<String>,
     #[command(flatten)]
-    consensus: ConsensusArgs,
+    pub(super) consensus: ConsensusArgs,
     /// Gas limit of made blocks, reached by steps of less than 1/1024 per block, at once with --dev [default: the genesis's]
     #[arg(long, value_name = "GAS", value_parser = one_or_more::<u64>, help_heading = heading::BLOCKS)]
     gas_limit: Option<u64>,
@@ -198,15 +198,19 @@ pub(super) struct Settings {
     pub(super) temporary: Option<Temporary>,
 }
 
-/// Host and port of an upstream node.
-fn upstream(text: &str) -> Result<String, String> {
-    let rest = text.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
-    let is_sound = |rest: &&str| {
-        let (host, port) = rest.rsplit_once(':').unwrap_or_default();
-        !host.is_empty() && !host.contains(['/', '@', '?', '#']) && port.parse::<u16>().is_ok_and(|port| port != 0)
+/// Address of JSON-RPC over HTTP or HTTPS.
+pub(super) fn server(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let is_sound = |host: &str| {
+        let port = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+        let name = port.map_or(host, |(name, _)| name);
+        !name.is_empty()
+            && !name.contains('@')
+            && port.is_none_or(|(_, port)| port.parse::<u16>().is_ok_and(|of| of != 0))
     };
-    let found = rest.filter(is_sound).map(str::to_owned);
-    found.ok_or_else(|| "http://HOST:PORT is expected; a proxy in front has TLS".into())
+    let found = host.filter(|host| is_sound(host)).map(|_| text.to_owned());
+    found.ok_or_else(|| "http://HOST:PORT or https://HOST is expected".into())
 }
 
 /// A namespace of JSON-RPC.
@@ -274,19 +278,17 @@ impl NodeArgs {
             (None, false) if self.genesis.is_none() => return Err(Usage(NO_CHAIN.into()).into()),
             (None, false) => return Err(Usage("--datadir names no folder, and only --dev does without".into()).into()),
         };
-        let genesis = self.read_genesis(&accounts, &folder)?;
+        let remote = self.remote.open(self.is_development(), &folder)?;
+        let genesis = self.read_genesis(&accounts, &folder, remote.as_ref())?;
         let mut config = NodeConfig::new(genesis, self.place(folder)?);
         config.upgrades = self.read_upgrades()?;
-        let usual = if self.is_development() { Survives::Async } else { Survives::Block };
-        config.durability = match self.durability.unwrap_or(usual) {
-            Survives::Block => Durability::Block,
-            Survives::Async => Durability::Async,
-        };
+        let usual = if self.is_development() { Durability::Async } else { Durability::Block };
+        config.durability = self.durability.unwrap_or(usual);
         config.development = self.is_development().then(|| Development { accounts: accounts.clone() });
-        config.follow.clone_from(&self.follow);
+        config.remote = remote;
         config.production =
             self.blocks.unwrap_or(if self.is_development() { Production::Instant } else { Production::Off });
-        self.consensus.apply(&mut config, replica);
+        config.source = self.consensus.source(config.store.folder(), replica, self.follow.clone())?;
         config.history = self.history.unwrap_or(if self.is_development() { DEV_HISTORY } else { HISTORY });
         config.keep_blocks = self.keep_blocks;
         config.threads = self.threads.map(|of| threads(Some(of))).transpose()?;
@@ -304,7 +306,7 @@ impl NodeArgs {
         self.dev && self.consensus.is_none() && self.follow.is_none()
     }
 
-    fn read_genesis(&self, accounts: &[DevAccount], folder: &Path) -> anyhow::Result<Genesis> {
+    fn read_genesis(&self, accounts: &[DevAccount], folder: &Path, remote: Option<&Remote>) -> anyhow::Result<Genesis> {
         match (&self.genesis, self.dev) {
             (Some(_), true) => Err(Usage("--dev has a genesis of its own: leave out --genesis".into()).into()),
             (None, true) if self.follow.is_some() => {
@@ -312,7 +314,7 @@ impl NodeArgs {
                            genesis.json into its --datadir";
                 Err(Usage(why.into()).into())
             }
-            (None, true) => self.dev_genesis(accounts, folder),
+            (None, true) => self.dev_genesis(accounts, folder, remote),
             (None, false) => Err(Usage(NO_CHAIN.into()).into()),
             (Some(path), false) => {
                 let text = fs::read_to_string(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
@@ -330,11 +332,14 @@ impl NodeArgs {
     }
 
     /// Genesis of the chain for development. That of a chain in a folder keeps its time, which a file there has.
-    fn dev_genesis(&self, accounts: &[DevAccount], folder: &Path) -> anyhow::Result<Genesis> {
+    fn dev_genesis(&self, accounts: &[DevAccount], folder: &Path, remote: Option<&Remote>) -> anyhow::Result<Genesis> {
         let ether = DEV_BALANCE / U256::from(10_000);
-        let mut genesis = dev_genesis(self.chain_id, accounts, ether.saturating_mul(U256::from(self.balance)));
-        if self.fork == Fork::Prague {
-            genesis.config.osaka_time = None;
+        let chain_id = self.chain_id.or_else(|| remote.map(Remote::chain_id)).unwrap_or(DEV_CHAIN);
+        let mut genesis = dev_genesis(chain_id, accounts, ether.saturating_mul(U256::from(self.balance)));
+        match self.fork {
+            Fork::Amsterdam => genesis.config.amsterdam_time = Some(0),
+            Fork::Osaka => {}
+            Fork::Prague => genesis.config.osaka_time = None,
         }
         if let Some(limit) = self.code_size_limit {
             genesis.config.extra_fields.insert("phalanxCodeLimit".into(), limit.into());
@@ -348,12 +353,16 @@ impl NodeArgs {
         if !self.is_development() {
             return Ok(genesis);
         }
-        genesis.gas_limit = self.gas_limit.unwrap_or(genesis.gas_limit);
         let path = folder.join(DEV_GENESIS);
         let wrong = |error: &dyn core::fmt::Display| Usage(format!("{}: {error}", path.display()));
         if path.exists() {
             let text = fs::read_to_string(&path).map_err(|error| wrong(&error))?;
             let held: Genesis = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+            if let Some(remote) = remote {
+                remote.check(&held)?;
+                // The accounts of the other chain were read at the first start.
+                return Ok(held);
+            }
             into_development(&mut genesis, held.timestamp);
             // Only the first block has the gas limit of the genesis. The node refuses a chain that differs in anything else.
             genesis.gas_limit = held.gas_limit;
@@ -361,6 +370,11 @@ impl NodeArgs {
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         into_development(&mut genesis, now);
+        if let Some(remote) = remote {
+            remote.put_above(&mut genesis)?;
+        } else {
+            genesis.gas_limit = self.gas_limit.unwrap_or(genesis.gas_limit);
+        }
         fs::create_dir_all(folder).map_err(|error| wrong(&error))?;
         fs::write(&path, serde_json::to_string_pretty(&genesis)?).map_err(|error| wrong(&error))?;
         Ok(genesis)
@@ -413,21 +427,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_upstream_node_has_a_host_and_a_port() {
-        assert_eq!(upstream("http://10.0.0.1:8545"), Ok("10.0.0.1:8545".into()));
-        assert_eq!(upstream("http://[::1]:8545/"), Ok("[::1]:8545".into()));
-        for wrong in [
-            "",
-            "10.0.0.1:8545",
-            "https://a:1",
-            "ws://a:1",
-            "http://a",
-            "http://a:0",
-            "http://a:b",
-            "http://u@a:1",
-            "http://a/b:1",
-        ] {
-            assert!(upstream(wrong).is_err(), "{wrong}");
+    fn a_server_has_a_scheme_and_a_host() {
+        for sound in ["http://10.0.0.1:8545", "http://[::1]:8545/", "http://[::1]", "https://node.example/key?x=1:2"] {
+            assert_eq!(server(sound), Ok(sound.into()));
+        }
+        for wrong in
+            ["", "10.0.0.1:8545", "ws://a:1", "http://", "https:///x", "http://a:0", "http://a:b", "http://u@a:1"]
+        {
+            assert!(server(wrong).is_err(), "{wrong}");
         }
     }
 

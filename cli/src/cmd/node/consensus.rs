@@ -4,8 +4,11 @@ use super::engine_api::EngineApiArgs;
 use crate::cmd::net::{OwnReplica, beginning};
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use phalanx_lab::{config::heading, error::Usage};
-use phalanx_node::{CometConfig, NodeConfig, ReplicaConfig, net::ProtocolName};
-use std::{net::SocketAddr, path::PathBuf};
+use phalanx_node::{BlockSource, CometConfig, ReplicaConfig, net::ProtocolName};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 /// Source of the order of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,10 +62,10 @@ pub(super) struct ConsensusArgs {
     engine_api: EngineApiArgs,
     /// Network of replicas that this node is one of, with --consensus pbft, sbft or autobahn: `phalanx net --genesis` writes the file
     #[arg(long, value_name = "FILE", help_heading = heading::BLOCKS)]
-    network: Option<PathBuf>,
+    pub(super) network: Option<PathBuf>,
     /// Index of this node's replica, from 0
     #[arg(long, value_name = "N", help_heading = heading::BLOCKS)]
-    index: Option<u16>,
+    pub(super) index: Option<u16>,
     /// Rejoin without the newest log of the replica: it is silent until it cannot contradict what it may have said
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true, help_heading = heading::BLOCKS)]
@@ -71,6 +74,10 @@ pub(super) struct ConsensusArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true, help_heading = heading::BLOCKS)]
     moved: bool,
+    /// Join by a snapshot of the other replicas' state, whatever the folders hold: blocks below it are not kept
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), value_name = "BOOL", hide_possible_values = true, help_heading = heading::BLOCKS)]
+    join: bool,
 }
 
 impl ConsensusArgs {
@@ -99,22 +106,38 @@ impl ConsensusArgs {
         if self.rejoin && self.moved {
             return usage("a folder is the newest one, with --moved, or it is not, with --rejoin");
         }
-        let OwnReplica { file, keys, folder } = OwnReplica::read(network, index)?;
+        if self.join && (self.rejoin || self.moved) {
+            return usage("--join needs no folder, and --rejoin and --moved go on with one");
+        }
+        let OwnReplica { file, keys, folder, .. } = OwnReplica::read(network, index)?;
         if file.network.protocol != protocol {
             let of = format!("{:?}", file.network.protocol).to_lowercase();
             return usage(&format!("{} is of --consensus {of}", network.display()));
         }
-        let beginning = beginning(self.rejoin, self.moved);
+        let beginning = beginning(self.rejoin, self.moved, self.join);
         Ok(Some(ReplicaConfig { network: file.network, keys, folder, beginning }))
     }
 
-    /// Sets the consensus of a node.
-    pub(super) fn apply(&self, config: &mut NodeConfig, replica: Option<ReplicaConfig>) {
+    /// Source of the blocks of a node in a folder, which may follow another.
+    pub(super) fn source(
+        &self,
+        folder: &Path,
+        replica: Option<ReplicaConfig>,
+        followed: Option<String>,
+    ) -> Result<BlockSource, Usage> {
         let &Self { abci, comet_rpc: rpc, snapshot_every, snapshots, state_sync, .. } = self;
-        let comet = CometConfig { abci, rpc, snapshot_every, snapshots, state_sync };
-        config.comet = (self.consensus == Some(Consensus::Cometbft)).then_some(comet);
-        config.engine_api =
-            (self.consensus == Some(Consensus::Engine)).then(|| self.engine_api.config(config.store.folder()));
-        config.replica = replica.map(Box::new);
+        Ok(match (followed, self.consensus, replica) {
+            (Some(_), Some(_), _) => {
+                let why = "a node that follows another makes no blocks, and no consensus orders any for it";
+                return Err(Usage(why.into()));
+            }
+            (Some(url), None, _) => BlockSource::Followed(url),
+            (None, _, Some(replica)) => BlockSource::Replica(Box::new(replica)),
+            (None, Some(Consensus::Cometbft), _) => {
+                BlockSource::Comet(CometConfig { abci, rpc, snapshot_every, snapshots, state_sync })
+            }
+            (None, Some(Consensus::Engine), _) => BlockSource::Client(self.engine_api.config(folder)),
+            _ => BlockSource::Own,
+        })
     }
 }

@@ -1,87 +1,13 @@
 //! `node`: a chain that wallets and libraries talk to.
 
+mod run;
 mod sources;
 mod args;
 mod consensus;
+mod again;
 mod engine_api;
+mod remote;
 
 pub(crate) use args::{NodeArgs, production};
 pub(crate) use consensus::Consensus;
 pub(crate) use sources::expand;
-
-use crate::{exit, output, ui};
-use args::{LogFormat, Settings};
-use phalanx_lab::{error::Usage, machine::memory};
-use phalanx_node::{DevAccount, Node};
-use std::{fmt::Write as _, time::Duration};
-use tracing_subscriber::EnvFilter;
-
-/// Interval at which signals are looked for.
-const INTERVAL: Duration = Duration::from_millis(100);
-
-impl NodeArgs {
-    pub(super) fn run(&self) -> anyhow::Result<u8> {
-        // This process serves for months, and not one measurement.
-        memory::give_back();
-        let Settings { config, accounts, temporary } = self.settings()?;
-        self.start_log()?;
-        let ui = ui::open();
-        let node = Node::start(&config)?;
-        for cut in node.cuts() {
-            let (path, at, bytes) = (cut.path.display(), cut.at, cut.bytes);
-            tracing::warn!("{path} was cut off at byte {at}: {bytes} bytes belonged to no committed block");
-        }
-        output::print(&banner(&node, config.genesis.config.chain_id, &accounts, self.balance()))?;
-        while !ui.stopped() {
-            node.wait(INTERVAL)?;
-        }
-        tracing::info!("stopping");
-        node.stop();
-        drop(temporary);
-        Ok(exit::OK)
-    }
-
-    fn start_log(&self) -> anyhow::Result<()> {
-        let filter = EnvFilter::try_new(&self.log).map_err(|error| Usage(format!("--log {}: {error}", self.log)))?;
-        let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-        let started = match self.log_format {
-            LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
-            LogFormat::Json => builder.json().try_init(),
-        };
-        started.map_err(|error| anyhow::anyhow!("starting the log: {error}"))
-    }
-}
-
-/// Text that a user needs to connect.
-fn banner(node: &Node, chain: u64, accounts: &[DevAccount], ether: u64) -> String {
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    for (place, DevAccount { address, key }) in accounts.iter().enumerate() {
-        let _ = writeln!(text, "({place}) {address}  key {key}");
-    }
-    if !accounts.is_empty() {
-        let _ = writeln!(
-            text,
-            "each account had {ether} ETH at first; who knows the words has these keys: use them here alone"
-        );
-    }
-    if node.is_open() {
-        let _ = writeln!(text, "chain {chain} at block {}", node.height());
-    } else {
-        let _ = writeln!(text, "chain {chain} is joined by a snapshot: what follows answers once it is there");
-    }
-    if let Some(address) = node.metrics_address() {
-        let _ = writeln!(text, "metrics at http://{address}/metrics, health at http://{address}/health");
-    }
-    if let Some(address) = node.abci_address() {
-        let _ = writeln!(text, "ABCI for CometBFT at tcp://{address}");
-    }
-    if let Some(address) = node.engine_api_address() {
-        let _ = writeln!(text, "Engine API for a consensus client at http://{address}");
-    }
-    for address in node.ingress() {
-        let _ = writeln!(text, "transactions in frames at {address}");
-    }
-    let _ = writeln!(text, "JSON-RPC at http://{} and ws://{}", node.address(), node.address());
-    text
-}

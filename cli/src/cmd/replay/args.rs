@@ -35,7 +35,8 @@ pub(crate) struct ReplayArgs {
     /// Report quality and cost of the predictions by their source
     #[arg(long, help_heading = heading::MEASURE)]
     pub(crate) quality: bool,
-    /// Access sets derived from the true ones, in place of --access: perfect, none, wrong:P or adversarial
+    /// Hints made from a sequential run, in place of --access: true access sets (perfect), false ones (wrong:P or adversarial), none,
+    /// or the block access list, which the block runs on as if its header named it (list)
     #[arg(long, help_heading = heading::ENGINE)]
     pub(crate) hints: Option<HintsKind>,
     /// Data that a validator gets beside the block, in place of --access; repeatable, the block runs with each
@@ -94,6 +95,8 @@ pub(crate) enum HintsKind {
     Wrong(f64),
     /// Sets aimed at the executor.
     Adversarial,
+    /// The block access list (EIP-7928).
+    List,
 }
 
 impl FromStr for HintsKind {
@@ -104,12 +107,13 @@ impl FromStr for HintsKind {
             "perfect" => Ok(Self::Perfect),
             "none" => Ok(Self::None),
             "adversarial" => Ok(Self::Adversarial),
+            "list" => Ok(Self::List),
             _ => {
                 let share = word.strip_prefix("wrong:").and_then(|share| share.parse().ok());
                 let share = share.filter(|share| (0.0..=1.0).contains(share));
-                share
-                    .map(Self::Wrong)
-                    .ok_or_else(|| "expected perfect, none, adversarial, or wrong:P with P between 0 and 1".to_owned())
+                share.map(Self::Wrong).ok_or_else(|| {
+                    "expected perfect, none, adversarial, list, or wrong:P with P between 0 and 1".to_owned()
+                })
             }
         }
     }
@@ -122,6 +126,7 @@ impl fmt::Display for HintsKind {
             Self::None => f.write_str("none"),
             Self::Wrong(share) => write!(f, "wrong:{share}"),
             Self::Adversarial => f.write_str("adversarial"),
+            Self::List => f.write_str("list"),
         }
     }
 }
@@ -132,9 +137,8 @@ mod tests {
 
     #[test]
     fn hints_are_parsed_as_they_are_printed() {
-        for kind in
-            [HintsKind::Perfect, HintsKind::None, HintsKind::Wrong(0.1), HintsKind::Wrong(1.0), HintsKind::Adversarial]
-        {
+        let sets = [HintsKind::Perfect, HintsKind::Wrong(0.1), HintsKind::Wrong(1.0), HintsKind::Adversarial];
+        for kind in sets.into_iter().chain([HintsKind::None, HintsKind::List]) {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         for word in ["", "wrong", "wrong:", "wrong:2", "wrong:-0.1", "wrong:NaN", "right", "Perfect"] {

@@ -103,6 +103,7 @@ fn result(judged: &Judged) -> Value {
             "receipts_root": found.receipts_root,
             "logs_bloom": found.logs_bloom,
             "requests_hash": found.requests_hash,
+            "access_list_hash": found.access_list_hash,
             "post_state_digest": found.digest,
             "engine_root": found.engine_root,
             "outcomes": found.outcomes.iter().map(outcome).collect::<Vec<_>>(),

@@ -43,7 +43,8 @@ impl Told {
 pub(crate) fn make(kind: HintsKind, truth: &AccessSets<StateKey>, seed: u64) -> Vec<(String, Told)> {
     let name = kind.to_string();
     match kind {
-        HintsKind::None => vec![(name, Told::Nothing)],
+        // A list is no set.
+        HintsKind::None | HintsKind::List => vec![(name, Told::Nothing)],
         HintsKind::Perfect => vec![(name, Told::Sets(truth.clone()))],
         HintsKind::Wrong(share) => vec![(name, Told::Sets(wrong(truth, share, seed)))],
         HintsKind::Adversarial => vec![

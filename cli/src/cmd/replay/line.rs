@@ -49,6 +49,8 @@ pub(crate) struct Line {
     pub(crate) logs_bloom_matches: Option<bool>,
     /// True if the hash of the requests is. Null before Prague.
     pub(crate) requests_hash_matches: Option<bool>,
+    /// True if the hash of the block access list is. Null before Amsterdam.
+    pub(crate) access_list_hash_matches: Option<bool>,
     /// True if senders that were recovered are those of the recording.
     pub(crate) senders_recovered_match: Option<bool>,
     /// Digest of the state after the block.
@@ -137,6 +139,10 @@ impl Line {
             requests_hash_matches: compare(&|found| {
                 (signed && case.spec.is_enabled_in(SpecId::PRAGUE)).then(|| found.requests_hash == header.requests_hash)
             }),
+            access_list_hash_matches: compare(&|found| {
+                let hash = found.access_list_hash.filter(|_| signed);
+                hash.map(|hash| header.block_access_list_hash == Some(hash))
+            }),
             senders_recovered_match: case.senders_match,
             post_state_digest: found.map(|found| found.digest),
             post_state_digest_matches: compare(&|found| {
@@ -168,12 +174,13 @@ impl Line {
         [of(Some(true)), of(Some(false)), of(None)]
     }
 
-    const fn comparisons(&self) -> [(&'static str, Option<bool>); 8] {
+    const fn comparisons(&self) -> [(&'static str, Option<bool>); 9] {
         [
             ("gas used", self.gas_used_matches),
             ("receipts root", self.receipts_root_matches),
             ("logs bloom", self.logs_bloom_matches),
             ("requests hash", self.requests_hash_matches),
+            ("access list hash", self.access_list_hash_matches),
             ("senders", self.senders_recovered_match),
             ("state", self.post_state_digest_matches),
             ("the block's own hashes", Some(self.block_matches_its_hashes)),

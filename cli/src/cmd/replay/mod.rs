@@ -154,6 +154,7 @@ pub(super) fn differences(block: &RealBlock, chain: &ChainSpec) -> anyhow::Resul
         ("receipts", found.receipts_root.is_none_or(|root| root == header.receipts_root)),
         ("logs", found.logs_bloom == header.logs_bloom),
         ("requests", found.requests_hash.is_none_or(|hash| header.requests_hash == Some(hash))),
+        ("access list", found.access_list_hash.is_none_or(|hash| header.block_access_list_hash == Some(hash))),
         ("senders", case.senders_match != Some(false)),
     ];
     Ok(facts.iter().filter(|(_, equal)| !equal).map(|(what, _)| format!("differs from its header in {what}")).collect())

@@ -1,7 +1,7 @@
 //! Execution of one block on one executor, with sequential revm beside it.
 
 use super::{
-    args::ReplayArgs,
+    args::{HintsKind, ReplayArgs},
     digest::post_state_digest,
     hints::{self, Told},
     rules::Rules,
@@ -54,6 +54,8 @@ pub(crate) struct Found {
     pub(crate) receipts_root: Option<B256>,
     pub(crate) logs_bloom: Bloom,
     pub(crate) requests_hash: Option<B256>,
+    /// Hash of the block access list, from Amsterdam on.
+    pub(crate) access_list_hash: Option<B256>,
     /// The engine's own state root.
     pub(crate) engine_root: B256,
     pub(crate) post: Alloc,
@@ -230,6 +232,8 @@ impl<'a> Case<'a> {
         let (engine_root, block) = (committed.state_root, committed.block);
         let (gas_used, receipts_root, logs_bloom) = (block.gas_used(), block.receipts_root(), block.logs_bloom());
         let requests_hash = block.requests_hash();
+        let list = block.access_list().filter(|_| self.spec.is_enabled_in(SpecId::AMSTERDAM));
+        let access_list_hash = list.map(phalanx::BlockAccessList::hash);
         let (_, outcomes) = block.into_outcomes();
         let post = engines::dump(engine)?;
         let clears_empty = self.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
@@ -240,6 +244,7 @@ impl<'a> Case<'a> {
             receipts_root,
             logs_bloom,
             requests_hash,
+            access_list_hash,
             engine_root,
             post,
             digest,
@@ -252,6 +257,9 @@ impl<'a> Case<'a> {
         }
         let payload = payload(self.block, &self.ommers);
         Ok(match (args.hints, args.access) {
+            (Some(HintsKind::List), _) => {
+                vec![(HintsKind::List.to_string(), self.access_list(&payload)?.unwrap_or(Told::Predict))]
+            }
             (Some(kind), _) => {
                 // An invalid block has no true sets.
                 let truth = self.oracle.true_sets(&payload);
@@ -273,16 +281,19 @@ impl<'a> Case<'a> {
         let told = match kind {
             Artefact::None => None,
             Artefact::Exceptions => self.oracle.exceptions(&payload).ok().map(Told::Exceptions),
-            Artefact::AccessList => {
-                // A separate engine: the oracle is timed.
-                let mut engine = Setup::ORACLE.listing_chain(self.chain.clone(), &self.block.prestate)?;
-                engine.set_ancestors(self.block.block_hashes.clone());
-                let executed = engine.execute_block(&payload, Hints::None).ok();
-                let list = executed.as_ref().and_then(|executed| executed.block().access_list());
-                list.map(|list| Told::AccessList(list.rlp().clone(), list.hash()))
-            }
+            Artefact::AccessList => self.access_list(&payload)?,
         };
         Ok((word(kind), told.unwrap_or(Told::Predict)))
+    }
+
+    /// The block's access list, made once by sequential revm; `None` for an invalid block.
+    fn access_list(&self, payload: &RecoveredBlock<'_>) -> anyhow::Result<Option<Told>> {
+        // A separate engine: the oracle is timed.
+        let mut engine = Setup::ORACLE.listing_chain(self.chain.clone(), &self.block.prestate)?;
+        engine.set_ancestors(self.block.block_hashes.clone());
+        let executed = engine.execute_block(payload, Hints::None).ok();
+        let list = executed.as_ref().and_then(|executed| executed.block().access_list());
+        Ok(list.map(|list| Told::AccessList(list.rlp().clone(), list.hash())))
     }
 
     /// Measures the quality of the predictions for this block.

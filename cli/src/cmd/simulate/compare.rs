@@ -1,42 +1,29 @@
 //! `simulate compare`: ordering protocols on one load, one topology and one fault. Two runs print the same bytes.
 
-use super::written::{OfProtocol, SideBySide, trace};
-use crate::{exit, flags::word, output, ui};
+use super::{
+    evaluation::print,
+    written::{OfProtocol, SideBySide, trace},
+};
+use crate::{exit, flags::word, ui};
 use clap::{Args, ValueEnum};
-use phalanx_lab::{error::Usage, result::SCHEMA, written::value};
+use phalanx_lab::{
+    config::{Words, name_of, one_of},
+    error::Usage,
+    result::SCHEMA,
+    written::value,
+};
 use phalanx_sim::autobahn::{Blip, Order, Outcome, Setting, run};
 use serde_json::Value;
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-};
+use std::{fmt::Write as _, path::PathBuf};
 
-/// An ordering protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProtocolName {
-    /// Three phases, one primary
-    Pbft,
-    /// Collectors and threshold signatures, one primary
-    Sbft,
-    /// Lanes, cuts, rotating leaders
-    Autobahn,
-    /// Two-chain HotStuff, batches in its blocks
-    VanillaHotstuff,
-    /// Two-chain HotStuff, batches spread beforehand
-    BatchedHotstuff,
-}
-
-impl ProtocolName {
-    const fn order(self) -> Order {
-        match self {
-            Self::Pbft => Order::Pbft,
-            Self::Sbft => Order::Sbft,
-            Self::Autobahn => Order::Autobahn,
-            Self::VanillaHotstuff => Order::VanillaHotStuff,
-            Self::BatchedHotstuff => Order::BatchedHotStuff,
-        }
-    }
-}
+/// Ordering protocols.
+const PROTOCOLS: Words<Order> = &[
+    (Order::Pbft, "pbft", "Three phases, one primary"),
+    (Order::Sbft, "sbft", "Collectors and threshold signatures, one primary"),
+    (Order::Autobahn, "autobahn", "Lanes, cuts, rotating leaders"),
+    (Order::VanillaHotStuff, "vanilla-hotstuff", "Two-chain HotStuff, batches in its blocks"),
+    (Order::BatchedHotStuff, "batched-hotstuff", "Two-chain HotStuff, batches spread beforehand"),
+];
 
 /// Fault script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,11 +39,9 @@ pub(crate) enum FaultName {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompareArgs {
     /// Protocols, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [
-        ProtocolName::Pbft, ProtocolName::Sbft, ProtocolName::Autobahn, ProtocolName::BatchedHotstuff,
-        ProtocolName::VanillaHotstuff,
-    ])]
-    protocols: Vec<ProtocolName>,
+    #[arg(long, value_parser = one_of(PROTOCOLS), value_delimiter = ',',
+          default_values = ["pbft", "sbft", "autobahn", "batched-hotstuff", "vanilla-hotstuff"])]
+    protocols: Vec<Order>,
     /// Number of replicas, in the four regions of Autobahn's evaluation by turns
     #[arg(long, default_value_t = 4)]
     replicas: usize,
@@ -122,21 +107,15 @@ impl CompareArgs {
             if ui.stopped() {
                 return Ok(exit::INTERRUPTED);
             }
-            ui.say(&format!("simulating {}", protocol.order().name()));
-            let outcome = run(&self.setting(protocol.order())).map_err(|what| Usage(what.to_owned()))?;
+            ui.say(&format!("simulating {}", protocol.name()));
+            let outcome = run(&self.setting(*protocol)).map_err(|what| Usage(what.to_owned()))?;
             rows.push((*protocol, outcome));
         }
-        match &self.json {
-            Some(path) if path == Path::new("-") => output::json(path, &self.to_json(&rows))?,
-            path => {
-                output::print(&self.table(&rows))?;
-                path.as_ref().map_or(Ok(()), |path| output::json(path, &self.to_json(&rows)))?;
-            }
-        }
+        print(&self.table(&rows), || self.to_json(&rows), self.json.as_deref())?;
         Ok(exit::OK)
     }
 
-    fn table(&self, rows: &[(ProtocolName, Outcome)]) -> String {
+    fn table(&self, rows: &[(Order, Outcome)]) -> String {
         let mut text = format!(
             "{} replicas, {} tx/s, fault: {}\n{:<12} {:>9} {:>10} {:>7} {:>11} {:>10} {:>9} {:>11} {:>6} {:>9}\n",
             self.replicas,
@@ -159,7 +138,7 @@ impl CompareArgs {
             let _ = writeln!(
                 text,
                 "{:<12} {tps:>9.0} {latency_ms:>10.1} {:>6.1}% {messages:>11.0} {:>10.1} {:>9.0} {:>11.0} {:>5.0}% {recovery:>9}",
-                protocol.order().name(),
+                protocol.name(),
                 answered * 100.0,
                 bytes / 1e6,
                 signatures.0,
@@ -170,9 +149,9 @@ impl CompareArgs {
         text
     }
 
-    fn to_json(&self, rows: &[(ProtocolName, Outcome)]) -> Value {
-        let row = |(protocol, outcome): &(ProtocolName, Outcome)| OfProtocol {
-            protocol: word(*protocol),
+    fn to_json(&self, rows: &[(Order, Outcome)]) -> Value {
+        let row = |(protocol, outcome): &(Order, Outcome)| OfProtocol {
+            protocol: name_of(PROTOCOLS, protocol),
             tps: outcome.tps,
             latency_ms: outcome.latency_ms,
             ready: outcome.answered,
@@ -199,11 +178,12 @@ mod tests {
 
     #[test]
     fn protocols_stand_in_one_table() {
-        let (protocols, fault) = (ProtocolName::value_variants()[2..].to_vec(), FaultName::Leader);
+        let (protocols, fault) =
+            (vec![Order::Autobahn, Order::VanillaHotStuff, Order::BatchedHotStuff], FaultName::Leader);
         let args =
             CompareArgs { protocols, replicas: 4, tps: 2_000, timeout_ms: 1_000, fault, seconds: 15, json: None };
-        let rows: Vec<(ProtocolName, Outcome)> = (args.protocols.iter())
-            .map(|protocol| (*protocol, run(&args.setting(protocol.order())).expect("possible")))
+        let rows: Vec<(Order, Outcome)> = (args.protocols.iter())
+            .map(|protocol| (*protocol, run(&args.setting(*protocol)).expect("possible")))
             .collect();
         let text = args.table(&rows);
         assert_eq!(text.lines().count(), 5, "{text}");

@@ -2,13 +2,14 @@
 
 use super::{
     claim::Beside,
+    evaluation::series,
     point::{Point, ms, name},
 };
 use crate::flags::word;
 use clap::ValueEnum;
 use phalanx_lab::{
     papers,
-    report::svg::{Bar, Line, Picture, Segment, lines_beside, stacked},
+    report::svg::{Bar, Picture, Segment, lines_beside, stacked},
 };
 use phalanx_pipeline::Mode;
 use phalanx_sim::zaptos::{Experiment, Report};
@@ -124,20 +125,12 @@ const NEAR: f64 = 0.1;
 /// A line per series and mode, with the numbers that the paper states as `paper`; a series is what stands before the comma of a
 /// label.
 fn curves(title: &str, paper: &str, points: &[Point]) -> Picture {
-    let mut groups: Vec<String> = Vec::new();
-    let mut drawn: Vec<Line> = Vec::new();
-    for point in points {
+    let of = points.iter().flat_map(|point| {
         let series = point.label.split(',').next().unwrap_or_default();
-        for report in &point.reports {
-            let label = format!("{series}, {}", name(report.mode));
-            let group = groups.iter().position(|known| *known == label).unwrap_or_else(|| {
-                groups.push(label.clone());
-                drawn.push(Line { label: label.clone(), group: groups.len() - 1, points: Vec::new() });
-                groups.len() - 1
-            });
-            drawn[group].points.push((report.tps, ms(report.latency.p50)));
-        }
-    }
+        let line = |report: &Report| (report.tps, ms(report.latency.p50));
+        point.reports.iter().map(move |report| (format!("{series}, {}", name(report.mode)), vec![line(report)]))
+    });
+    let (groups, drawn) = series(of);
     let marks = papers::published(paper, |series| groups.iter().any(|group| group == series));
     let picture = lines_beside([title, "median latency, ms", "transactions per second"], &groups, &drawn, &marks);
     if marks.is_empty() { picture.noted(NO_NUMBERS) } else { picture }

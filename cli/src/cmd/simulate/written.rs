@@ -5,7 +5,7 @@ use phalanx_lab::{
     result::SCHEMA,
     written::{Named, schema},
 };
-use phalanx_sim::{load, resilientdb, sbft, zaptos};
+use phalanx_sim::{load, paper::Comparison, sbft, zaptos};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -53,17 +53,11 @@ pub(super) struct Compared {
     reason: Option<&'static str>,
 }
 
-impl From<resilientdb::Comparison> for Compared {
-    fn from(of: resilientdb::Comparison) -> Self {
+impl Compared {
+    /// A comparison as it is written, with the cause of a difference if the paper's evaluation names causes.
+    pub(super) fn new(of: &Comparison, has_reasons: bool) -> Self {
         let (rule, agrees) = (format!("{:?}", of.rule), of.agrees());
-        Self { what: of.what, paper: of.paper, ours: of.ours, rule, agrees, reason: Some(of.reason) }
-    }
-}
-
-impl From<sbft::Comparison> for Compared {
-    fn from(of: sbft::Comparison) -> Self {
-        let (rule, agrees) = (format!("{:?}", of.rule), of.agrees());
-        Self { what: of.what, paper: of.paper, ours: of.ours, rule, agrees, reason: None }
+        Self { what: of.what, paper: of.paper, ours: of.ours, rule, agrees, reason: has_reasons.then_some(of.reason) }
     }
 }
 
@@ -74,7 +68,7 @@ pub(super) fn trace(hash: u64) -> String {
 
 /// A point of SBFT's evaluation.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct SbftPoint {
+pub(crate) struct SbftPoint {
     /// Line of the figure.
     pub(super) series: String,
     /// Value on the axis.
@@ -86,7 +80,7 @@ pub(super) struct SbftPoint {
     /// Slow or crashed replicas that the fast path tolerates.
     pub(super) c: usize,
     /// Place of the replicas.
-    pub(super) topology: String,
+    pub(super) topology: &'static str,
     /// Clients.
     pub(super) clients: u64,
     /// Crashed replicas.
@@ -95,27 +89,13 @@ pub(super) struct SbftPoint {
     pub(super) operations_per_request: u64,
     /// Seed.
     pub(super) seed: u64,
-    /// Operations per second.
-    pub(super) per_second: f64,
-    /// Median latency, in ms.
-    pub(super) median_ms: f64,
-    /// Mean latency, in ms.
-    pub(super) mean_ms: f64,
-    /// Clients ÷ (throughput × mean latency): one, by Little's law.
-    pub(super) little: f64,
-    /// Share of blocks that were decided on the fast path.
-    pub(super) fast_share: f64,
-    /// Messages between replicas per block.
-    pub(super) messages_per_block: f64,
-    /// Requests per block.
-    pub(super) requests_per_block: f64,
-    /// Hash of all events.
-    pub(super) trace_hash: String,
+    #[serde(flatten)]
+    pub(super) outcome: sbft::Outcome,
 }
 
 /// A point of Autobahn's evaluation.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct AutobahnPoint {
+pub(crate) struct AutobahnPoint {
     /// Line of the figure.
     pub(super) series: String,
     /// Value on the axis.
@@ -140,53 +120,13 @@ pub(super) struct AutobahnPoint {
 
 /// A point of ResilientDB's evaluation.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct ResilientdbPoint {
+pub(crate) struct ResilientdbPoint {
     /// Line of the figure.
     pub(super) series: String,
     /// Value on the axis.
     pub(super) at: f64,
-    /// Answered transactions per second.
-    pub(super) tps: f64,
-    /// Mean latency, in ms.
-    pub(super) latency_ms: f64,
-    /// Requests under way ÷ (throughput × latency): one, by Little's law.
-    pub(super) little: f64,
-    /// Messages between replicas.
-    pub(super) messages: u64,
-    /// Virtual time of the run, in s.
-    pub(super) virtual_seconds: f64,
-    /// Utilisation of the primary's threads.
-    pub(super) primary: Threads,
-    /// Utilisation of a backup's threads.
-    pub(super) backup: Threads,
-    /// Hash of all events.
-    pub(super) trace_hash: String,
-}
-
-/// Utilisation of a replica's threads by kind: 1 for a thread that always works.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Threads {
-    /// Input of clients.
-    input: f64,
-    /// Batch threads.
-    batch: f64,
-    /// Worker.
-    worker: f64,
-    /// Execute thread.
-    execute: f64,
-    /// Checkpoint thread.
-    checkpoint: f64,
-    /// Output threads.
-    output: f64,
-    /// All together.
-    all: f64,
-}
-
-impl From<&load::Utilisation> for Threads {
-    fn from(of: &load::Utilisation) -> Self {
-        let load::Utilisation { input, batch, worker, execute, checkpoint, output, all } = *of;
-        Self { input, batch, worker, execute, checkpoint, output, all }
-    }
+    #[serde(flatten)]
+    pub(super) outcome: load::Outcome,
 }
 
 /// Protocols side by side.
@@ -209,7 +149,7 @@ pub(super) struct SideBySide {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct OfProtocol {
     /// Name of the protocol.
-    pub(super) protocol: String,
+    pub(super) protocol: &'static str,
     /// Transactions per second that became ready to execute.
     pub(super) tps: f64,
     /// Mean latency, in ms.

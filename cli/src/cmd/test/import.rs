@@ -165,6 +165,18 @@ impl Chain {
             None => self.receipts_root_with_states(&payload, &executed, &state)?,
         };
         compare(header, &executed, receipts_root)?;
+        let executed =
+            match executed.block().access_list().filter(|_| on_dag && header.block_access_list_hash.is_some()) {
+                // As a validator that received the list: the compared root is this execution's.
+                Some(list) => {
+                    let (rlp, hash) = (list.rlp().clone(), list.hash());
+                    let listed =
+                        engine.execute_block(&payload, Hints::AccessList { rlp: &rlp, hash }).map_err(invalid)?;
+                    compare(header, &listed, receipts_root)?;
+                    listed
+                }
+                None => executed,
+            };
         engines::commit(&mut engine, executed)?;
         let (state, root) = (engines::dump(&engine)?, engine.state().root());
         if root != header.state_root {

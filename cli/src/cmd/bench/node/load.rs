@@ -137,9 +137,15 @@ impl Load {
         Ok(Self { genesis, payers, txs, hashes })
     }
 
-    /// Places of the transactions of one writer of many, in order: all of some payers.
-    pub(super) fn of_writer(&self, writer: usize, writers: usize) -> Vec<usize> {
-        (0..self.txs.len()).filter(|place| place % self.payers.len() % writers == writer).collect()
+    /// Places of the transactions of one writer of many, in order: all of some payers, of which the first `without` have no part.
+    pub(super) fn of_writer(&self, writer: usize, writers: usize, without: usize) -> Vec<usize> {
+        let payer = |place: &usize| place % self.payers.len();
+        (0..self.txs.len()).filter(|place| payer(place) >= without && payer(place) % writers == writer).collect()
+    }
+
+    /// Places of the transactions of the first payer, in order.
+    pub(super) fn of_first(&self) -> Vec<usize> {
+        (0..self.txs.len()).step_by(self.payers.len()).collect()
     }
 
     /// Hashes of the transactions at these places.
@@ -178,15 +184,19 @@ mod tests {
     #[test]
     fn writers_share_the_transactions_and_keep_the_order_of_nonces() {
         let load = Load::new(Kind::Mixed, 50, 7, 30_000_000, RootKind::Twigs).expect("a load");
-        let shares: Vec<_> = (0..3).map(|writer| load.of_writer(writer, 3)).collect();
-        let mut all: Vec<usize> = shares.iter().flatten().copied().collect();
-        all.sort_unstable();
-        assert_eq!(all, (0..50).collect::<Vec<_>>());
+        let shares: Vec<_> = (0..3).map(|writer| load.of_writer(writer, 3, 0)).collect();
+        let sorted = |mut all: Vec<usize>| {
+            all.sort_unstable();
+            all
+        };
+        assert_eq!(sorted(shares.concat()), (0..50).collect::<Vec<_>>());
+        let without = (0..3).flat_map(|writer| load.of_writer(writer, 3, 1)).chain(load.of_first());
+        assert_eq!(sorted(without.collect()), (0..50).collect::<Vec<_>>());
         let payer = |place: &usize| place % 7;
         assert!(shares[0].iter().all(|place| !shares[1].iter().any(|other| payer(other) == payer(place))));
         assert!(shares.iter().all(|share| share.is_sorted()));
         assert_eq!(load.recover().expect("signed").count, 50);
         // More writers than payers: some have nothing to do.
-        assert!(load.of_writer(8, 9).is_empty());
+        assert!(load.of_writer(8, 9, 0).is_empty());
     }
 }

@@ -3,16 +3,18 @@
 use super::{
     client::Client,
     judge,
-    link::{Form, Link},
+    link::{Answered, Form, Link},
     load::Load,
     served::{Served, Used},
 };
 use alloy_primitives::B256;
 use anyhow::{anyhow, bail, ensure};
 use phalanx_node::Production;
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     net::SocketAddr,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
@@ -24,6 +26,9 @@ use std::{
 
 /// Time after which a refused transaction is sent again, and after which the next block is asked for again.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// Seed of the lengths of rests.
+const REST_SEED: u64 = 1;
 
 /// Time without a transaction that ends a run.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,7 +43,12 @@ pub(super) struct Plan<'a> {
     pub(super) window: u64,
     /// Transactions per second that all writers send together, whatever the node answers; `None` for as many as it takes.
     pub(super) rate: Option<f64>,
+    /// Time for which a writer rests behind an answer: from one to two of it, so that nothing of the node's own pace decides when the
+    /// next transaction comes. `None` for no rest.
+    pub(super) rest: Option<Duration>,
     pub(super) readers: u64,
+    /// True if a further connection sends the first payer's transactions one by one, and gets their receipts as answers.
+    pub(super) has_receipts: bool,
     pub(super) production: Production,
     pub(super) threads: Option<usize>,
 }
@@ -46,13 +56,18 @@ pub(super) struct Plan<'a> {
 /// Figures of a run.
 #[derive(Debug)]
 pub(super) struct Ran {
-    /// From the first request to the last transaction in a visible block.
+    /// From the first request to the last transaction in a visible block, without those of the connection that gets receipts: what
+    /// comes of them behind that end is left out of all figures, since the node has nothing else to do then.
     pub(super) took: Duration,
     /// From the time at which each transaction was due to the reading of its block, sorted.
     pub(super) latencies: Vec<Duration>,
     pub(super) blocks: u64,
     /// Transactions that were refused and sent again.
     pub(super) resent: u64,
+    /// From the sending of each request with transactions to its answer, sorted.
+    pub(super) answers: Vec<Duration>,
+    /// The same of the requests that are answered with receipts, sorted.
+    pub(super) receipts: Vec<Duration>,
     /// Times of the readers' requests, sorted.
     pub(super) reads: Vec<Duration>,
     /// Processor time and work of the node.
@@ -125,42 +140,63 @@ pub(super) fn run(plan: &Plan<'_>) -> anyhow::Result<Ran> {
     let node = Served::start(plan.load, plan.production, plan.threads)?;
     let (address, way) = (node.rpc, Way::default());
     let (before, begun) = (node.used()?, Instant::now());
+    let writers = plan.writers as usize;
+    let share = |writer| plan.load.of_writer(writer, writers, plan.has_receipts.into());
+    let shares: Vec<_> = (0..writers).map(share).collect();
     let watched = thread::scope(|scope| {
         let (way, node) = (&way, &node);
-        let writers: Vec<_> = (0..plan.writers as usize)
-            .map(|writer| scope.spawn(move || write(plan, node, writer, begun, way)))
-            .collect();
+        let writers: Vec<_> =
+            shares.into_iter().map(|own| scope.spawn(move || write(plan, node, own, begun, way))).collect();
+        let single = Plan { form: Form::Receipts, batch: 1, rate: None, window: u64::MAX, ..*plan };
+        let receipts =
+            plan.has_receipts.then(|| scope.spawn(move || write(&single, node, plan.load.of_first(), begun, way)));
         let readers: Vec<_> =
             (0..plan.readers as usize).map(|reader| scope.spawn(move || read(plan, address, reader, way))).collect();
-        let watched = watch(plan, address, way).map(|(latencies, blocks)| (begun.elapsed(), latencies, blocks));
+        let watched = watch(plan, node, begun, way);
         way.end();
         let panicked = |_| anyhow!("a client panicked");
         // The reason for which a writer has failed comes before that of the watcher, which waits for it in vain.
+        let mut answers = Vec::new();
         for writer in writers {
-            writer.join().map_err(panicked)??;
+            answers.extend(writer.join().map_err(panicked)??.into_iter().map(|(_, time)| time));
         }
+        let receipts = receipts.map(|writer| writer.join().map_err(panicked)?).transpose()?.unwrap_or_default();
         let mut reads = Vec::new();
         for reader in readers {
             reads.extend(reader.join().map_err(panicked)??);
         }
-        let (took, latencies, blocks) = watched?;
-        anyhow::Ok((took, latencies, blocks, reads))
+        let watched = watched?;
+        let is_within = |(at, time): (Instant, Duration)| (at <= begun + watched.took).then_some(time);
+        let receipts = receipts.into_iter().filter_map(is_within).collect();
+        anyhow::Ok((watched, [answers, receipts, reads]))
     });
-    let (took, mut latencies, blocks, mut reads) = watched?;
-    let used = node.used()?.since(&before);
-    judge::check(address, blocks, plan.load)?;
+    let (Watched { took, latencies, blocks, used, height }, [answers, receipts, reads]) = watched?;
+    let used = used.since(&before);
+    judge::check(address, height, plan.load)?;
     node.stop();
-    latencies.sort_unstable();
-    reads.sort_unstable();
-    Ok(Ran { took, latencies, blocks, resent: way.resent.into_inner(), reads, used })
+    let sorted = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times
+    };
+    let [latencies, answers, receipts, reads] = [latencies, answers, receipts, reads].map(sorted);
+    Ok(Ran { took, latencies, blocks, resent: way.resent.into_inner(), answers, receipts, reads, used })
 }
 
-/// Sends a writer's transactions; those that find no room are sent again.
-fn write(plan: &Plan<'_>, node: &Served, writer: usize, begun: Instant, way: &Way) -> anyhow::Result<()> {
+/// Sends a writer's transactions; those that find no room are sent again. Returns when each of its requests was answered, and after
+/// what time.
+fn write(
+    plan: &Plan<'_>,
+    node: &Served,
+    own: Vec<usize>,
+    begun: Instant,
+    way: &Way,
+) -> anyhow::Result<Vec<(Instant, Duration)>> {
     let mut guard = Guard(way, false);
-    let own = plan.load.of_writer(writer, plan.writers as usize);
     let mut link = Link::connect(plan.form, node)?;
-    let (mut batches, mut flying, mut count) = (own.chunks(plan.batch as usize), 0, 0_usize);
+    let mut rests = ChaCha8Rng::seed_from_u64(REST_SEED);
+    let (mut batches, mut count, mut times) = (own.chunks(plan.batch as usize), 0_usize, Vec::new());
+    // Times of sending, by the first place of each request.
+    let mut flying: HashMap<usize, Instant> = HashMap::new();
     loop {
         match batches.next() {
             Some(batch) => {
@@ -176,26 +212,31 @@ fn write(plan: &Plan<'_>, node: &Served, writer: usize, begun: Instant, way: &Wa
                 if !sent {
                     break;
                 }
+                flying.insert(batch[0], Instant::now());
                 link.send(plan.load, batch)?;
-                (flying, count) = (flying + 1, count + batch.len());
-                if flying < link.depth() {
+                count += batch.len();
+                if flying.len() < link.depth() {
                     continue;
                 }
             }
-            None if flying == 0 => break,
+            None if flying.is_empty() => break,
             None => {}
         }
-        let refused = link.receive()?;
-        flying -= 1;
+        let Answered { first, refused } = link.receive()?;
+        let since = flying.remove(&first).ok_or_else(|| anyhow!("an answer to no request"))?;
+        times.push((Instant::now(), since.elapsed()));
+        if let Some(rest) = plan.rest {
+            thread::sleep(rest.mul_f64(rests.random_range(1.0..2.0)));
+        }
         if !refused.is_empty() && !way.is_over() {
             way.resent.fetch_add(refused.len() as u64, Ordering::Relaxed);
             thread::sleep(PAUSE);
+            flying.insert(refused[0], Instant::now());
             link.send(plan.load, &refused)?;
-            flying += 1;
         }
     }
     guard.1 = true;
-    Ok(())
+    Ok(times)
 }
 
 /// Reads balances until the run is over.
@@ -213,13 +254,28 @@ fn read(plan: &Plan<'_>, address: SocketAddr, reader: usize, way: &Way) -> anyho
     Ok(times)
 }
 
-/// Reads the hashes of every block until all transactions are there. A visible block has its receipts on disk. Returns the times
-/// since the sending of each, and the height.
-fn watch(plan: &Plan<'_>, address: SocketAddr, way: &Way) -> anyhow::Result<(Vec<Duration>, u64)> {
-    let mut client = Client::connect(address)?;
+/// A run as the client sees it that reads every block: the figures of [`Ran`] until its end.
+struct Watched {
+    took: Duration,
+    latencies: Vec<Duration>,
+    blocks: u64,
+    /// What the node has used since its start.
+    used: Used,
+    /// The block with the last of all transactions.
+    height: u64,
+}
+
+/// Reads the hashes of every block until all transactions are there. A visible block has its receipts on disk.
+fn watch(plan: &Plan<'_>, node: &Served, begun: Instant, way: &Way) -> anyhow::Result<Watched> {
+    let mut client = Client::connect(node.rpc)?;
     let total = plan.load.txs.len();
+    let own = if plan.has_receipts { plan.load.of_first() } else { Vec::new() };
+    // Where one account pays for all, there is no other load.
+    let own = if own.len() < total { own } else { Vec::new() };
+    let own: HashSet<B256> = plan.load.hashes_of(&own).into_iter().collect();
+    let (mut seen, mut rest, mut ended) = (0, total - own.len(), None);
     let (mut latencies, mut height, mut last) = (Vec::with_capacity(total), 0_u64, Instant::now());
-    while latencies.len() < total {
+    while seen < total {
         let block = client.ask("eth_getBlockByNumber", &json!([format!("{:#x}", height + 1), false]))?;
         let Some(txs) = block["transactions"].as_array() else {
             ensure!(last.elapsed() < PATIENCE, "no transaction for {} s at block {height}", PATIENCE.as_secs());
@@ -234,12 +290,20 @@ fn watch(plan: &Plan<'_>, address: SocketAddr, way: &Way) -> anyhow::Result<(Vec
         for hash in txs {
             let hash: B256 = serde_json::from_value(hash.clone())?;
             let at = sent.at.remove(&hash).ok_or_else(|| anyhow!("{hash} is in a block, and was not sent"))?;
-            latencies.push(now - at);
+            seen += 1;
+            rest -= usize::from(!own.contains(&hash));
+            if ended.is_none() {
+                latencies.push(now - at);
+            }
             last = now;
         }
         drop(sent);
         way.room.notify_all();
         height += 1;
+        if rest == 0 && ended.is_none() {
+            ended = Some((begun.elapsed(), node.used()?, height));
+        }
     }
-    Ok((latencies, height))
+    let (took, used, blocks) = ended.ok_or_else(|| anyhow!("a run without transactions"))?;
+    Ok(Watched { took, latencies, blocks, used, height })
 }

@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail, ensure};
 use phalanx_lab::machine::temporary::Temporary;
 use phalanx_node::{IngressAddress, Production};
 use std::{
+    collections::BTreeMap,
     fs,
     net::SocketAddr,
     process::Command,
@@ -29,13 +30,17 @@ pub(super) struct Served {
     _folder: Temporary,
 }
 
-/// Processor time and work of a node so far.
+/// Processor time, memory and work of a node so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Used {
     /// Processor time of the process, in seconds.
     pub(super) cpu: f64,
+    /// Resident memory of the process, in bytes.
+    pub(super) resident: f64,
     /// Seconds of work by name, as the node counts them.
     pub(super) stages: Vec<(String, f64)>,
+    /// Seconds of processor time by name of the threads, as the kernel counts them; empty where it does not.
+    pub(super) threads: Vec<(String, f64)>,
 }
 
 impl Served {
@@ -94,12 +99,16 @@ impl Served {
         })
     }
 
-    /// Processor time and work so far.
+    /// Processor time, memory and work so far.
     pub(super) fn used(&self) -> anyhow::Result<Used> {
         let page = Client::connect(self.metrics)?.page("/metrics")?;
-        let mut used = Used { cpu: cpu(&page).context("the node does not say its processor time")?, ..Used::default() };
-        used.stages = stages(&page);
-        Ok(used)
+        let value = |what| value(&page, what).with_context(|| format!("the node does not say its {what}"));
+        Ok(Used {
+            cpu: value("process_cpu_seconds")?,
+            resident: value("process_resident_memory_bytes")?,
+            stages: stages(&page),
+            threads: threads(self.process.id()),
+        })
     }
 
     /// Ends the node in order.
@@ -112,13 +121,32 @@ impl Served {
 impl Used {
     /// The part of it since then.
     pub(super) fn since(&self, before: &Self) -> Self {
-        let earlier =
-            |name: &str| before.stages.iter().find(|(other, _)| other == name).map_or(0.0, |(_, seconds)| *seconds);
-        let mut stages: Vec<_> =
-            self.stages.iter().map(|(name, seconds)| (name.clone(), seconds - earlier(name))).collect();
-        stages.sort_by(|(name, a), (other, b)| b.total_cmp(a).then_with(|| name.cmp(other)));
-        Self { cpu: self.cpu - before.cpu, stages }
+        let (stages, threads) = (spent(&self.stages, &before.stages), spent(&self.threads, &before.threads));
+        let resident = self.resident - before.resident;
+        Self { cpu: self.cpu - before.cpu, resident, stages, threads }
     }
+}
+
+/// Differences of seconds by name, longest first.
+fn spent(after: &[(String, f64)], before: &[(String, f64)]) -> Vec<(String, f64)> {
+    let earlier = |name: &str| before.iter().find(|(other, _)| other == name).map_or(0.0, |(_, seconds)| *seconds);
+    let mut spent: Vec<_> = after.iter().map(|(name, seconds)| (name.clone(), seconds - earlier(name))).collect();
+    spent.sort_by(|(name, a), (other, b)| b.total_cmp(a).then_with(|| name.cmp(other)));
+    spent
+}
+
+/// Processor time of the threads of a process, in seconds, summed up by their names without numbers. Threads that have ended are not
+/// there.
+fn threads(process: u32) -> Vec<(String, f64)> {
+    let mut all = BTreeMap::<String, f64>::new();
+    for thread in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
+        let read = |file: &str| fs::read_to_string(thread.path().join(file)).ok();
+        let (Some(name), Some(times)) = (read("comm"), read("schedstat")) else { continue };
+        let Some(nanos) = times.split(' ').next().and_then(|nanos| nanos.parse::<u64>().ok()) else { continue };
+        let name = name.trim_end().trim_end_matches(|end: char| end.is_ascii_digit() || end == '-');
+        *all.entry(name.to_owned()).or_default() += nanos as f64 / 1e9;
+    }
+    all.into_iter().collect()
 }
 
 /// Values of a page of metrics.
@@ -126,8 +154,9 @@ fn values(page: &str) -> impl Iterator<Item = (&str, f64)> {
     page.lines().filter_map(|line| line.rsplit_once(' ')).filter_map(|(name, value)| Some((name, value.parse().ok()?)))
 }
 
-fn cpu(page: &str) -> Option<f64> {
-    values(page).find(|(name, _)| name.contains("process_cpu_seconds")).map(|(_, seconds)| seconds)
+/// The first value with such a name.
+fn value(page: &str, what: &str) -> Option<f64> {
+    values(page).find(|(name, _)| name.contains(what)).map(|(_, value)| value)
 }
 
 /// Seconds by stage.
@@ -164,10 +193,34 @@ mod tests {
     fn processor_time_and_stages_are_read_from_the_metrics() {
         let expected = [("admission", 1.5), ("blocks", 0.5), ("engine: execute", 2.25)];
         assert_eq!(stages(PAGE), expected.map(|(name, seconds)| (name.to_owned(), seconds)));
+        let cpu = |page| value(page, "process_cpu_seconds");
         assert_eq!((cpu(PAGE), cpu("process_threads 3\n")), (Some(3.25), None));
-        let before = Used { cpu: 3.0, stages: vec![("blocks".into(), 0.25)] };
-        let after = Used { cpu: 3.25, stages: stages(PAGE) }.since(&before);
+        let threads = |seconds| vec![("phalanx-rpc".to_owned(), seconds)];
+        let before = Used { cpu: 3.0, resident: 5.0, stages: vec![("blocks".into(), 0.25)], threads: threads(0.5) };
+        let after = Used { cpu: 3.25, resident: 7.0, stages: stages(PAGE), threads: threads(0.75) }.since(&before);
         let names: Vec<_> = after.stages.iter().map(|(name, seconds)| (&name[..], *seconds)).collect();
         assert_eq!((after.cpu, names), (0.25, vec![("engine: execute", 2.25), ("admission", 1.5), ("blocks", 0.25)]));
+        assert_eq!((after.threads, after.resident), (threads(0.25), 2.0));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn threads_of_a_process_have_their_time() {
+        let busy = std::thread::Builder::new().name("busy-7".into());
+        let (done, end) = std::sync::mpsc::channel::<()>();
+        let counted = busy.spawn(move || {
+            let mut hash = alloy_primitives::B256::ZERO;
+            while matches!(end.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty)) {
+                hash = alloy_primitives::keccak256(hash);
+            }
+            hash
+        });
+        let begun = Instant::now();
+        let is_there = || threads(std::process::id()).iter().any(|(name, seconds)| name == "busy" && *seconds > 0.0);
+        while !is_there() {
+            assert!(begun.elapsed() < PATIENCE, "no time of the thread");
+        }
+        drop(done);
+        counted.expect("a thread").join().expect("no panic");
     }
 }

@@ -63,7 +63,7 @@ struct Run<'a> {
     name: &'a str,
     /// Transactions in a request or a frame.
     batch: u64,
-    /// From the first request until every transaction was read in a visible block, whose receipts are on disk; in s.
+    /// From the first request until every transaction, beside receipts every one of the batches, was read in a visible block, whose receipts are on disk; in s.
     seconds: f64,
     /// Transactions ÷ seconds.
     tps: f64,
@@ -75,13 +75,44 @@ struct Run<'a> {
     blocks: u64,
     /// Transactions that were refused for lack of room and sent again.
     resent: u64,
+    /// From the sending of a request with transactions to its answer: they are in the pool then. Absent where all answers are receipts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answers: Option<Times>,
+    /// From the sending of a transaction to its receipt, as the answer to `eth_sendRawTransactionSync`. Absent where none is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipts: Option<Times>,
     /// Processor time of the node's process ÷ transactions, in µs.
     node_us_per_tx: f64,
+    /// Growth of the node's resident memory in the run ÷ transactions, in bytes. The accounts that the transfers make are a part of it.
+    node_bytes_per_tx: f64,
     /// Reads of balances beside. Absent without readers.
     #[serde(skip_serializing_if = "Option::is_none")]
     reads: Option<Reads>,
     /// Work by stage, as the node counts it; stages overlap, and workers of one stage count as one.
     stages: Vec<Stage>,
+    /// Processor time of the node's threads by their names, as the kernel counts it. It has no gaps and no waits: the sum is that of
+    /// the process. Absent where the kernel does not count it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    threads: Vec<Stage>,
+}
+
+/// Times of requests.
+#[derive(Serialize, JsonSchema)]
+struct Times {
+    /// Number of requests.
+    count: usize,
+    /// Median, in ms.
+    p50_ms: f64,
+    /// 99th percentile, in ms.
+    p99_ms: f64,
+}
+
+impl Times {
+    /// Figures of sorted times; `None` if there are none.
+    fn of(times: &[Duration]) -> Option<Self> {
+        let [p50_ms, p99_ms] = [50, 99].map(|percent| ms(percentile(times, percent)));
+        (!times.is_empty()).then_some(Self { count: times.len(), p50_ms, p99_ms })
+    }
 }
 
 /// Reads beside writes.
@@ -103,7 +134,7 @@ const RECOVERY: &str = "of admission: recovery, as alone";
 /// Work of a stage.
 #[derive(Serialize, JsonSchema)]
 struct Stage {
-    /// Name: `admission` is `eth_sendRawTransaction` from its arguments to its answer, recovery of the sender, pool and waits included;
+    /// Name, of threads that in the system: `admission` is `eth_sendRawTransaction` from its arguments to its answer, recovery of the sender, pool and waits included;
     /// `blocks` is the producer from the build of a block to its visibility; `engine: ..` are the engine's stages within both. The last is the recovery of
     /// all signatures at its cost alone.
     name: String,
@@ -132,7 +163,7 @@ pub(in crate::cmd) fn schema() -> Named {
 }
 
 /// The time below which so many percent of all are; zero of none. The times are sorted.
-fn percentile(times: &[Duration], percent: usize) -> Duration {
+pub(super) fn percentile(times: &[Duration], percent: usize) -> Duration {
     let place = (times.len() * percent).div_ceil(100).saturating_sub(1);
     times.get(place).copied().unwrap_or_default()
 }
@@ -142,7 +173,8 @@ fn ms(time: Duration) -> f64 {
 }
 
 fn run<'a>(bench: &NodeBench, recovery_us: f64, &(name, batch, ref ran): &'a (&str, u64, Ran)) -> Run<'a> {
-    let (seconds, txs) = (ran.took.as_secs_f64(), bench.txs as f64);
+    // A run has no other load where few receipts are asked for.
+    let (seconds, txs) = (ran.took.as_secs_f64(), ran.latencies.len() as f64);
     let reads = (!ran.reads.is_empty()).then(|| Reads {
         readers: bench.readers,
         per_second: ran.reads.len() as f64 / seconds,
@@ -164,9 +196,13 @@ fn run<'a>(bench: &NodeBench, recovery_us: f64, &(name, batch, ref ran): &'a (&s
         p99_ms: ms(percentile(&ran.latencies, 99)),
         blocks: ran.blocks,
         resent: ran.resent,
+        answers: Times::of(&ran.answers),
+        receipts: Times::of(&ran.receipts),
         node_us_per_tx: ran.used.cpu / txs * 1e6,
+        node_bytes_per_tx: ran.used.resident / txs,
         reads,
         stages: ran.used.stages.iter().chain([&(RECOVERY.to_owned(), recovery_us * txs / 1e6)]).map(stage).collect(),
+        threads: ran.used.threads.iter().map(stage).collect(),
     }
 }
 
@@ -210,15 +246,45 @@ fn text(written: &Written<'_>) -> String {
     };
     let mut text = format!(
         "{txs} {kind} of {payers} accounts, signed before; blocks {block_production}; {writers} connections, {pace}\nnode and clients share {} cores; in the timer: from the first request to the last transaction in \
-         a visible block\n\n{:<22}{:>10}{:>13}{:>10}{:>10}{:>8}{:>8}\n",
-        host.cores, "", "tx/s", "node µs/tx", "p50 ms", "p99 ms", "blocks", "resent"
+         a visible block\n\n{:<22}{:>10}{:>13}{:>12}{:>10}{:>10}{:>12}{:>12}{:>8}{:>8}\n",
+        host.cores,
+        "",
+        "tx/s",
+        "node µs/tx",
+        "node B/tx",
+        "p50 ms",
+        "p99 ms",
+        "answer p50",
+        "answer p99",
+        "blocks",
+        "resent"
     );
     // Writing to a string does not fail.
-    for Run { name, tps, node_us_per_tx, p50_ms, p99_ms, blocks, resent, reads, .. } in &written.runs {
+    for Run {
+        name,
+        tps,
+        node_us_per_tx,
+        node_bytes_per_tx,
+        p50_ms,
+        p99_ms,
+        blocks,
+        resent,
+        reads,
+        answers,
+        receipts,
+        ..
+    } in &written.runs
+    {
+        let of_answers =
+            |pick: fn(&Times) -> f64| answers.as_ref().map_or(String::new(), |times| format!("{:.2}", pick(times)));
+        let (p50, p99) = (of_answers(|times| times.p50_ms), of_answers(|times| times.p99_ms));
         let _ = writeln!(
             text,
-            "{name:<22}{tps:>10.0}{node_us_per_tx:>13.1}{p50_ms:>10.1}{p99_ms:>10.1}{blocks:>8}{resent:>8}"
+            "{name:<22}{tps:>10.0}{node_us_per_tx:>13.1}{node_bytes_per_tx:>12.0}{p50_ms:>10.1}{p99_ms:>10.1}{p50:>12}{p99:>12}{blocks:>8}{resent:>8}"
         );
+        if let Some(Times { count, p50_ms, p99_ms }) = receipts {
+            let _ = writeln!(text, "  {count} receipts as answers: p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms");
+        }
         if let Some(Reads { per_second, p50_us, p99_us, readers }) = reads {
             let _ = writeln!(
                 text,
@@ -226,19 +292,25 @@ fn text(written: &Written<'_>) -> String {
             );
         }
     }
-    let _ =
-        writeln!(text, "{:<22}{:>10.0}{:>13}{:>10}{:>10}{:>8}", "engine alone", engine.tps, "", "", "", engine.blocks);
+    let _ = writeln!(
+        text,
+        "{:<22}{:>10.0}{:>13}{:>12}{:>10}{:>10}{:>12}{:>12}{:>8}",
+        "engine alone", engine.tps, "", "", "", "", "", "", engine.blocks
+    );
     let _ =
         writeln!(text, "  from bytes to the durable commit, recovery included; no pool, no block store, no JSON-RPC");
-    for Run { name, stages, .. } in &written.runs {
-        let _ = writeln!(text, "\n{:<34}{:>10}{:>12}{:>16}", format!("work: {name}"), "s", "µs per tx", "% of the run");
-        for Stage { name, seconds, us_per_tx, share } in stages.iter().filter(|stage| stage.share >= 0.0005) {
-            let _ = writeln!(text, "  {name:<32}{seconds:>10.3}{us_per_tx:>12.2}{:>16.1}", share * 100.0);
+    for Run { name, stages, threads, .. } in &written.runs {
+        for (what, stages) in [("work", stages), ("processor", threads)] {
+            let head = format!("{what}: {name}");
+            let _ = writeln!(text, "\n{head:<34}{:>10}{:>12}{:>16}", "s", "µs per tx", "% of the run");
+            for Stage { name, seconds, us_per_tx, share } in stages.iter().filter(|stage| stage.share >= 0.0005) {
+                let _ = writeln!(text, "  {name:<32}{seconds:>10.3}{us_per_tx:>12.2}{:>16.1}", share * 100.0);
+            }
         }
     }
     let _ = writeln!(
         text,
-        "\nevery block is as sequential revm makes it; node µs/tx is the processor time of the node's process; admission is the time of all requests with transactions, waits included; blocks is the producer, from build to \
+        "\nevery block is as sequential revm makes it; node µs/tx is the processor time of the node's process, and `processor` divides it by its threads; answer is the time of a request with transactions in ms; admission is the time of all requests with transactions, waits included; blocks is the producer, from build to \
          visible;\nengine stages are within both. A signature alone, on one thread before the runs: {recovery_us:.1} µs"
     );
     text
