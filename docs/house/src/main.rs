@@ -4,6 +4,7 @@
 //! imports and calls between files, `prose.rs` reads its words, and `check.rs` holds the rules.
 
 mod check;
+mod claims;
 mod components;
 mod report;
 mod survey;
@@ -54,6 +55,12 @@ enum Command {
         #[arg(default_value = ".")]
         root: PathBuf,
     },
+    /// Marks the claims of the documents that are older than the code that they measure.
+    Claims {
+        /// Folder of the workspace.
+        #[arg(default_value = ".")]
+        root: PathBuf,
+    },
     /// Prints the components of a package in CycloneDX 1.5. Reads what `cargo metadata --format-version 1` prints from stdin.
     Components {
         /// Name of the package.
@@ -71,6 +78,10 @@ fn main() -> anyhow::Result<ExitCode> {
             let metadata = serde_json::from_reader(std::io::stdin().lock())?;
             let lock = std::fs::read_to_string(root.join("Cargo.lock"))?;
             println!("{:#}", components::components(&metadata, &lock, &package)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Claims { root } => {
+            claims::ages(&root)?.iter().for_each(|line| println!("{line}"));
             Ok(ExitCode::SUCCESS)
         }
         Command::Report { json, verbose, root } => {

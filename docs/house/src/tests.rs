@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::survey::{Crate, Survey, survey};
-use crate::{check, prose, report};
+use crate::{check, claims, prose, report};
 
 const GLOSSARY: &str = "## Phrases that the check refuses\n\n```text\n\\bhouse elf\\b\n```\n";
 
@@ -203,14 +203,42 @@ fn documents_name_files_that_exist() {
     assert_eq!(with("ARCHITECTURE.md", "`a/src/lib.rs`, `a/`, `docs/x.md`"), [""; 0]);
 }
 
+/// Runs git in a folder and returns what it prints.
+fn git_in(folder: &Path, arguments: &[&str]) -> String {
+    let identity = ["-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false"];
+    let output = Command::new("git").arg("-C").arg(folder).args(identity).args(arguments).output().expect("git runs");
+    assert!(output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stdout).expect("text").trim().to_owned()
+}
+
+#[test]
+fn claims_are_marked_where_their_code_has_changed_since() {
+    let folder = workspace(&[("a/src/lib.rs", "//! A crate.\n"), ("b/src/lib.rs", "//! Another.\n")]);
+    let git = |arguments: &[&str]| git_in(folder.path(), arguments);
+    git(&["init", "-q"]);
+    let commit = || {
+        git(&["add", "-A"]);
+        git(&["commit", "-q", "-m", "Change"]);
+        git(&["rev-parse", "HEAD"])
+    };
+    let first = commit();
+    std::fs::write(folder.path().join("b/src/lib.rs"), "//! Another one.\n").expect("written");
+    std::fs::create_dir_all(folder.path().join("docs")).expect("made");
+    let claim = |name: &str, commit: &str| format!(r#"{{"name": "{name}", "commit": "{commit}", "code": ["{name}"]}}"#);
+    let all = [claim("a", &first), claim("b", &first), claim("a", &"0".repeat(40))].join(",");
+    std::fs::write(folder.path().join("docs/claims.json"), format!("[{all}]")).expect("written");
+    commit();
+    let marks: Vec<_> =
+        claims::ages(folder.path()).expect("well-formed").iter().map(|line| line[..8].to_owned()).collect();
+    assert_eq!(marks, ["fresh   ", "OLDER   ", "unknown "]);
+    std::fs::write(folder.path().join("docs/claims.json"), "[{}]").expect("written");
+    assert!(claims::ages(folder.path()).is_err());
+}
+
 #[test]
 fn commits_have_a_short_subject_and_a_body() {
     let folder = workspace(&[]);
-    let git = |arguments: &[&str]| {
-        let identity = ["-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false"];
-        let status = Command::new("git").arg("-C").arg(folder.path()).args(identity).args(arguments).output();
-        assert!(status.expect("git runs").status.success());
-    };
+    let git = |arguments: &[&str]| git_in(folder.path(), arguments);
     git(&["init", "-q"]);
     for message in ["Start\n\nBecause.".to_owned(), format!("{}\n\nBecause.", "x".repeat(73)), "Do it".to_owned()] {
         git(&["commit", "-q", "--allow-empty", "-m", &message]);
