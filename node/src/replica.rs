@@ -38,7 +38,7 @@ impl Embedder for Around {
         let chain = &self.decided.chain;
         if chain.height() > height {
             tracing::warn!(height, "the log of the replica ends below the newest block: its blocks come again");
-            chain.rewound(height).map_err(|error| error.to_string())?;
+            chain.rewound(height, Default::default()).map_err(|error| error.to_string())?;
         }
         Ok(())
     }

@@ -15,4 +15,5 @@ pub(crate) use failure::StateUnread;
 pub(crate) use forks::forks;
 pub(crate) use metadata::Metadata;
 pub(crate) use open::{Opened, engine_store, make_folder};
-pub(crate) use view::{Chain, Finality};
+pub(crate) use returns::Missed;
+pub(crate) use view::{Chain, Finality, Shown};

@@ -49,37 +49,14 @@ fn cut(blocks: &mut VecDeque<Arc<Block>>, from: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Entry, Head};
-    use phalanx::alloy::{consensus::Header, primitives::B256};
+    use phalanx::alloy::primitives::B256;
 
     fn block(number: u64, name: u8) -> Arc<Block> {
-        let head = Head {
-            hash: B256::repeat_byte(name),
-            exec: B256::ZERO,
-            header: Header { number, ..Header::default() },
-            timestamp_ms: 0,
-            attributes: Default::default(),
-            access_list: Default::default(),
-            skipped: Vec::new(),
-        };
-        Arc::new(Block { head, entries: Vec::new() })
+        Arc::new(Block::of(number, B256::repeat_byte(name), (0, 0)))
     }
 
-    /// A block with so many transactions.
     fn full(number: u64, txs: usize) -> Arc<Block> {
-        let entry = Entry {
-            bytes: Default::default(),
-            hash: B256::ZERO,
-            sender: Default::default(),
-            succeeded: true,
-            gas_used: 21_000,
-            cumulative_gas: 21_000,
-            first_log: 0,
-            created: Default::default(),
-            logs: Vec::new(),
-        };
-        let head = block(number, 1).head.clone();
-        Arc::new(Block { head, entries: vec![entry; txs] })
+        Arc::new(Block::of(number, B256::ZERO, (txs, 0)))
     }
 
     #[test]

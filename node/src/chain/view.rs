@@ -1,6 +1,10 @@
 //! Committed blocks and states for any number of readers. A block is visible here once the engine has committed it.
 
-use super::{failure::StateUnread, recent::Recent, returns::Returns};
+use super::{
+    failure::StateUnread,
+    recent::Recent,
+    returns::{Missed, Returns},
+};
 use crate::{
     remote::Remote,
     store::{Block, BlockStore, Entry, Head, StoreError},
@@ -27,6 +31,9 @@ const PRUNE_EVERY: u64 = 256;
 /// Number of new blocks that a subscriber may be behind, before it is closed.
 const BEHIND: usize = 256;
 
+/// Maximum number of blocks that are announced as removed when the chain goes back.
+const REMOVED: u64 = 256;
+
 /// Number of admitted transactions that a subscriber may be behind, before it is closed.
 const TXS_BEHIND: usize = 4096;
 
@@ -47,6 +54,15 @@ pub(crate) enum Finality {
     Marked { safe: Option<u64>, finalised: Option<u64> },
 }
 
+/// Change of the visible blocks.
+#[derive(Clone, Debug)]
+pub(crate) enum Shown {
+    /// A block has become visible.
+    Added(Arc<Block>),
+    /// These blocks with logs, oldest first, are on the chain no more.
+    Removed(Arc<[Arc<Block>]>),
+}
+
 /// A chain: its rules, its blocks, its states.
 pub(crate) struct Chain {
     pub(crate) service: Arc<Service>,
@@ -63,7 +79,7 @@ pub(crate) struct Chain {
     finality: RwLock<Finality>,
     recent: Arc<Recent>,
     returns: Returns,
-    blocks: broadcast::Sender<Arc<Block>>,
+    shown: broadcast::Sender<Shown>,
     admitted: broadcast::Sender<Arc<PooledTx>>,
     /// Height of the snapshot that the chain was joined with: its block has no body here.
     anchor: Option<u64>,
@@ -89,7 +105,7 @@ impl Chain {
         (folder, history): (&Path, u64),
     ) -> Self {
         let (head, finality) = (RwLock::new(Arc::new(head)), RwLock::new(Finality::Newest));
-        let (blocks, admitted) = (broadcast::Sender::new(BEHIND), broadcast::Sender::new(TXS_BEHIND));
+        let (shown, admitted) = (broadcast::Sender::new(BEHIND), broadcast::Sender::new(TXS_BEHIND));
         let (folder, returns, service) = (folder.to_owned(), Returns::default(), Arc::new(service));
         Self {
             service,
@@ -102,7 +118,7 @@ impl Chain {
             finality,
             recent,
             returns,
-            blocks,
+            shown,
             admitted,
             anchor,
             folder,
@@ -134,7 +150,7 @@ impl Chain {
         };
         *self.head.write() = Arc::new(block.head.clone());
         // An error means that there is no subscriber.
-        let _ = self.blocks.send(block);
+        let _ = self.shown.send(Shown::Added(block));
         if height.is_multiple_of(PRUNE_EVERY)
             && let Err(error) = self.store.prune(self.needed(height))
         {
@@ -153,18 +169,39 @@ impl Chain {
         }
     }
 
-    /// Shows an earlier block as the newest: the engine and the store have gone back to it. Subscribers hear of the blocks behind it alone.
-    pub(crate) fn rewound(&self, height: u64) -> Result<(), StoreError> {
+    /// Visible blocks with logs above a height, oldest first: the newest [`REMOVED`] at most. The caller goes back to that height next, and
+    /// then calls [`Self::rewound`].
+    pub(crate) fn above(&self, height: u64) -> Result<Arc<[Arc<Block>]>, StoreError> {
+        let tip = self.height();
+        let mut found = Vec::new();
+        for height in height.saturating_add(1).max(tip.saturating_sub(REMOVED - 1))..=tip {
+            if self.head_at(height)?.is_some_and(|head| !head.header.logs_bloom.is_zero()) {
+                found.extend(self.block(height)?);
+            }
+        }
+        Ok(found.into())
+    }
+
+    /// Shows an earlier block as the newest: the engine and the store have gone back to it. Subscribers are notified of the logs that are
+    /// removed, and of the blocks that follow.
+    pub(crate) fn rewound(&self, height: u64, removed: Arc<[Arc<Block>]>) -> Result<(), StoreError> {
         let missing = || StoreError::Behind { held: format!("no block {height}"), committed: height };
         let head = self.store.head(height)?.ok_or_else(missing)?;
         *self.head.write() = Arc::new(head);
-        self.returns.add(height);
+        self.returns.add(height, Arc::clone(&removed));
+        // An error means that there is no subscriber.
+        let _ = self.shown.send(Shown::Removed(removed));
         Ok(())
     }
 
-    /// Number of times that the chain has gone back, and the lowest height of those behind the first `seen`.
-    pub(crate) fn returns_since(&self, seen: u64) -> (u64, Option<u64>) {
-        self.returns.since(seen)
+    /// Number of times that the chain has gone back.
+    pub(crate) fn returns(&self) -> u64 {
+        self.returns.count()
+    }
+
+    /// Returns for a reader that knows of the first `seen` returns, and has read the blocks below `next`.
+    pub(crate) fn missed(&self, seen: u64, next: u64) -> Missed {
+        self.returns.since(seen, next)
     }
 
     /// Sets the blocks that are shown as safe and finalised.
@@ -188,9 +225,9 @@ impl Chain {
         }
     }
 
-    /// Receives every block that becomes visible from now on.
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<Block>> {
-        self.blocks.subscribe()
+    /// Receives every change of the visible blocks from now on.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Shown> {
+        self.shown.subscribe()
     }
 
     /// Announces a transaction that the pool has admitted. Blocks may take it before the call.

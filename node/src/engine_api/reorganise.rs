@@ -74,9 +74,10 @@ impl Client {
             self.journal.put(&stored).map_err(|error| Fault::Server(error.to_string()))?;
             left.push((stored, ExecId(block.head.exec)));
         }
+        let removed = self.chain.above(fork)?;
         self.steps.clear()?;
         self.steps.rewind(to)?;
-        self.chain.rewound(fork).map_err(|error| Stop::Final(error.into()))?;
+        self.chain.rewound(fork, removed).map_err(|error| Stop::Final(error.into()))?;
         left.iter().for_each(|(block, exec)| self.tree.hold(block.clone(), Some(*exec)));
         Ok(left.into_iter().map(|(block, _)| block).collect())
     }

@@ -142,9 +142,10 @@ impl Producer {
         if self.chain.service.status().committed.exec == block {
             return Ok(());
         }
+        let removed = self.chain.above(height).map_err(|error| Missed::Final(error.into()))?;
         self.steps.clear()?;
         self.steps.rewind(block)?;
-        self.chain.rewound(height).map_err(|error| Missed::Final(error.into()))
+        self.chain.rewound(height, removed).map_err(|error| Missed::Final(error.into()))
     }
 
     /// Transactions that wait, best first and those of a sender in order.

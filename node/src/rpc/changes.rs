@@ -3,11 +3,13 @@
 use super::{
     api::Api,
     args::{self, Args},
+    convert,
     error::RpcError,
     filters::{Cursor, Follows},
     logs::{self, Part},
     registry::Registry,
 };
+use crate::chain::Missed;
 use ::phalanx::pool::PoolEvent;
 use alloy_primitives::B256;
 use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
@@ -31,15 +33,8 @@ pub(super) fn register(registry: &mut Registry) {
 
 /// Place behind the newest block.
 fn end(api: &Api) -> Cursor {
-    let (returns, _) = api.chain.returns_since(0);
+    let returns = api.chain.returns();
     Cursor { next: api.chain.height() + 1, returns }
-}
-
-/// The place, or the lower one that the chain has gone back to meanwhile, at the word of the operator of a node for development: the
-/// blocks that came in the place of others are new.
-fn moved(api: &Api, Cursor { next, returns }: Cursor) -> Cursor {
-    let (returns, lowest) = api.chain.returns_since(returns);
-    Cursor { next: lowest.map_or(next, |lowest| next.min(lowest + 1)), returns }
 }
 
 fn install(api: &Api, follows: Follows) -> Result<String, RpcError> {
@@ -74,46 +69,54 @@ const fn bounds(filter: &Filter) -> (Option<u64>, Option<u64>) {
 
 fn changes(api: &Api, args: &Args) -> Result<Value, RpcError> {
     let (name, follows) = find(api, args)?;
-    let at = match follows {
-        Follows::Logs { at, .. } | Follows::Blocks { at } => moved(api, at),
-        Follows::Pending { .. } => Cursor::default(),
+    // The chain may have gone back: blocks that came in the place of others are new, and the others' logs are removed.
+    let Missed { count: returns, next, removed } = match follows {
+        Follows::Logs { at, .. } | Follows::Blocks { at } => api.chain.missed(at.returns, at.next),
+        Follows::Pending { .. } => Missed::default(),
     };
     // Behind the look at the returns: what comes between is seen next time.
     let head = api.chain.height();
     let encoded = |value: serde_json::Result<Value>| value.map_err(|error| RpcError::internal(error.to_string()));
     match follows {
         Follows::Logs { filter, .. } => {
-            let Cursor { next, returns } = at;
-            let (from, to) = bounds(&filter);
+            let (least, most) = bounds(&filter);
+            let (least, most) = (least.unwrap_or_default(), most.unwrap_or(u64::MAX));
+            let given = removed.iter().filter(|block| (least..=most).contains(&block.height()));
+            let mut found: Vec<Log> = given.flat_map(|block| convert::removed_logs(block)).collect();
+            found.retain(|log| logs::matches(log, &filter));
             // A client that comes back late gets the blocks in parts.
             let end = head.min(next.saturating_add(api.limits.max_range.max(1) - 1));
-            let (from, to) = (next.max(from.unwrap_or_default()), end.min(to.unwrap_or(u64::MAX)));
+            let (from, to) = (next.max(least), end.min(most));
             let go_on = |next: u64| {
                 api.filters.advance(&name, Follows::Logs { filter: filter.clone(), at: Cursor { next, returns } });
             };
             if from > to {
                 go_on(next.max(end + 1));
-                return Ok(Value::Array(Vec::new()));
+                return encoded(to_value(found));
             }
-            // What cannot be given is an error once, and the filter goes on behind it.
+            // What cannot be given is an error once, behind the logs that are removed, and the filter goes on behind it.
             let first = api.chain.first()?;
             if from < first {
+                if !found.is_empty() {
+                    go_on(next);
+                    return encoded(to_value(found));
+                }
                 go_on(first);
                 return Err(RpcError::pruned());
             }
             let Part { logs, full } = logs::part(api, &filter, from, to)?;
             match full {
                 None => go_on(end + 1),
-                Some(height) if logs.is_empty() => {
+                Some(height) if logs.is_empty() && found.is_empty() => {
                     go_on(height + 1);
                     return Err(logs::too_large(height));
                 }
                 Some(height) => go_on(height),
             }
-            encoded(to_value(logs))
+            found.extend(logs);
+            encoded(to_value(found))
         }
         Follows::Blocks { .. } => {
-            let Cursor { next, returns } = at;
             let mut hashes: Vec<B256> = Vec::new();
             let end = head.min(next.saturating_add(api.limits.max_logs as u64 - 1));
             for height in next..=end {

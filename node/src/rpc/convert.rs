@@ -47,6 +47,16 @@ pub(super) fn logs<'b>(head: &'b Head, index: u64, entry: &'b Entry) -> impl Ite
     })
 }
 
+/// All logs of a block, in order.
+pub(super) fn all_logs(block: &Block) -> impl Iterator<Item = Log> + '_ {
+    (0..).zip(&block.entries).flat_map(|(index, entry)| logs(&block.head, index, entry))
+}
+
+/// Logs of a block that is on the chain no more.
+pub(super) fn removed_logs(block: &Block) -> impl Iterator<Item = Log> + '_ {
+    all_logs(block).map(|log| Log { removed: true, ..log })
+}
+
 /// Receipt of a stored transaction.
 pub(super) fn receipt(
     chain: &ChainSpec,

@@ -4,7 +4,10 @@
 //! slow, and is closed.
 
 use super::{api::stopped, convert, pool};
-use crate::{chain::Chain, store::Block};
+use crate::{
+    chain::{Chain, Shown},
+    store::Block,
+};
 use ::phalanx::pool::PooledTx;
 use alloy_rpc_types_eth::Log;
 use parking_lot::Mutex;
@@ -31,15 +34,25 @@ const EVENT_BYTES: usize = 1_024;
 #[derive(Debug)]
 pub(super) enum Event {
     Block(Fresh),
+    Removed(Removed),
     Admitted(Waiting),
 }
+
+/// A log, and its JSON.
+type Encoded = (Log, Arc<str>);
 
 /// A block that has become visible.
 #[derive(Debug)]
 pub(super) struct Fresh {
     block: Arc<Block>,
     head: OnceLock<Arc<str>>,
-    logs: OnceLock<Vec<(Log, Arc<str>)>>,
+    logs: Vec<Encoded>,
+}
+
+/// Logs of blocks that are on the chain no more.
+#[derive(Debug)]
+pub(super) struct Removed {
+    logs: Vec<Encoded>,
 }
 
 /// A transaction that the pool has admitted.
@@ -55,21 +68,47 @@ impl Fresh {
     pub(super) fn head(&self) -> &Arc<str> {
         self.head.get_or_init(|| encode(&convert::header(&self.block.head)))
     }
+}
 
-    /// All logs of the block, in order.
-    pub(super) fn logs(&self) -> &[(Log, Arc<str>)] {
-        self.logs.get_or_init(|| {
-            let entries = (0..).zip(&self.block.entries);
-            let logs = entries.flat_map(|(index, entry)| convert::logs(&self.block.head, index, entry));
-            logs.map(|log| (log.clone(), encode(&log))).collect()
-        })
+impl Event {
+    /// Change of the visible blocks, with all logs encoded.
+    fn of(shown: Shown) -> Self {
+        let encoded = |log: Log| {
+            let json = encode(&log);
+            (log, json)
+        };
+        match shown {
+            Shown::Added(block) => {
+                let logs = convert::all_logs(&block).map(encoded).collect();
+                Self::Block(Fresh { block, head: OnceLock::new(), logs })
+            }
+            Shown::Removed(blocks) => {
+                let logs = blocks.iter().flat_map(|block| convert::removed_logs(block));
+                Self::Removed(Removed { logs: logs.map(encoded).collect() })
+            }
+        }
+    }
+
+    /// Logs that come or go with it, in order.
+    pub(super) fn logs(&self) -> &[Encoded] {
+        match self {
+            Self::Block(block) => &block.logs,
+            Self::Removed(removed) => &removed.logs,
+            Self::Admitted(_) => &[],
+        }
     }
 
     fn bytes(&self) -> usize {
-        let bodies: usize = self.block.entries.iter().map(|entry| entry.bytes.len()).sum();
-        let logs = self.logs.get().map_or(&[][..], Vec::as_slice);
         // A decoded log is smaller than its JSON.
-        EVENT_BYTES + bodies + logs.iter().map(|(_, json)| 2 * json.len()).sum::<usize>()
+        let logs = |logs: &[Encoded]| logs.iter().map(|(_, json)| 2 * json.len()).sum::<usize>();
+        EVENT_BYTES
+            + match self {
+                Self::Block(Fresh { block, logs: all, .. }) => {
+                    logs(all) + block.entries.iter().map(|entry| entry.bytes.len()).sum::<usize>()
+                }
+                Self::Removed(removed) => logs(&removed.logs),
+                Self::Admitted(waiting) => waiting.tx.bytes().len(),
+            }
     }
 }
 
@@ -164,10 +203,7 @@ impl Feed {
         let mut ring = self.ring.lock();
         match event {
             Some(event) => {
-                let bytes = match &event {
-                    Event::Block(block) => block.bytes(),
-                    Event::Admitted(waiting) => EVENT_BYTES + waiting.tx.bytes().len(),
-                };
+                let bytes = event.bytes();
                 ring.push(Arc::new(event), bytes);
             }
             // Nothing that was missed may look as if it had come.
@@ -194,50 +230,47 @@ impl Feed {
 
     /// Takes events from the chain until that ends, or the server stops.
     pub(super) async fn run(self: Arc<Self>, chain: Arc<Chain>, mut stops: watch::Receiver<bool>) {
-        let (mut blocks, mut admitted) = (chain.subscribe(), chain.subscribe_admitted());
+        let (mut shown, mut admitted) = (chain.subscribe(), chain.subscribe_admitted());
         drop(chain);
         loop {
-            let event = tokio::select! {
-                block = blocks.recv() => block.map(|block| {
-                    Event::Block(Fresh { block, head: OnceLock::new(), logs: OnceLock::new() })
-                }),
+            let came = tokio::select! {
+                shown = shown.recv() => shown.map(Came::Shown),
                 tx = admitted.recv() => {
                     // Where none subscribes to them, they push no block out of the ring, and none is missed.
                     if self.of_txs.load(Ordering::Relaxed) == 0 && !matches!(tx, Err(RecvError::Closed)) {
                         continue;
                     }
-                    tx.map(|tx| {
-                        let hash = encode(tx.hash());
-                        Event::Admitted(Waiting { tx, hash, full: OnceLock::new() })
-                    })
+                    tx.map(Came::Admitted)
                 }
                 () = stopped(&mut stops) => return,
             };
-            let event = match event {
-                Ok(event) => Some(event),
-                Err(RecvError::Lagged(missed)) => {
-                    tracing::warn!(missed, "events are lost: subscribers are closed");
-                    None
-                }
-                Err(RecvError::Closed) => return,
-            };
+            if let Err(RecvError::Closed) = came {
+                return;
+            }
             if !self.is_wanted() {
                 continue;
             }
-            let event = match event {
+            let event = match came {
                 // Logs may be many: no thread of connections encodes them.
-                Some(Event::Block(block)) => {
-                    let encoded = tokio::task::spawn_blocking(move || {
-                        block.logs();
-                        Event::Block(block)
-                    });
-                    encoded.await.ok()
+                Ok(Came::Shown(shown)) => tokio::task::spawn_blocking(|| Event::of(shown)).await.ok(),
+                Ok(Came::Admitted(tx)) => {
+                    let hash = encode(tx.hash());
+                    Some(Event::Admitted(Waiting { tx, hash, full: OnceLock::new() }))
                 }
-                other => other,
+                Err(error) => {
+                    tracing::warn!(%error, "events are lost: subscribers are closed");
+                    None
+                }
             };
             self.push(event);
         }
     }
+}
+
+/// Announcement of the chain.
+enum Came {
+    Shown(Shown),
+    Admitted(Arc<PooledTx>),
 }
 
 #[cfg(test)]

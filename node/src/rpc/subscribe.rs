@@ -306,8 +306,9 @@ fn notifications<'e>(kind: &'e Kind, event: &'e Event) -> impl Iterator<Item = (
     let (mut one, mut logs) = (None, None);
     match (kind, event) {
         (Kind::NewHeads, Event::Block(block)) => one = Some(block.head()),
-        (Kind::Logs(filter), Event::Block(block)) => {
-            logs = Some(block.logs().iter().map(move |(log, json)| logs::matches(log, filter).then_some(json)));
+        (Kind::Logs(filter), Event::Block(_) | Event::Removed(_)) => {
+            let all = event.logs().iter();
+            logs = Some(all.map(move |(log, json)| logs::matches(log, filter).then_some(json)));
         }
         (Kind::Pending { full: false }, Event::Admitted(waiting)) => one = Some(waiting.hash()),
         (Kind::Pending { full: true }, Event::Admitted(waiting)) => one = Some(waiting.full()),

@@ -60,6 +60,34 @@ pub struct Entry {
     pub logs: Vec<Log>,
 }
 
+#[cfg(test)]
+impl Block {
+    /// A block with a name at a height, and this many transactions of as many bytes.
+    pub(crate) fn of(number: u64, name: B256, (txs, bytes): (usize, usize)) -> Self {
+        let entry = Entry {
+            bytes: Bytes::from(vec![0; bytes]),
+            hash: B256::ZERO,
+            sender: Address::ZERO,
+            succeeded: true,
+            gas_used: 21_000,
+            cumulative_gas: 21_000,
+            first_log: 0,
+            created: Bytes::new(),
+            logs: Vec::new(),
+        };
+        let head = Head {
+            hash: name,
+            exec: B256::ZERO,
+            header: Header { number, ..Header::default() },
+            timestamp_ms: 0,
+            attributes: Bytes::new(),
+            access_list: Bytes::new(),
+            skipped: Vec::new(),
+        };
+        Self { head, entries: vec![entry; txs] }
+    }
+}
+
 impl Entry {
     /// Address of the created contract.
     pub fn created(&self) -> Option<Address> {
@@ -80,6 +108,13 @@ impl Block {
     /// Height of the block.
     pub const fn height(&self) -> u64 {
         self.head.header.number
+    }
+
+    /// Memory of the block, in bytes; about.
+    pub(crate) fn memory(&self) -> usize {
+        let log = |log: &Log| 128 + 32 * log.topics().len() + log.data.data.len();
+        let entry = |entry: &Entry| 256 + entry.bytes.len() + entry.logs.iter().map(log).sum::<usize>();
+        1_024 + self.entries.iter().map(entry).sum::<usize>()
     }
 
     /// Payload that the block was executed from, with the transactions that were skipped.

@@ -1,6 +1,9 @@
 //! A node for development: receipts at once, state and time that its operator sets, snapshots, accounts that it signs for.
 
-use crate::kit::{CHAIN, Call, Client, PATIENCE, address, config, deploy, development, instant, named, signed};
+use crate::{
+    answers::COUNTER,
+    kit::{CHAIN, Call, Client, PATIENCE, Socket, address, config, deploy, development, instant, named, signed},
+};
 use alloy_primitives::{Address, B256, Bytes, Signature, U256, eip191_hash_message, hex, keccak256};
 use phalanx::alloy::genesis::GenesisAccount;
 use phalanx_node::{BlockSource, DEV_MNEMONIC, Node, Production, dev_accounts};
@@ -224,6 +227,50 @@ fn a_snapshot_is_gone_back_to_once_with_all_that_was_there() {
     assert_eq!(client.quantity("eth_getBalance", json!([to, "latest"])), 16);
     client.get("hardhat_reset", json!([]));
     assert_eq!((height(client), client.quantity("eth_getBalance", json!([to, "latest"]))), (0, 0));
+    node.stop();
+}
+
+#[test]
+fn logs_of_blocks_that_leave_the_chain_are_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (node, client) = start(folder.path());
+    let counter = client.include(&deploy(0, 0, &COUNTER))["contractAddress"].clone();
+    let call = || {
+        let hash = client.get("eth_sendTransaction", json!([{ "from": first(), "to": counter }]));
+        client.get("eth_getTransactionReceipt", json!([hash]))["logs"][0].clone()
+    };
+    let removed = |log: &Value| {
+        let mut log = log.clone();
+        log["removed"] = json!(true);
+        log
+    };
+    let mut socket = Socket::connect(node.address());
+    let of_counter = json!({ "address": counter });
+    let others = json!({ "address": address(9) });
+    socket.ask(1, "eth_subscribe", json!(["logs", of_counter]));
+    socket.ask(2, "eth_subscribe", json!(["logs", others]));
+    let filter = |filter: &Value| client.get("eth_newFilter", json!([filter]));
+    let (eager, late, elsewhere) = (filter(&of_counter), filter(&of_counter), filter(&others));
+    let from_third = filter(&json!({ "address": counter, "fromBlock": "0x3" }));
+    let changes = |name: &Value| client.get("eth_getFilterChanges", json!([name]));
+    let snapshot = client.get("evm_snapshot", json!([]));
+    let gone = [call(), call()];
+    assert_eq!(changes(&eager), json!(gone));
+    assert_eq!(changes(&from_third), json!([gone[1]]));
+    // A block without logs, and one that the filter has not seen.
+    client.get("evm_mine", json!([]));
+    let unseen = call();
+    assert_eq!(client.get("evm_revert", json!([snapshot])), json!(true));
+    let came = call();
+    assert_eq!(changes(&eager), json!([removed(&gone[0]), removed(&gone[1]), came]));
+    assert_eq!(changes(&from_third), json!([removed(&gone[1])]), "nor is what it has not given");
+    assert_eq!(changes(&late), json!([came]), "what it has not seen is not removed");
+    assert_eq!(changes(&elsewhere), json!([]));
+    let [one, two] = gone;
+    let (last, all) = (removed(&unseen), [removed(&one), removed(&two)]);
+    for expected in [one, two, unseen].into_iter().chain(all).chain([last, came]) {
+        assert_eq!(socket.next().expect("a message")["params"]["result"], expected);
+    }
     node.stop();
 }
 
