@@ -2,11 +2,10 @@
 
 use crate::{
     command::{phalanx, run},
+    payers::{PAYERS, height, number, payer, payment},
     rpc::{ask, http},
 };
-use alloy_consensus::{SignableTransaction as _, TxEip1559, TxEnvelope, crypto::secp256k1::sign_message};
-use alloy_eips::Encodable2718 as _;
-use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
+use alloy_primitives::{B256, keccak256};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -26,17 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Time for all kills, or for the first blocks after a restart, with the load of a client.
 const DEADLINE: Duration = Duration::from_secs(240);
-
-/// Number of accounts that pay, each by one transaction after the other.
-const PAYERS: u64 = 4;
-
-/// The first accounts of a chain for development, whose keys everybody knows.
-const KEYS: [&str; PAYERS as usize] = [
-    "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
-    "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
-    "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
-    "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
-];
 
 /// CometBFT, where CI and `setup` put it. Without it the test says so, and fails if it is required.
 fn cometbft() -> Option<PathBuf> {
@@ -155,14 +143,6 @@ impl Drop for Net {
     }
 }
 
-fn number(value: &Value) -> Option<u64> {
-    u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
-}
-
-fn height(address: SocketAddr) -> Option<u64> {
-    number(&ask(address, "eth_blockNumber", &json!([]))?)
-}
-
 /// Asks until there is an answer.
 fn wait<T>(what: &str, net: &mut Net, mut answer: impl FnMut(&Net) -> Option<T>) -> T {
     let begun = Instant::now();
@@ -174,30 +154,6 @@ fn wait<T>(what: &str, net: &mut Net, mut answer: impl FnMut(&Net) -> Option<T>)
         assert!(begun.elapsed() < PATIENCE, "{what}: not within {} s", PATIENCE.as_secs());
         std::thread::sleep(Duration::from_millis(50));
     }
-}
-
-fn key(payer: u64) -> B256 {
-    KEYS[payer as usize].parse().expect("a key")
-}
-
-fn payer(payer: u64) -> Address {
-    let signature = sign_message(key(payer), B256::ZERO).expect("a sound key");
-    alloy_consensus::crypto::secp256k1::recover_signer_unchecked(&signature, B256::ZERO).expect("a signer")
-}
-
-fn payment(from: u64, nonce: u64) -> Bytes {
-    let tx = TxEip1559 {
-        chain_id: 1337,
-        nonce,
-        gas_limit: 21_000,
-        max_fee_per_gas: 100_000_000_000,
-        max_priority_fee_per_gas: 1,
-        to: TxKind::Call(Address::repeat_byte(0x77)),
-        value: U256::from(1),
-        ..TxEip1559::default()
-    };
-    let signature = sign_message(key(from), tx.signature_hash()).expect("a sound key");
-    TxEnvelope::Eip1559(tx.into_signed(signature)).encoded_2718().into()
 }
 
 /// Commits that clients have seen: a block for every transaction, and the highest block.

@@ -4,6 +4,8 @@ mod command;
 mod fixtures;
 mod reference;
 #[cfg(feature = "node")]
+mod payers;
+#[cfg(feature = "node")]
 mod rpc;
 
 mod adversary;
