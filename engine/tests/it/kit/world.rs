@@ -178,6 +178,15 @@ impl<'w> Loop<'_, 'w> {
 
 /// Results and bundle of a valid block by stock revm.
 pub(crate) fn stock(rules: &ChainSpec, database: &Asked<'_>, body: &Body) -> (Vec<ExecutionResult>, BundleState) {
+    stock_verdict(rules, database, body).expect("a valid block")
+}
+
+/// Results and bundle of a block by stock revm, or the index of the first transaction that it refuses.
+pub(super) fn stock_verdict(
+    rules: &ChainSpec,
+    database: &Asked<'_>,
+    body: &Body,
+) -> Result<(Vec<ExecutionResult>, BundleState), usize> {
     let state = State::builder().with_database_ref(database).with_bundle_update().build();
     let mut run = Loop { rules, body, state };
     let spec = rules.spec(&body.header);
@@ -202,9 +211,12 @@ pub(crate) fn stock(rules: &ChainSpec, database: &Asked<'_>, body: &Body) -> (Ve
         }
     }
     let mut results = Vec::new();
-    for tx in &body.txs {
+    for (index, tx) in body.txs.iter().enumerate() {
         let mut evm = run.evm();
-        let result = evm.transact_one(tx.clone()).expect("a valid transaction");
+        let result = match evm.transact_one(tx.clone()) {
+            Err(EVMError::Transaction(_)) => return Err(index),
+            result => result.expect("no error of the database"),
+        };
         let changes = evm.finalize();
         run.state.commit(changes);
         results.push(result);
@@ -217,5 +229,5 @@ pub(crate) fn stock(rules: &ChainSpec, database: &Asked<'_>, body: &Body) -> (Ve
         run.system_call(*address, Bytes::new());
     }
     run.state.merge_transitions(BundleRetention::Reverts);
-    (results, run.state.take_bundle())
+    Ok((results, run.state.take_bundle()))
 }
