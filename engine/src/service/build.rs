@@ -14,7 +14,7 @@ use crate::{
     builder::{Budget, Built, Reason, Target, Template},
     model::CandidateTx,
     pool::{Account, Accounts, Admission, Batch, Fees, Pool, Settled, Tip},
-    recovery::{Form, RecoverError, RecoveredTx},
+    recovery::{CacheStats, Form, RecoverError, RecoveredTx},
     state::{SnapshotError, StateSnapshot},
 };
 use alloy_primitives::{Address, B256, Bytes};
@@ -166,6 +166,11 @@ impl Service {
         }
         let info = self.snapshot(api::ViewAt::Committed)?.account(sender).map_err(unread)?;
         Ok(info.map_or(0, |info| info.nonce))
+    }
+
+    /// Counters of the recovered transactions that are kept: of those that wait, and of the newest blocks. O(1).
+    pub fn recovered(&self) -> CacheStats {
+        self.shared.recovery.cache_stats()
     }
 
     /// Gives the pool to `read`, which should be short: execution may wait for it.

@@ -11,13 +11,17 @@ use super::{
     slot::Ordered,
 };
 use crate::{builder::Builder, engine::Engine, model::Error};
+use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, Sender};
 use phalanx_engine_api::{
     CommittedTip, EngineStatus, ExecId, ExecOutcome, Failure, InvalidCause, RetryCause, Ticket, TxPolicy,
     desk::{Desk, Job, JobKind},
 };
 use phalanx_merkle::BlockId;
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// Minimum of free bytes on the disk beside a staged block: for notes of the next commits, and RocksDB's own files.
 const RESERVE: u64 = 64 << 20;
@@ -66,6 +70,8 @@ pub(super) struct Driver {
     pub(super) shelf: Shelf,
     /// Accounts that the blocks change which are being committed.
     committing: Changed,
+    /// Hashes of the transactions of the newest committed blocks, whose recovered transactions are kept.
+    newest: VecDeque<Arc<[B256]>>,
     orders: Sender<Order>,
     disk_room: Option<Box<dyn Fn() -> u64 + Send>>,
     pub(super) keeper: Option<Keeper>,
@@ -97,6 +103,7 @@ impl Driver {
             builder,
             shelf: Shelf::default(),
             committing: Changed::default(),
+            newest: VecDeque::new(),
             orders,
             disk_room,
             keeper,
@@ -202,19 +209,30 @@ impl Driver {
         });
         if committed {
             let changed = core::mem::take(&mut self.committing);
-            let mut desk = self.shared.desk.lock();
-            if let Some(old) = desk.height().checked_sub(Kept::WHOLE) {
-                desk.change_row(old, Kept::thin);
-            }
-            let blocks = desk.rows().iter().rev().map(|row| (row.committed.height, row.value.txs()));
-            for height in Kept::beyond(blocks) {
-                desk.change_row(height, Kept::drop_parts);
-            }
-            drop(desk);
+            self.thin_out();
             self.follow(changed);
             self.release(is_there);
         }
         self.drop_losers();
+    }
+
+    /// Drops what older blocks need no more, and their recovered transactions.
+    fn thin_out(&mut self) {
+        let mut desk = self.shared.desk.lock();
+        if let Some(old) = desk.height().checked_sub(Kept::WHOLE) {
+            desk.change_row(old, Kept::thin);
+        }
+        let blocks = desk.rows().iter().rev().map(|row| (row.committed.height, row.value.txs()));
+        for height in Kept::beyond(blocks) {
+            desk.change_row(height, Kept::drop_parts);
+        }
+        drop(desk);
+        let mut txs: usize = self.newest.iter().map(|hashes| hashes.len()).sum();
+        while self.newest.len() as u64 > Kept::WHOLE || self.newest.len() > 1 && txs > Kept::WHOLE_TXS {
+            let Some(oldest) = self.newest.pop_front() else { break };
+            txs -= oldest.len();
+            self.shared.recovery.forget(&oldest);
+        }
     }
 
     /// Returns `None` if the block is unknown.
@@ -306,6 +324,7 @@ impl Driver {
                 self.writing -= usize::from(place == last);
                 return Err(failure(&error));
             }
+            self.newest.push_back(kept.hashes);
             self.settle(id, block);
         }
         self.shared.restored.lock().follow(&self.engine.state.store);

@@ -13,6 +13,8 @@ pub(crate) struct AccountRules {
     pub(crate) bare_storage: bool,
     /// True if a transfer costs more where it makes its receiver (EIP-2780).
     pub(crate) prices_new: bool,
+    /// True if a contract that destroys itself when it is created leaves its balance to its address (EIP-8246).
+    pub(crate) leaves_balance: bool,
 }
 
 /// Existence of a touched account after the transaction.
@@ -27,8 +29,13 @@ pub(crate) enum AccountTransition {
 impl AccountRules {
     pub(crate) const fn new(spec: SpecId, bare_storage: bool) -> Self {
         let clears_empty = spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
-        let prices_new = spec.is_enabled_in(SpecId::AMSTERDAM);
-        Self { clears_empty, bare_storage: bare_storage || !clears_empty, prices_new }
+        let is_amsterdam = spec.is_enabled_in(SpecId::AMSTERDAM);
+        Self {
+            clears_empty,
+            bare_storage: bare_storage || !clears_empty,
+            prices_new: is_amsterdam,
+            leaves_balance: is_amsterdam,
+        }
     }
 
     /// True if a transaction that touched `account` changed it. Before Spurious Dragon revm leaves alone accounts that
@@ -55,6 +62,10 @@ impl AccountRules {
     /// account that could hold some.
     pub(crate) fn resets_storage(self, account: &Account) -> bool {
         if account.is_loaded_as_not_existing() || Fault::StorageAfterDestruction.is_seeded() {
+            return false;
+        }
+        // What is left of a contract that never was: as revm has it, nothing was there that could be lost.
+        if self.leaves_balance && account.is_created() && !account.is_empty() && account.info.has_no_code_and_nonce() {
             return false;
         }
         let destroyed = account.is_selfdestructed() && !account.is_created();
@@ -115,6 +126,10 @@ mod tests {
         let mut created = existing();
         created.mark_created();
         assert!(OLD.resets_storage(&created) && !NEW.resets_storage(&created));
+        let [before, after] = [SpecId::OSAKA, SpecId::AMSTERDAM].map(|spec| AccountRules::new(spec, true));
+        assert!(before.resets_storage(&created) && !after.resets_storage(&created), "its balance is left alone");
+        created.info.nonce = 1;
+        assert!(before.resets_storage(&created) && after.resets_storage(&created));
         let mut new = Account::new_not_existing(revm::state::TransactionId::ZERO);
         new.mark_created();
         assert!(!OLD.resets_storage(&new) && !NEW.resets_storage(&new));

@@ -185,6 +185,16 @@ fn eip8246_what_a_destroyed_account_is_paid_stays_its_own() {
             .block([wide(pay(BOB, 0, born, 5)), make(0)])
             .prove();
         assert_eq!(proof.balance(born), word(left), "{fork}");
+        // The same above a balance of an earlier block, and paid again.
+        let rich = GenesisAccount { address: born, balance: word(5), ..GenesisAccount::default() };
+        let blocks = |later: [TxEnv; 2]| {
+            let case = Case::new(fork).with(people()).with([GenesisAccount { balance: word(0), ..factory.clone() }]);
+            case.with([rich.clone()]).block([make(0)]).block(later).prove()
+        };
+        let proof = blocks([wide(pay(BOB, 0, born, 2)), make(1)]);
+        assert_eq!(proof.balance(born), word(if left == 0 { 0 } else { 7 }), "{fork}");
+        let proof = blocks([make(1), wide(pay(BOB, 0, born, 2))]);
+        assert_eq!(proof.balance(born), word(left + 2), "{fork}");
     }
 }
 

@@ -388,3 +388,20 @@ fn a_state_of_an_earlier_version_is_refused_and_left_alone() {
         assert_eq!(store.height(), Some(2));
     }
 }
+
+/// A service keeps the recovered transactions of the newest 256 blocks, however few of them it can go back.
+#[test]
+fn recovered_transactions_go_with_their_blocks() {
+    let world = World::new();
+    let service = world.open();
+    let mut parent = ExecId::GENESIS;
+    for height in 1..=260 {
+        let block = candidate(parent, height, transfers(&world, height, 5), TxPolicy::Strict);
+        submit(&service, &block);
+        commit(&service, &block);
+        parent = block.id();
+        if let 8 | 256 | 258 = height {
+            assert_eq!(service.recovered().entries as u64, 8 * height.min(256), "{height}");
+        }
+    }
+}
