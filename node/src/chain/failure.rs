@@ -6,7 +6,9 @@ use phalanx::{SnapshotError, api::Failure};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StateUnread {
     /// The state is not kept any more.
-    #[error("historical state of block {height} is not available: the oldest is that of block {oldest}")]
+    #[error(
+        "historical state of block {height} is not available: the oldest is that of block {oldest}, and --history keeps more"
+    )]
     Pruned {
         /// Height of the block.
         height: u64,

@@ -7,10 +7,12 @@ use super::{
     error::RpcError,
     registry::Registry,
 };
+use crate::store::{Entry, Head};
 use alloy_primitives::{Bytes, U64};
 use alloy_rpc_types_eth::{Transaction, TransactionReceipt};
 use serde::Serialize;
 use serde_json::Value;
+use std::sync::Arc;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.light("eth_getBlockByNumber", 2, |api, args| block(api, args.required(0, args::number)?, args));
@@ -36,6 +38,12 @@ pub(super) fn register(registry: &mut Registry) {
     registry.light("eth_getRawTransactionByHash", 1, raw_transaction);
     registry.light("eth_getTransactionByBlockNumberAndIndex", 2, |api, args| {
         at_index(api, args.required(0, args::number)?, args)
+    });
+    registry.light("eth_getRawTransactionByBlockNumberAndIndex", 2, |api, args| {
+        Ok(entry_at(api, args.required(0, args::number)?, args)?.map(|(_, _, entry)| entry.bytes))
+    });
+    registry.light("eth_getRawTransactionByBlockHashAndIndex", 2, |api, args| {
+        Ok(entry_at(api, BlockRef::Hash(args.required(0, args::hash)?), args)?.map(|(_, _, entry)| entry.bytes))
     });
     registry.light("eth_getTransactionByBlockHashAndIndex", 2, |api, args| {
         at_index(api, BlockRef::Hash(args.required(0, args::hash)?), args)
@@ -113,10 +121,15 @@ fn raw_transaction(api: &Api, args: &Args) -> Result<Option<Bytes>, RpcError> {
 }
 
 fn at_index(api: &Api, block: BlockRef, args: &Args) -> Result<Option<Transaction>, RpcError> {
+    let found = entry_at(api, block, args)?;
+    found.map(|(head, index, entry)| convert::transaction(&head, index, &entry)).transpose()
+}
+
+fn entry_at(api: &Api, block: BlockRef, args: &Args) -> Result<Option<(Arc<Head>, u64, Entry)>, RpcError> {
     let index = args.required(1, args::quantity)?;
     let (Some(head), Ok(place)) = (api.head(block)?, u32::try_from(index)) else { return Ok(None) };
     let entry = api.chain.store.entry(head.header.number, place)?;
-    entry.map(|entry| convert::transaction(&head, index, &entry)).transpose()
+    Ok(entry.map(|entry| (head, index, entry)))
 }
 
 fn receipt(api: &Api, args: &Args) -> Result<Option<TransactionReceipt>, RpcError> {

@@ -180,7 +180,7 @@ impl Dispatch {
             Member::Wrong(id, error) => return Some(answer::refused(&caller.connection.answers, id, error)),
         };
         let Some((&name, method)) = self.methods.get_key_value(&*request.method) else {
-            return Some(answer::refused(&caller.connection.answers, id, missing(&request.method)));
+            return Some(answer::refused(&caller.connection.answers, id, self.missing(&request.method)));
         };
         let (since, params) = (Instant::now(), params(&request));
         let answer = match method {
@@ -279,16 +279,17 @@ impl Dispatch {
         let placed = timeout(max, both).await.ok().flatten();
         placed.ok_or_else(|| RpcError::limit(format!("no place for the call came free within {max:?}: retry later")))
     }
-}
 
-/// Error of a method that is not served.
-fn missing(method: &str) -> ErrorObjectOwned {
-    let namespace = method.split('_').next().unwrap_or_default();
-    if !DEV_NAMESPACES.contains(&namespace) {
-        return ErrorCode::MethodNotFound.into();
+    /// Error of a method that is not served.
+    fn missing(&self, method: &str) -> ErrorObjectOwned {
+        let namespace = method.split('_').next().unwrap_or_default();
+        let of = |name: &&str| name.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('_'));
+        if !DEV_NAMESPACES.contains(&namespace) || self.methods.keys().any(of) {
+            return ErrorCode::MethodNotFound.into();
+        }
+        let why = "methods of development need a node that is started with --dev, and their namespace in its --rpc-api";
+        RpcError::of(METHOD_NOT_FOUND_CODE, format!("Method not found: {why}")).into()
     }
-    let why = "methods of development need a node that is started with --dev, and their namespace in its --rpc-api";
-    RpcError::of(METHOD_NOT_FOUND_CODE, format!("Method not found: {why}")).into()
 }
 
 fn params<'r>(request: &Request<'r>) -> Params<'r> {

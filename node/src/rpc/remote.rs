@@ -55,6 +55,8 @@ fn names(method: &str) -> Option<Names> {
         | "eth_getUncleByBlockHashAndIndex"
         | "eth_getTransactionByBlockNumberAndIndex"
         | "eth_getTransactionByBlockHashAndIndex"
+        | "eth_getRawTransactionByBlockNumberAndIndex"
+        | "eth_getRawTransactionByBlockHashAndIndex"
         | "erigon_getHeaderByNumber"
         | "debug_traceBlockByNumber"
         | "debug_traceBlockByHash"

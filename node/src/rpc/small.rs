@@ -14,7 +14,8 @@ pub(super) fn register(registry: &mut Registry) {
     registry.instant("eth_blockNumber", 0, |api, _| Ok(U64::from(api.chain.height())));
     registry.instant("eth_syncing", 0, |_, _| Ok(false));
     registry.instant("eth_coinbase", 0, |api: &Api, _| Ok(api.chain.head().header.beneficiary));
-    registry.instant("eth_mining", 0, |_, _| Ok(false));
+    // As tools read it: a transaction needs no `evm_mine`.
+    registry.instant("eth_mining", 0, |api, _| Ok(api.exit.rounds().is_some()));
     registry.instant("eth_hashrate", 0, |_, _| Ok(U64::ZERO));
     registry.light("eth_config", 0, |api, _| {
         let unknown = || RpcError::server("the chain has no blobs yet: eth_config describes forks from Cancun on");

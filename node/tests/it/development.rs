@@ -275,6 +275,42 @@ fn logs_of_blocks_that_leave_the_chain_are_removed() {
 }
 
 #[test]
+fn blocks_and_what_waits_can_be_taken_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (node, client) = start(folder.path());
+    let to = Address::repeat_byte(0xaa);
+    let hash = client.get("eth_sendTransaction", pay(first(), to, 1));
+    let raw = client.get("eth_getRawTransactionByHash", json!([hash]));
+    assert_eq!(client.get("eth_getRawTransactionByBlockNumberAndIndex", json!(["0x1", "0x0"])), raw);
+    let block = client.get("eth_getBlockByNumber", json!(["0x1", false]));
+    assert_eq!(client.get("eth_getRawTransactionByBlockHashAndIndex", json!([block["hash"], "0x0"])), raw);
+    assert!(client.get("eth_getRawTransactionByBlockNumberAndIndex", json!(["0x1", "0x1"])).is_null());
+    (0..3).for_each(|_| _ = client.get("eth_sendTransaction", pay(first(), to, 1)));
+    assert!(client.get("anvil_rollback", json!(["0x2"])).is_null());
+    assert_eq!((height(client), client.quantity("eth_getBalance", json!([to, "latest"]))), (2, 2));
+    client.get("anvil_rollback", json!([]));
+    assert_eq!(height(client), 1);
+    assert_eq!(client.error("anvil_rollback", json!([2])).0, -32602);
+    assert_eq!(client.get("eth_mining", json!([])), json!(true));
+    client.get("evm_setAutomine", json!([false]));
+    assert_eq!(client.get("eth_mining", json!([])), json!(false));
+    let other = dev_accounts(DEV_MNEMONIC, 2).expect("a mnemonic")[1].address;
+    for from in [first(), first(), other] {
+        client.get("eth_sendTransaction", pay(from, to, 1));
+    }
+    client.get("anvil_removePoolTransactions", json!([first()]));
+    assert_eq!(client.get("txpool_status", json!([])), json!({ "pending": "0x1", "queued": "0x0" }));
+    assert_eq!(client.get("anvil_setLoggingEnabled", json!([false])), json!(true));
+    assert_eq!(client.error("hardhat_setMinGasPrice", json!(["0x1"])).0, -32602);
+    assert_eq!(
+        client.error("anvil_nothing", json!([])),
+        (-32601, "Method not found".into()),
+        "it has methods of development"
+    );
+    node.stop();
+}
+
+#[test]
 fn a_chain_goes_back_further_than_block_hashes_reach() {
     let folder = tempfile::tempdir().expect("a folder");
     let (node, client) = start(folder.path());

@@ -14,6 +14,7 @@ use crate::{
         registry::Registry,
     },
 };
+use ::phalanx::pool::PooledTx;
 use alloy_primitives::{B256, U64};
 use serde_json::Value;
 use std::time::Duration;
@@ -30,6 +31,13 @@ pub(super) fn register(registry: &mut Registry) {
         Ok(order(api, Order::Revert(number))? == 1)
     });
     add(registry, &["anvil_reset", "hardhat_reset"], 1, reset);
+    add(registry, &["anvil_rollback"], 1, |api, args| {
+        let (depth, height) = (args.optional(0, short)?.unwrap_or(1), api.chain.height());
+        let to = height.checked_sub(depth).filter(|to| *to >= api.chain.genesis.number);
+        let to = to.ok_or_else(|| RpcError::invalid(format!("the chain has {height} blocks, not {depth}")))?;
+        order(api, Order::Rewind(to))?;
+        Ok(Value::Null)
+    });
     add(registry, &["evm_setAutomine", "anvil_setAutomine"], 1, |api, args| {
         let is_instant = Some(args.required(0, boolean)?);
         order(api, Order::SetPace { is_instant, period: None }).map(|_| true)
@@ -47,11 +55,24 @@ pub(super) fn register(registry: &mut Registry) {
         let hash: B256 = args.required(0, args::hash)?;
         Ok(api.chain.service.forget(&hash))
     });
+    add(registry, &["anvil_removePoolTransactions"], 1, |api, args| {
+        let sender = args.required(0, args::address)?;
+        drop_waiting(api, |tx| tx.recovered().tx().caller == sender);
+        Ok(Value::Null)
+    });
     add(registry, &["anvil_dropAllTransactions"], 0, |api, _| {
-        let all: Vec<B256> = api.chain.service.with_pool(|pool| pool.iter().map(|tx| *tx.hash()).collect());
-        all.iter().for_each(|hash| _ = api.chain.service.forget(hash));
+        drop_waiting(api, |_| true);
         Ok(true)
     });
+}
+
+/// Drops the transactions of the pool that are meant.
+fn drop_waiting(api: &Api, is_meant: impl Fn(&PooledTx) -> bool) {
+    let all: Vec<B256> = api.chain.service.with_pool(|pool| {
+        let meant = pool.iter().filter(|tx| is_meant(tx));
+        meant.map(|tx| *tx.hash()).collect()
+    });
+    all.iter().for_each(|hash| _ = api.chain.service.forget(hash));
 }
 
 /// Makes a block: at a time, or as many as an object says.

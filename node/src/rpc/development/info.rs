@@ -22,6 +22,11 @@ pub(super) fn register(registry: &mut Registry) {
         api.keyring.act_for_all(args.required(0, boolean)?);
         Ok(true)
     });
+    // Tools say how much the node prints; it prints by --log alone.
+    add(registry, &["anvil_setLoggingEnabled", "hardhat_setLoggingEnabled"], 1, |_, args| {
+        args.required(0, boolean)?;
+        Ok(true)
+    });
     add(registry, &["anvil_nodeInfo"], 0, |api, _| node(api));
     add(registry, &["hardhat_metadata", "anvil_metadata"], 0, |api, _| metadata(api));
 }

@@ -45,6 +45,9 @@ pub(super) fn register(registry: &mut Registry) {
         next(api)?.say(|said| said.base_fee = Some(fee));
         Ok(true)
     });
+    add(registry, &["anvil_setMinGasPrice", "hardhat_setMinGasPrice"], 1, |_, _| {
+        Err::<bool, _>(RpcError::invalid("the method is not supported when EIP-1559 is active"))
+    });
     add(registry, &["evm_setBlockGasLimit", "anvil_setBlockGasLimit"], 1, set_gas_limit);
     add(registry, &["anvil_setCoinbase", "hardhat_setCoinbase"], 1, |api, args| {
         let beneficiary = args.required(0, args::address)?;
