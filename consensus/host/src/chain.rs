@@ -285,4 +285,18 @@ mod tests {
         let execs: std::collections::BTreeSet<_> = all.iter().map(|values| exec(values).0).collect();
         assert_eq!(execs.len(), all.len());
     }
+
+    /// Memory is bounded in bytes, and the checkpoint's own block stays at any length.
+    #[test]
+    fn the_newest_blocks_of_a_length_are_kept() {
+        let rules = BlockRules { chain: 1, gas_limit: 1, base_fee: 0, timestamp_ms: 0 };
+        let mut chain = Chain::new(rules, rules.genesis());
+        let batch = Batch::new(0, Address::ZERO, vec![Bytes::from(vec![7; 100])]);
+        let length = batch.bytes();
+        (1..=5).for_each(|slot| drop(chain.decide(slot, (slot != 3).then(|| batch.clone()))));
+        let kept = [(0, 5), (length, 5), (2 * length, 4), (2 * length + 1, 3), (3 * length, 3), (3 * length + 1, 2)];
+        kept.into_iter().for_each(|(most, from)| assert_eq!(chain.heavy_below(5, most), from, "{most} bytes"));
+        chain.prune(chain.heavy_below(5, 0));
+        assert_eq!((chain.base().slot, chain.block(5).is_some()), (4, true));
+    }
 }

@@ -273,4 +273,27 @@ mod tests {
         pool.order(1, &[filler(0, long - 1)]);
         assert!(pool.add_forwarded(tx(3), Index(2), 4), "what is ordered waits no longer");
     }
+
+    #[test]
+    fn a_renewed_transaction_belongs_to_its_newer_block() {
+        let mut pool = Pool::default();
+        pool.order(1, &[tx(1), tx(2)]);
+        pool.renew(&tx(1), 1);
+        pool.order(5, &[tx(1)]);
+        pool.prune(2);
+        assert!(!pool.add(tx(1)) && pool.add(tx(2)));
+        pool.prune(6);
+        assert!(pool.add(tx(1)));
+    }
+
+    #[test]
+    fn a_transaction_takes_eight_bytes_more_in_a_batch_and_the_newest_view_has_it() {
+        let mut pool = Pool::default();
+        (0..4).for_each(|number| assert!(pool.add(tx(number))));
+        assert_eq!(pool.take(3, 4, 31), [tx(0)], "two have 32 bytes");
+        assert_eq!(pool.take(3, 4, 32), [tx(1), tx(2)]);
+        pool.propose(2, &[tx(0)]);
+        pool.enter(3);
+        assert_eq!(pool.free(), 1, "an older proposal takes nothing away");
+    }
 }

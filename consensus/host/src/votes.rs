@@ -175,3 +175,43 @@ impl Votes {
         self.own = self.own.split_off(&below);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_bft::Lean;
+
+    fn vote(signer: u16, slot: Slot, block: u8, view: u64) -> Signed<StateVote> {
+        let body = StateVote::new(slot, B256::repeat_byte(block), B256::ZERO, Lean::Early(view));
+        Signed { signer: Index(signer), signature: Bytes::new(), body }
+    }
+
+    fn votes() -> Votes {
+        Votes::new(Quorums::new(4, 1).expect("a legal size"))
+    }
+
+    /// A replica that names another block in each view takes no more memory than one that names one.
+    #[test]
+    fn a_replica_has_one_vote_in_one_tally_of_a_slot() {
+        let mut votes = votes();
+        for view in 0..9 {
+            assert_eq!(votes.add(vote(3, 1, view as u8, view)), Added::Counted);
+        }
+        assert_eq!((votes.slots[&1].tallies.len(), votes.slots[&1].votes.len()), (1, 1));
+        assert_eq!(votes.add(vote(3, 1, 0, 3)), Added::Counted, "older than the newest");
+        assert_eq!(votes.slots[&1].votes[&Index(3)], vote(3, 1, 8, 8));
+    }
+
+    #[test]
+    fn what_is_below_a_slot_is_dropped() {
+        let mut votes = votes();
+        for slot in 1..=9 {
+            votes.add(vote(3, slot, 1, 0));
+            votes.keep_own(vote(0, slot, 1, 0));
+            assert!(votes.decide(slot, None));
+        }
+        votes.prune(5);
+        let kept: Vec<Slot> = (5..=9).collect();
+        assert!(votes.slots.keys().eq(&kept) && votes.own.keys().eq(&kept) && votes.decided.keys().eq(&kept));
+    }
+}

@@ -16,7 +16,7 @@ use phalanx_world::Facts;
 const FOR_GOOD: u64 = 3_600_000_000;
 
 /// A change to an epoch that these members of the one before sign.
-fn change(epoch: u64, signers: &[u16]) -> Bytes {
+pub(crate) fn change(epoch: u64, signers: &[u16]) -> Bytes {
     let body = Change { epoch, network: B256::repeat_byte(epoch as u8) };
     let domain = Domain { epoch: epoch - 1, ..DOMAIN };
     let signed = signers.iter().map(|signer| {

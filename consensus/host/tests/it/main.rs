@@ -14,3 +14,7 @@ mod handover;
 mod forgeries;
 mod parts;
 mod inner;
+mod transfers;
+mod logs;
+mod ends;
+mod counting;

@@ -7,10 +7,10 @@ use alloy_primitives::{Address, B256, Bytes};
 use phalanx_adapter::Consensus as _;
 use phalanx_bft::{
     Base, Batch, Checked, Claim, ConfigError, Domain, Index, Input, Lean, Message, Micros, Out, Protocol, Quorums,
-    Signed, Slot, Statement as _, To, View,
+    Reach, Signed, Slot, Statement as _, To, View,
 };
-use phalanx_engine_api::{BlockResult, CommittedTip};
-use phalanx_host::{Action, Frame, Host, HostConfig, StateVote};
+use phalanx_engine_api::{BlockResult, CommittedTip, ExecOutcome};
+use phalanx_host::{Action, Frame, Host, HostConfig, HostRecord, StateVote};
 use phalanx_keys::{Scheme as _, Simulated};
 use phalanx_pipeline::{BlockMeta, ConsensusEvent, Effect};
 use std::sync::Arc;
@@ -33,15 +33,36 @@ impl Message for NoMsg {
     }
 }
 
-thread_local!(static SCRIPT: std::cell::RefCell<Vec<Out<Script>>> = const { std::cell::RefCell::new(Vec::new()) });
+/// The thread's protocol: what it does next, what its host has given it, and how it looks to its host.
+#[derive(Default)]
+pub(crate) struct Play {
+    outs: Vec<Out<Script>>,
+    inputs: Vec<Input>,
+    pub(crate) leader: Index,
+    pub(crate) room: u64,
+    pub(crate) view: View,
+    pub(crate) reach: Option<Reach>,
+}
 
-/// Emits the thread's script at the next message.
+thread_local!(static PLAY: std::cell::RefCell<Play> = std::cell::RefCell::default());
+
+/// Emits the thread's script at the next message, timer or start.
 pub(crate) struct Script;
 
 impl Script {
-    /// Sets what the next message causes.
+    /// Sets what the next message, timer or start causes.
     pub(crate) fn next(outs: Vec<Out<Self>>) {
-        SCRIPT.with_borrow_mut(|script| *script = outs);
+        Self::set(|play| play.outs = outs);
+    }
+
+    /// Changes how the protocol looks to its host.
+    pub(crate) fn set(change: impl FnOnce(&mut Play)) {
+        PLAY.with_borrow_mut(change);
+    }
+
+    /// Inputs since the last call.
+    pub(crate) fn inputs() -> Vec<Input> {
+        PLAY.with_borrow_mut(|play| core::mem::take(&mut play.inputs))
     }
 
     pub(crate) const fn message() -> Frame<NoMsg> {
@@ -58,7 +79,8 @@ impl Protocol for Script {
     fn check((): &()) -> Result<(), ConfigError> {
         Ok(())
     }
-    fn open(_: Index, _: Arc<()>, _: Base, _: &[()], _: &mut Vec<Out<Self>>) -> Self {
+    fn open(_: Index, _: Arc<()>, _: Base, _: &[()], out: &mut Vec<Out<Self>>) -> Self {
+        PLAY.with_borrow_mut(|play| out.append(&mut play.outs));
         Self
     }
     fn batch_bytes((): &()) -> usize {
@@ -68,36 +90,64 @@ impl Protocol for Script {
         true
     }
     fn on_message(&mut self, _: Micros, _: Index, _: Checked<NoMsg>, out: &mut Vec<Out<Self>>) {
-        SCRIPT.with_borrow_mut(|script| out.append(script));
+        PLAY.with_borrow_mut(|play| out.append(&mut play.outs));
     }
-    fn on_timer(&mut self, _: Micros, (): (), _: &mut Vec<Out<Self>>) {}
-    fn on_input(&mut self, _: Micros, _: Input, _: &mut Vec<Out<Self>>) {}
+    fn on_timer(&mut self, _: Micros, (): (), out: &mut Vec<Out<Self>>) {
+        PLAY.with_borrow_mut(|play| out.append(&mut play.outs));
+    }
+    fn on_input(&mut self, _: Micros, input: Input, _: &mut Vec<Out<Self>>) {
+        PLAY.with_borrow_mut(|play| play.inputs.push(input));
+    }
     fn room(&self) -> u64 {
-        0
+        PLAY.with_borrow(|play| play.room)
     }
     fn journal(&self) -> Vec<()> {
         Vec::new()
     }
     fn leader(&self) -> Index {
-        Index(0)
+        PLAY.with_borrow(|play| play.leader)
     }
     fn view(&self) -> View {
-        0
+        PLAY.with_borrow(|play| play.view)
+    }
+    fn reach(&self) -> Option<Reach> {
+        PLAY.with_borrow(|play| play.reach)
     }
 }
 
+/// Replica 2 of four, at the genesis.
 pub(crate) fn host() -> Host<Script> {
-    let config = HostConfig::new(Quorums::new(4, 1).unwrap(), DOMAIN);
+    host_on(|_| (), Vec::new(), &committed(0))
+}
+
+/// Replica 2 of four with this log, whose engine has committed a block.
+pub(crate) fn host_on(
+    change: impl FnOnce(&mut HostConfig),
+    log: Vec<HostRecord<()>>,
+    committed: &CommittedTip,
+) -> Host<Script> {
+    let mut host = closed(change, log);
+    host.resumed(committed);
+    host
+}
+
+/// Replica 2 of four with this log, before it knows where its engine is.
+pub(crate) fn closed(change: impl FnOnce(&mut HostConfig), log: Vec<HostRecord<()>>) -> Host<Script> {
+    Script::set(|play| *play = Play::default());
+    let mut config = HostConfig::new(Quorums::new(4, 1).unwrap(), DOMAIN);
+    change(&mut config);
     let scheme = Arc::new(Simulated::new(Index(2), 64));
-    let mut host = Host::new(Index(2), config, Arc::new(()), scheme, Vec::new()).unwrap();
-    let genesis = CommittedTip {
-        height: 0,
+    Host::new(Index(2), config, Arc::new(()), scheme, log).unwrap()
+}
+
+/// The block of this height, committed.
+pub(crate) fn committed(height: u64) -> CommittedTip {
+    CommittedTip {
+        height,
         exec: phalanx_engine_api::ExecId::GENESIS,
         state_root: B256::ZERO,
         meta: phalanx_engine_api::CommitMeta::default(),
-    };
-    host.resumed(&genesis);
-    host
+    }
 }
 
 pub(crate) fn play(host: &mut Host<Script>, outs: Vec<Out<Script>>) -> Vec<ConsensusEvent> {
@@ -129,11 +179,38 @@ pub(crate) fn batch(byte: u8) -> Batch {
 }
 
 pub(crate) fn proposed(events: &[ConsensusEvent]) -> BlockMeta {
+    blocks(events).pop().expect("a proposal")
+}
+
+/// Blocks among the events, in order.
+pub(crate) fn blocks(events: &[ConsensusEvent]) -> Vec<BlockMeta> {
     let metas = events.iter().filter_map(|event| match event {
         ConsensusEvent::Proposed { meta, .. } => Some(*meta),
         _ => None,
     });
-    metas.last().expect("a proposal")
+    metas.collect()
+}
+
+/// Slots of the certificates among the events.
+pub(crate) fn certified(events: &[ConsensusEvent]) -> Vec<u64> {
+    let slots = events.iter().filter_map(|event| match event {
+        ConsensusEvent::StateCertificate { height, .. } => Some(*height),
+        _ => None,
+    });
+    slots.collect()
+}
+
+/// The pipeline's effect once a block is committed.
+pub(crate) fn acknowledged(meta: BlockMeta) -> Effect {
+    let outcome = ExecOutcome {
+        id: phalanx_engine_api::ExecId::GENESIS,
+        state_root: B256::ZERO,
+        receipts_root: B256::ZERO,
+        transactions_root: B256::ZERO,
+        gas_used: 0,
+        txs: Arc::new([]),
+    };
+    Effect::Ack { meta, outcome }
 }
 
 /// The pipeline's effect once a block has this result.

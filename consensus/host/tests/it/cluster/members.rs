@@ -25,9 +25,14 @@ impl Setup {
 }
 
 impl<P: Facts> Net<P> {
+    /// Block that an epoch begins above, as far as any node knows.
+    pub(crate) fn boundary(&self, epoch: u64) -> Option<Boundary> {
+        self.machines.iter().find_map(|machine| machine.kept.get(&epoch)).cloned()
+    }
+
     /// Height that an epoch begins above, as far as any node knows.
     pub(crate) fn begins(&self, epoch: u64) -> Option<u64> {
-        self.machines.iter().find_map(|machine| machine.kept.get(&epoch)).map(Boundary::slot)
+        self.boundary(epoch).map(|boundary| boundary.slot())
     }
 
     /// Epoch that a node is in.
