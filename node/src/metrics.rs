@@ -94,6 +94,7 @@ pub(crate) struct Metrics {
     request_bytes: Gauge,
     answer_bytes: Gauge,
     pool_txs: Gauge,
+    recovered: Gauge,
     stored_bytes: Gauge,
     index_bytes: Gauge,
     stored_txs: Gauge,
@@ -146,6 +147,7 @@ impl Metrics {
             request_bytes: Gauge::default(),
             answer_bytes: Gauge::default(),
             pool_txs: Gauge::default(),
+            recovered: Gauge::default(),
             stored_bytes: Gauge::default(),
             index_bytes: Gauge::default(),
             stored_txs: Gauge::default(),
@@ -209,6 +211,8 @@ impl Metrics {
         let what = "Size of answers and notifications in flight, beyond what every connection may hold";
         registry.register_with_unit("rpc_answers_in_flight", what, Unit::Bytes, metrics.answer_bytes.clone());
         registry.register("pool_transactions", "Transactions in the pool", metrics.pool_txs.clone());
+        let what = "Memory of recovered transactions, of the pool and the newest blocks";
+        registry.register_with_unit("recovered_transactions", what, Unit::Bytes, metrics.recovered.clone());
         registry.register_with_unit(
             "store_segments",
             "Size of the stored blocks",
@@ -296,10 +300,12 @@ impl Metrics {
         let _ = self.pools.set([Arc::clone(requests), Arc::clone(answers)]);
     }
 
-    /// The page for Prometheus, with sizes and the `free` bytes of the disk as they are now.
-    pub(crate) fn page(&self, waiting: usize, sizes: &Sizes, free: u64) -> String {
+    /// The page for Prometheus, with the pool's transactions, the bytes of recovered ones, sizes and the `free` bytes of the disk as they are
+    /// now.
+    pub(crate) fn page(&self, (waiting, recovered): (usize, usize), sizes: &Sizes, free: u64) -> String {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.pool_txs.set(number(waiting as u64));
+        self.recovered.set(number(recovered as u64));
         self.stored_bytes.set(number(sizes.segments));
         self.index_bytes.set(number(sizes.index));
         self.stored_txs.set(number(sizes.txs));

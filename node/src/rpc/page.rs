@@ -63,7 +63,9 @@ impl Pages {
             }
             "/metrics" => match self.chain.store.sizes() {
                 Ok(sizes) => {
-                    let page = self.metrics.page(self.chain.service.waiting(), &sizes, self.chain.disk_room());
+                    let service = &self.chain.service;
+                    let pooled = (service.waiting(), service.recovered().bytes);
+                    let page = self.metrics.page(pooled, &sizes, self.chain.disk_room());
                     (StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", page)
                 }
                 Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, "text/plain", format!("{error}\n")),
