@@ -98,6 +98,8 @@ pub(crate) struct Chain {
     blocks: BTreeMap<Slot, Block>,
     /// Contents proposed beyond a gap.
     loose: BTreeMap<Slot, Option<Batch>>,
+    /// Views of own order votes for undecided slots, some of which have no block yet.
+    order_votes: BTreeMap<Slot, View>,
     /// Blocks up to this slot are decided.
     decided: Slot,
 }
@@ -106,7 +108,15 @@ impl Chain {
     /// A chain that continues `base`.
     pub(crate) const fn new(rules: BlockRules, base: Tip) -> Self {
         let decided = base.slot;
-        Self { rules, base, base_outcome: None, blocks: BTreeMap::new(), loose: BTreeMap::new(), decided }
+        Self {
+            rules,
+            base,
+            base_outcome: None,
+            blocks: BTreeMap::new(),
+            loose: BTreeMap::new(),
+            order_votes: BTreeMap::new(),
+            decided,
+        }
     }
 
     /// Parent of the oldest block.
@@ -171,6 +181,40 @@ impl Chain {
         let new = self.propose(slot, batch);
         if slot == self.decided + 1 && self.blocks.contains_key(&slot) {
             self.decided = slot;
+            self.order_votes.remove(&slot);
+        }
+        new
+    }
+
+    /// Keeps the order vote of a slot only if it was cast for this content.
+    pub(crate) fn keep_order_vote(&mut self, slot: Slot, batch: Option<&Batch>) {
+        if self.blocks.get(&slot).is_none_or(|block| block.batch.as_ref() != batch) {
+            self.order_votes.remove(&slot);
+        }
+    }
+
+    /// Notes an own order vote. A decision is the stronger promise.
+    pub(crate) fn note_order_vote(&mut self, slot: Slot, view: View) {
+        if slot > self.decided {
+            self.order_votes.insert(slot, view);
+        }
+    }
+
+    /// Drops the order votes above the last slot of an epoch.
+    pub(crate) fn void_order_votes(&mut self, last: Slot) {
+        self.order_votes.retain(|slot, _| *slot <= last);
+    }
+
+    /// Gives blocks their order votes, from the first undecided slot to `last`, as far as one view reaches: with slots in parallel, the
+    /// order vote of a slot alone promises nothing of the one before it. Returns the blocks with a new one.
+    pub(crate) fn take_order_votes(&mut self, last: Slot) -> Vec<BlockMeta> {
+        let (mut common, mut new) = (None, Vec::new());
+        for slot in self.decided + 1..=last {
+            let view = self.order_votes.get(&slot).copied().filter(|view| *common.get_or_insert(*view) == *view);
+            let (Some(view), Some(block)) = (view, self.blocks.get_mut(&slot)) else { break };
+            if block.order_voted.replace(view) != Some(view) {
+                new.push(block.meta);
+            }
         }
         new
     }
@@ -284,6 +328,35 @@ mod tests {
         let all: [&[&[u8]]; 4] = [&[], &[b"tx"], &[b"tx", b"phalanx-change-1"], &[b"tx", b"phalanx-change-1x"]];
         let execs: std::collections::BTreeSet<_> = all.iter().map(|values| exec(values).0).collect();
         assert_eq!(execs.len(), all.len());
+    }
+
+    #[test]
+    fn an_order_vote_counts_for_its_content_and_until_the_decision() {
+        let rules = BlockRules { chain: 1, gas_limit: 1, base_fee: 0, timestamp_ms: 0 };
+        let mut chain = Chain::new(rules, rules.genesis());
+        let batch = Batch::new(0, Address::ZERO, vec![Bytes::from_static(b"tx")]);
+        let slots = |new: Vec<BlockMeta>| new.iter().map(|meta| meta.height).collect::<Vec<_>>();
+        (1..=4).for_each(|slot| drop(chain.propose(slot, None)));
+        chain.note_order_vote(2, 5);
+        assert!(chain.take_order_votes(Slot::MAX).is_empty(), "slot 1 has none");
+        [(1, 5), (3, 6), (4, 6)].into_iter().for_each(|(slot, view)| chain.note_order_vote(slot, view));
+        assert_eq!(slots(chain.take_order_votes(Slot::MAX)), [1, 2], "one view");
+        assert!(chain.take_order_votes(Slot::MAX).is_empty(), "once");
+        chain.decide(1, None);
+        chain.decide(2, None);
+        assert_eq!(slots(chain.take_order_votes(3)), [3], "up to the last slot");
+        chain.keep_order_vote(4, None);
+        assert_eq!(slots(chain.take_order_votes(Slot::MAX)), [4], "for this content");
+        chain.keep_order_vote(4, Some(&batch));
+        chain.propose(4, Some(batch));
+        chain.note_order_vote(2, 7);
+        chain.note_order_vote(5, 6);
+        chain.void_order_votes(4);
+        assert_eq!(
+            chain.order_votes.into_keys().collect::<Vec<_>>(),
+            [3],
+            "decided, of another content, above the epoch"
+        );
     }
 
     /// Memory is bounded in bytes, and the checkpoint's own block stays at any length.

@@ -24,6 +24,7 @@ mod certified;
 mod config;
 mod votes;
 mod silence;
+mod transfer;
 mod chain;
 mod pool;
 mod change;

@@ -40,7 +40,7 @@ impl<P: Protocol> Consensus for Host<P> {
         let base = self.base_of(committed.height, digest);
         let mut out = Vec::new();
         let protocol = P::open(self.me, Arc::clone(&self.protocol_config), base, &records, &mut out);
-        self.view = protocol.view();
+        self.requests.view = protocol.view();
         self.protocol = Some(protocol);
         // Transactions of the log are known: a client that repeats one gets no second block.
         for (slot, block) in self.chain.from(0).take_while(|(slot, _)| **slot <= self.chain.decided()) {
@@ -75,7 +75,7 @@ impl<P: Protocol> Consensus for Host<P> {
             return Err(cause);
         }
         self.perform();
-        Ok(self.events.pop_front_if(|(after, _)| *after <= self.durable).map(|(_, event)| event))
+        Ok(self.outbox.next_event())
     }
 
     fn apply(&mut self, effect: Effect) -> Result<(), FatalCause> {
@@ -86,7 +86,7 @@ impl<P: Protocol> Consensus for Host<P> {
                 let (now, hold) = (self.now, pressure.hold_votes);
                 self.call(|protocol, out| protocol.on_input(now, Input::Hold(hold), out));
             }
-            Effect::Halt(incident) => self.actions.push(Action::Halted(incident)),
+            Effect::Halt(incident) => self.outbox.act(Action::Halted(incident)),
             // Payloads come with their batches, certificates are formed here, transactions wait in the pool.
             _ => {}
         }

@@ -66,7 +66,7 @@ impl<P: Protocol> Host<P> {
         let change = SignedChange::first_in(batch, self.config.quorums, self.config.domain, &*self.scheme);
         if self.epoch.end.is_none() && change.is_some() {
             self.epoch.end = Some(slot);
-            self.loose_votes.retain(|at, _| *at <= slot);
+            self.chain.void_order_votes(slot);
         }
     }
 
@@ -105,9 +105,9 @@ impl<P: Protocol> Host<P> {
         let Some(boundary) = known.and_then(|certificate| self.boundary(end, &certificate)) else { return };
         self.epoch.told = true;
         if let Some(StateProof::Votes(votes)) = StateProof::decode(&boundary.block.certificate) {
-            self.actions.push(Action::Send(To::All, Frame::Certificate(votes)));
+            self.outbox.send(To::All, Frame::Certificate(votes));
         }
-        self.actions.push(Action::Ended(Box::new(boundary)));
+        self.outbox.act(Action::Ended(Box::new(boundary)));
     }
 
     fn boundary(&self, end: Slot, certificate: &Bytes) -> Option<Boundary> {

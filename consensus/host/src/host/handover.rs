@@ -40,25 +40,12 @@ impl<P: Protocol> Host<P> {
             block.outcome = Some(encoded.clone());
         }
         if !logged {
-            self.append(HostRecord::Outcome(slot, encoded.clone()));
+            self.outbox.append(HostRecord::Outcome(slot, encoded.clone()));
         }
         self.votes.set_own(slot, meta.id.0, (B256::new(result.digest()), encoded));
         self.say_vote(slot);
         self.handover.due.insert(slot);
         self.handover.due.append(&mut self.handover.waiting);
-    }
-
-    /// Notes that a block has its place in the chain. It may have had one before, and a result: that is logged anew, since a
-    /// compaction may have dropped it.
-    pub(super) fn came_back(&mut self, slot: Slot) {
-        let Some(block) = self.chain.block_mut(slot) else { return };
-        if block.outcome.is_none()
-            && let Some(outcome) = self.votes.own_outcome(slot, block.meta.id.0)
-        {
-            block.outcome = Some(outcome.clone());
-            self.append(HostRecord::Outcome(slot, outcome));
-        }
-        self.handover.due.insert(slot);
     }
 
     /// Hands on the certificates that are due. Returns true if there was any.
@@ -99,7 +86,7 @@ impl<P: Protocol> Host<P> {
             self.handover.waiting.insert(slot);
             return;
         }
-        self.events.push_back((self.appended, ConsensusEvent::StateCertificate { id, height: slot, digest, bytes }));
+        self.outbox.notify(ConsensusEvent::StateCertificate { id, height: slot, digest, bytes });
     }
 
     /// Takes what the protocol has accepted in the log as decided, up to the engine's committed block, if it leads there and the
@@ -135,7 +122,7 @@ impl<P: Protocol> Host<P> {
         }
         for (slot, batch) in slots.zip(contents) {
             self.chain.decide(slot, batch.clone());
-            self.append(HostRecord::Block(slot, batch));
+            self.outbox.append(HostRecord::Block(slot, batch));
         }
         true
     }

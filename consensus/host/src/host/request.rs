@@ -1,47 +1,39 @@
 //! Clients' requests: from the pool into batches, or to the replica that proposes.
 
 use super::Host;
-use crate::{
-    action::{Action, HostTimer},
-    frame::Frame,
-};
-use alloy_primitives::{B256, Bytes};
-use phalanx_bft::{Batch, Index, Input, Micros, Protocol, To, View};
+use crate::{action::HostTimer, frame::Frame};
+use alloy_primitives::Bytes;
+use phalanx_bft::{Batch, Index, Input, Protocol, To, View};
 
-/// Requests that are forwarded at a time.
-const MOST_FORWARDED: usize = 64;
+/// Requests that wait, as seen from outside the pool.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// View whose proposals the pool knows.
+    pub(super) view: View,
+    /// True while the timer of a batch runs, and that of requests.
+    batch_runs: bool,
+    runs: bool,
+    /// Oldest request when requests were last looked at.
+    stuck: Option<u64>,
+}
 
 impl<P: Protocol> Host<P> {
-    /// Takes a client's transaction. A full host drops it, and one that replicas do not order or that fits into no batch.
-    pub fn submit(&mut self, now: Micros, tx: Bytes) {
-        self.now = now;
-        if self.has_room_for(&tx) && self.pool.add(tx.clone()) {
-            self.added(tx);
+    /// Adds a client's transaction, or one that a replica forwards, which fills no more than its share of the pool. Returns true if it is new.
+    pub(super) fn add(&mut self, tx: Bytes, from: Option<Index>) -> bool {
+        let new = self.has_room_for(&tx)
+            && match from {
+                None => self.pool.add(tx.clone()),
+                Some(from) => self.pool.add_forwarded(tx.clone(), from, self.config.quorums.n()),
+            };
+        if new {
+            if let Some(leader) = self.protocol.as_ref().map(Protocol::leader)
+                && leader != self.me
+            {
+                self.outbox.send(To::One(leader), Frame::Request(tx));
+            }
+            self.tell_pending();
         }
-    }
-
-    /// Takes a transaction that can run after the committed block, as a pool beside this one knows: one that a committed block has
-    /// skipped has its turn again.
-    pub fn offer(&mut self, now: Micros, tx: Bytes) {
-        self.pool.renew(&tx, self.committed);
-        self.submit(now, tx);
-    }
-
-    /// Forgets transactions that the pool beside this one has dropped, so that no leader is suspected for them. A proposal that has one
-    /// keeps it.
-    pub fn withdraw(&mut self, now: Micros, hashes: &[B256]) {
-        self.now = now;
-        hashes.iter().for_each(|hash| self.pool.withdraw(hash));
-        self.tell_pending();
-        self.perform();
-    }
-
-    /// Takes a transaction that a replica forwards. One replica fills no more than its share of the pool.
-    pub(super) fn submit_forwarded(&mut self, from: Index, tx: Bytes) {
-        let n = self.config.quorums.n();
-        if self.has_room_for(&tx) && self.pool.add_forwarded(tx.clone(), from, n) {
-            self.added(tx);
-        }
+        new
     }
 
     /// Returns true for a transaction that replicas order, and that fits into a batch.
@@ -49,56 +41,36 @@ impl<P: Protocol> Host<P> {
         tx.len() + 8 <= self.config.batch_bytes && self.takes(tx)
     }
 
-    fn added(&mut self, tx: Bytes) {
-        if let Some(protocol) = &self.protocol
-            && protocol.leader() != self.me
-        {
-            self.actions.push(Action::Send(To::One(protocol.leader()), Frame::Request(tx)));
-        }
-        self.tell_pending();
-        self.perform();
-    }
-
     /// Tells the protocol of the oldest request that has no place in the order.
     pub(super) fn tell_pending(&mut self) {
         // Nothing has a place above the end of the epoch, so that no leader is suspected for it.
         let (now, oldest) = (self.now, self.pool.oldest().filter(|_| self.epoch.end.is_none()));
         self.call(|protocol, out| protocol.on_input(now, Input::Pending(oldest), out));
-        if oldest.is_some() && !self.requests_run {
-            self.requests_run = true;
-            self.stuck = oldest;
-            self.actions.push(Action::Timer(HostTimer::Requests, self.config.resend));
+        if oldest.is_some() && !self.requests.runs {
+            self.requests.runs = true;
+            self.requests.stuck = oldest;
+            self.outbox.set(HostTimer::Requests, self.config.resend);
         }
     }
 
     /// Sends the oldest requests to all, if none has been served since the last look: they may never have reached the leader, and
     /// a leader that ignores them has to lose the patience of all.
     pub(super) fn repeat_requests(&mut self) {
-        self.requests_run = false;
+        self.requests.runs = false;
         if !P::OWN_REQUESTS
             && self.epoch.end.is_none()
             && self.pool.oldest().is_some()
-            && self.pool.oldest() == self.stuck
+            && self.pool.oldest() == self.requests.stuck
         {
             self.forward(To::All);
         }
         self.tell_pending();
     }
 
-    /// Notes a new view: its leader has to know the requests that wait.
-    pub(super) fn enter(&mut self, view: View) {
-        self.view = view;
-        self.pool.enter(view);
-        if let Some(leader) = self.protocol.as_ref().map(Protocol::leader)
-            && leader != self.me
-        {
-            self.forward(To::One(leader));
-        }
-    }
-
-    fn forward(&mut self, to: To) {
-        let oldest = self.pool.oldest_txs(MOST_FORWARDED);
-        self.actions.extend(oldest.into_iter().map(|tx| Action::Send(to, Frame::Request(tx))));
+    /// Proposes what has waited long enough for a batch.
+    pub(super) fn propose_waiting(&mut self) {
+        self.requests.batch_runs = false;
+        self.propose(true);
     }
 
     /// Proposes full batches, or a partial one if `now`. Returns true if it proposed.
@@ -123,9 +95,9 @@ impl<P: Protocol> Host<P> {
             }
             proposed = true;
         }
-        if self.pool.free() > 0 && !self.batch_runs {
-            self.batch_runs = true;
-            self.actions.push(Action::Timer(HostTimer::Batch, self.config.batch_delay));
+        if self.pool.free() > 0 && !self.requests.batch_runs {
+            self.requests.batch_runs = true;
+            self.outbox.set(HostTimer::Batch, self.config.batch_delay);
         }
         proposed
     }

@@ -64,6 +64,6 @@ impl<P: Protocol> Host<P> {
         }
         records.extend(protocol.journal().into_iter().map(HostRecord::Protocol));
         records.extend(self.silence.is_some().then_some(HostRecord::Silent(true)));
-        Some((self.appended, records))
+        Some((self.outbox.appended(), records))
     }
 }

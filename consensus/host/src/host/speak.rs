@@ -2,11 +2,11 @@
 
 use super::Host;
 use crate::{
-    action::{Action, HostTimer},
+    action::HostTimer,
     frame::{Frame, Reached},
     record::HostRecord,
 };
-use phalanx_bft::{Index, Message as _, Out, Protocol, To};
+use phalanx_bft::{Index, Protocol, To};
 
 /// Repetitions of state votes between two questions.
 const REST: u64 = 4;
@@ -14,26 +14,11 @@ const REST: u64 = 4;
 const ANSWER: usize = 128;
 
 impl<P: Protocol> Host<P> {
-    /// Returns true if the replica learns and does not vote, because its log may lack what it has said.
-    #[must_use]
-    pub const fn is_silent(&self) -> bool {
-        self.silence.is_some()
-    }
-
-    /// Returns true if an effect of the protocol may leave: a silent replica asks, and tells what is decided.
-    pub(super) fn may_pass(&self, effect: &Out<P>) -> bool {
-        match effect {
-            Out::Send(_, message) => !self.is_silent() || message.informs(),
-            Out::OrderVoted { .. } => !self.is_silent(),
-            _ => true,
-        }
-    }
-
     /// Requests the reach of the others, while this replica is silent.
     pub(super) fn ask_reach(&mut self) {
         if self.is_silent() {
-            self.actions.push(Action::Send(To::All, Frame::WantReach(self.config.start)));
-            self.actions.push(Action::Timer(HostTimer::Silence, REST.saturating_mul(self.config.resend)));
+            self.outbox.send(To::All, Frame::WantReach(self.config.start));
+            self.outbox.set(HostTimer::Silence, REST.saturating_mul(self.config.resend));
             self.try_speak();
         }
     }
@@ -44,7 +29,7 @@ impl<P: Protocol> Host<P> {
         let Some(reach) = protocol.reach() else { return };
         let now = self.now;
         if self.budgets.spend(to, now, self.config.resend, ANSWER) {
-            self.actions.push(Action::Send(To::One(to), Frame::Reached(Reached { start, reach })));
+            self.outbox.send(To::One(to), Frame::Reached(Reached { start, reach }));
             self.call(|protocol, out| protocol.remind(now, to, out));
         }
     }
@@ -64,9 +49,9 @@ impl<P: Protocol> Host<P> {
         let bounds = self.silence.as_ref().and_then(|silence| silence.bounds(needed, window));
         let Some((view, _)) = bounds.filter(|(_, slot)| reach.stable >= *slot) else { return };
         self.silence = None;
-        self.actions.push(Action::Cancel(HostTimer::Silence));
+        self.outbox.cancel(HostTimer::Silence);
         self.call(|protocol, out| protocol.speak(view, out));
         // Behind the records that keep the replica out of lower views.
-        self.append(HostRecord::Silent(false));
+        self.outbox.append(HostRecord::Silent(false));
     }
 }

@@ -44,7 +44,7 @@ impl<P: Protocol> Host<P> {
         let body = StateVote::new(slot, block, digest, lean);
         let signature = self.scheme.sign(&body.signed_bytes(self.config.domain));
         let vote = Signed { signer: self.me, signature, body };
-        self.actions.push(Action::Send(To::All, Frame::StateVote(vote.clone())));
+        self.outbox.send(To::All, Frame::StateVote(vote.clone()));
         self.votes.keep_own(vote.clone());
         self.count(vote);
         self.set_votes_timer();
@@ -54,7 +54,7 @@ impl<P: Protocol> Host<P> {
     pub(super) fn set_votes_timer(&mut self) {
         if !self.votes_run && self.votes.has_own_above(self.settled()) {
             self.votes_run = true;
-            self.actions.push(Action::Timer(HostTimer::Votes, self.config.resend));
+            self.outbox.set(HostTimer::Votes, self.config.resend);
         }
     }
 
@@ -70,7 +70,7 @@ impl<P: Protocol> Host<P> {
     /// Sends the own final vote for a committed block, and repeats it until a quorum's votes are at hand.
     pub(super) fn repeat_final(&mut self, slot: Slot) {
         if let Some(vote) = self.final_vote(slot) {
-            self.actions.push(Action::Send(To::All, Frame::StateVote(vote.clone())));
+            self.outbox.send(To::All, Frame::StateVote(vote.clone()));
             self.votes.keep_own(vote.clone());
             self.count(vote);
             self.set_votes_timer();
@@ -82,7 +82,7 @@ impl<P: Protocol> Host<P> {
         self.votes_run = false;
         for vote in self.votes.own_above(self.settled(), MOST_BLOCKS) {
             if self.votes.certificate(vote.body.slot).is_empty() {
-                self.actions.push(Action::Send(To::All, Frame::StateVote(vote)));
+                self.outbox.send(To::All, Frame::StateVote(vote));
             } else {
                 self.handover.due.insert(vote.body.slot);
             }
@@ -109,7 +109,7 @@ impl<P: Protocol> Host<P> {
         if self.scheme.accepts(&claims) {
             news.into_iter().for_each(|vote| self.count(vote));
         } else {
-            self.actions.push(Action::Forged(from));
+            self.outbox.act(Action::Forged(from));
         }
     }
 
@@ -125,7 +125,7 @@ impl<P: Protocol> Host<P> {
         };
         let votes = if let Frame::Certificate(votes) = &frame { votes.len() } else { 1 };
         if self.budgets.spend(to, self.now, self.config.resend, votes * VOTE_BYTES) {
-            self.actions.push(Action::Send(To::One(to), frame));
+            self.outbox.send(To::One(to), frame);
         }
     }
 
@@ -133,7 +133,7 @@ impl<P: Protocol> Host<P> {
         let (slot, signer) = (vote.body.slot, vote.signer);
         match self.votes.add(vote) {
             Added::Certifies => drop(self.handover.due.insert(slot)),
-            Added::Contradicts(proof) => self.actions.push(Action::Evidence(signer, proof)),
+            Added::Contradicts(proof) => self.outbox.act(Action::Evidence(signer, proof)),
             Added::Counted => {}
         }
     }
