@@ -119,7 +119,7 @@ fn commit(engine: &mut Engine, built: Built) -> Result<Sent, Box<dyn Error>> {
     let mut header = built.header.ok_or("a whole block has a header")?; // gas, bloom and receipts root are filled in
     let committed = {
         let merkleized = engine.merkleize(built.executed)?;
-        header.state_root = merkleized.state_root(); // this engine's commitment, not Ethereum's trie
+        header.state_root = merkleized.state_root(); // of the kind that the chain reports; by default the twigs'
         engine.commit(merkleized)?
     };
     let list = committed.block.access_list().ok_or("the engine makes access lists")?;

@@ -36,7 +36,7 @@ impl Precompile for Counter {
     }
 
     fn call(&self, call: &PrecompileCall<'_>, state: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused> {
-        if call.is_static || call.gas_limit < 5_000 {
+        if call.is_static || call.target != COUNTER || call.gas_limit < 5_000 {
             return Ok(PrecompileOutput::revert(0, Bytes::new(), call.reservoir));
         }
         let count = state.storage(COUNTER, slot(call.caller))? + U256::ONE;

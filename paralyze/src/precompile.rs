@@ -17,7 +17,8 @@ use std::sync::Arc;
 ///
 /// A precompile reaches the state only through [`PrecompileState`], so its accesses are checked and ordered like any
 /// contract's. Its result must be a function of the call and the values it reads: the same on every node, without memory. It
-/// must not wait for a task of the engine's workers, as rayon's iterators and joins do: another transaction may be that task.
+/// must not wait for a task of the engine's workers, as rayon's iterators and joins do: another transaction may be that task. It
+/// must not panic, and must end on any values: a speculative execution may see values that never existed together.
 pub trait Precompile: Send + Sync + core::fmt::Debug {
     /// Address of the precompile. The account there needs no code, and may be absent.
     fn address(&self) -> Address;
@@ -39,11 +40,12 @@ pub trait Precompile: Send + Sync + core::fmt::Debug {
 /// A call of a precompile.
 #[derive(Clone, Copy, Debug)]
 pub struct PrecompileCall<'a> {
-    /// Caller of the precompile.
+    /// Caller of the precompile. In a delegated call it is the caller of the contract that delegates, which need not have called the
+    /// precompile.
     pub caller: Address,
     /// Account in whose name it runs: the precompile's address, except in a delegated call.
     pub target: Address,
-    /// Value sent with the call, in wei; already paid.
+    /// Value of the call, in wei. It is paid to the precompile if [`Self::target`] is its address; in a delegated call it is not.
     pub value: U256,
     /// Calldata.
     pub input: &'a [u8],

@@ -11,8 +11,7 @@ pub struct Built {
     pub executed: Executed,
     /// Transactions in final order, every one of them valid.
     pub txs: Vec<CandidateTx>,
-    /// Header of a whole block: its template with the outcome filled in. The roots of state and transactions and the
-    /// hash of the access list are left unchanged.
+    /// Header of a whole block: its template with the outcome filled in. The roots of state and transactions are left unchanged.
     pub header: Option<Header>,
     /// Dropped candidates with their reasons, in the order of their drop.
     pub dropped: Vec<Dropped>,

@@ -8,7 +8,7 @@ use core::fmt;
 /// Results of a block that its header states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockOutcome {
-    /// Root of the state after the block, in this engine's commitment.
+    /// Root of the state after the block, of the kind that the chain reports.
     pub state_root: B256,
     /// Root of the receipts; `None` before Byzantium.
     pub receipts_root: Option<B256>,
@@ -122,8 +122,7 @@ fn sentence(differences: &[OutcomeDifference]) -> String {
 
 impl ChainSpec {
     /// Compares all statements of a header about its block's outcome with the outcome.
-    ///
-    /// The state root is this engine's: the header of a chain with another commitment, as Ethereum's, differs there.
+    /// The state root is of the kind that the engine's chain reports: a header with the other kind differs there.
     ///
     /// # Errors
     /// Every difference.

@@ -142,8 +142,7 @@ impl ChainSpec {
     /// and blob parameters stay the chain's.
     ///
     /// # Errors
-    /// [`ChainSpecError::Contradiction`] if the chain id, the blob parameters or the gas table are neither the chain's
-    /// nor the default.
+    /// [`ChainSpecError::Contradiction`] if the chain id is not the chain's, or blob parameters or gas table are neither the chain's nor the default.
     pub fn with_cfg(mut self, cfg: CfgEnv) -> Result<Self, ChainSpecError> {
         let contradicts = |what| Err(ChainSpecError::Contradiction { what });
         if cfg.chain_id != self.chain_id {

@@ -18,7 +18,7 @@ pub enum RootKind {
     /// Root of the store's twigs: the cheaper one. Snapshots and proofs of the store are checked under it.
     #[default]
     Twigs,
-    /// Ethereum's state root, of a trie in memory beside the store: some 220 bytes per account and slot, made anew when the store is
+    /// Ethereum's state root, of a trie in memory beside the store: some 160 bytes per account and slot, made anew when the store is
     /// opened. Clients verify `eth_getProof` under it.
     Ethereum,
 }

@@ -17,7 +17,9 @@ pub enum Error {
         what: String,
     },
     /// The executors do not implement this spec.
-    #[error("spec {spec:?} is not supported: choose one from Frontier to Osaka")]
+    #[error(
+        "these settings of {spec:?} are not supported: take CfgEnv::new_with_spec of a spec from Frontier to Amsterdam"
+    )]
     UnsupportedSpec {
         /// Requested spec.
         spec: SpecId,

@@ -37,7 +37,7 @@ impl Precompile for Bank {
     }
 
     fn call(&self, call: &PrecompileCall<'_>, state: &mut dyn PrecompileState) -> Result<PrecompileOutput, Refused> {
-        if call.is_static || call.input.len() != 20 {
+        if call.is_static || call.target != BANK || call.input.len() != 20 {
             return Ok(PrecompileOutput::revert(500, Bytes::new(), call.reservoir));
         }
         let slot = slot(call.caller);
