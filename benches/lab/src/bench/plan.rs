@@ -28,6 +28,8 @@ use std::{
 /// Accounts and transactions of the small run: seconds on any machine.
 const PROBE_ACCOUNTS: u64 = 1 << 15;
 const PROBE_TXS: u64 = 40_000;
+/// Cache of the small run, in bytes: more than its state takes.
+const PROBE_CACHE: usize = 256 << 20;
 
 /// Costs of the small run, per key and per transaction.
 #[derive(Debug, Default)]
@@ -54,6 +56,7 @@ struct Costs {
 /// If the settings describe no run, or the small run fails.
 pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<String> {
     config.check()?;
+    workload::fits(config.load.accounts.saturating_mul(config.load.keys_per_account()), config.memory)?;
     let bar = ui.spinner("a small run");
     let costs = measure(config, &ui.hushed())?;
     bar.finish_and_clear();
@@ -72,6 +75,10 @@ fn probe(config: &RunConfig, folder: &Path) -> RunConfig {
     RunConfig {
         load,
         store: Store::File(folder.to_path_buf()),
+        memory: match config.memory {
+            Memory::Cached { bytes } => Memory::Cached { bytes: bytes.min(PROBE_CACHE) },
+            Memory::Resident => Memory::Resident,
+        },
         state: None,
         runs: 1,
         oracle: OracleKind::Off,
@@ -147,9 +154,9 @@ fn table(config: &RunConfig, costs: &Costs) -> String {
     let runs = config.runs as f64;
     let is_compared = config.oracle != OracleKind::Off;
     let states = if is_compared { 2 } else { 1 };
-    // Every run has a genesis of its own, unless it works on a copy; so has an oracle.
+    // Every run has a genesis of its own, and so has an oracle, unless they work on copies of one.
     let own = if config.state.is_some() { 1.0 } else { runs * config.executors.len() as f64 };
-    let geneses = own + f64::from(u8::from(is_compared));
+    let geneses = own + f64::from(u8::from(is_compared && config.state.is_none()));
     let executed: f64 = costs.executors.iter().map(|(_, seconds)| seconds * txs * runs).sum();
     let times = [
         ("making accounts", costs.account * accounts),
@@ -230,6 +237,8 @@ mod tests {
         let copied = shown(&format!("{load} --runs 3 --state /tmp/new --oracle off"));
         assert!(copied.contains("genesis 2 min") && copied.contains("23.3 GiB"), "{copied}");
         assert!(copied.contains("comparison with sequential revm 0 s"), "{copied}");
+        let copied = shown("--accounts 100M --txs 1 --state /tmp/new");
+        assert!(copied.contains("genesis 2 min"), "the oracle has a copy: {copied}");
         let memory = shown("--accounts 1k");
         assert!(
             !memory.contains("Disk") && memory.contains("are available") && !memory.contains("Values on disk"),
@@ -250,5 +259,7 @@ mod tests {
         let probe = probe(&self::config("--accounts 2^30 --txs 256M --alpha 0.5 --gamma 1M"), Path::new("x"));
         probe.load.check().expect("a load");
         assert_eq!((probe.load.accounts, probe.load.txs), (PROBE_ACCOUNTS, PROBE_TXS));
+        let refused = run(&self::config("--accounts 2^33 --txs 1"), &Ui::silent()).expect_err("too many keys");
+        assert!(refused.to_string().contains("do not fit a resident state"), "{refused:#}");
     }
 }

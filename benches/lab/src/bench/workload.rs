@@ -153,7 +153,7 @@ pub fn run(config: &RunConfig, ui: &Ui) -> anyhow::Result<BenchResult> {
 const OTHER_KEYS: u64 = 1 << 16;
 
 /// Refuses a state of more keys than `memory` holds, before hours of writing it.
-fn fits(keys: u64, memory: Memory) -> Result<(), Usage> {
+pub(super) fn fits(keys: u64, memory: Memory) -> Result<(), Usage> {
     let most = memory.max_keys() - OTHER_KEYS;
     if keys <= most {
         return Ok(());

@@ -168,7 +168,9 @@ impl Plan {
         let Some(count) = self.counts.last() else { return Vec::new() };
         let txs = ((seconds * 8_000.0 / self.slowness) as usize).clamp(5_000, 200_000);
         let (writers, window) = (4.max(*count), 20_000 * count.div_ceil(2));
-        let flags = format!("--threads {count} --txs {txs} --writers {writers} --window {window}");
+        // A period has one block: its gas is no limit.
+        let gas = 21_000 * window;
+        let flags = format!("--threads {count} --txs {txs} --writers {writers} --window {window} --gas-limit {gas}");
         vec![(Some(*count), words(&format!("bench node --runs frames {flags} --json -")))]
     }
 }
