@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Model, Op, delta_of, plain, random_memory, random_ops};
+use crate::{
+    common::{Model, Op, delta_of, plain, random_memory, random_ops},
+    model::FUNCTIONS,
+};
 use phalanx_merkle::{
-    Backend, BlockId, Compaction, Durability, Error, Hash, HashFn, Params, Reader, Sentinels, Snapshot, Store,
-    StoreConfig, verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
+    Backend, BlockId, Compaction, Durability, Error, Hash, Params, Reader, Sentinels, Snapshot, Store, StoreConfig,
+    verify_exclusion, verify_inclusion, verify_keys, verify_range, verify_transition, verify_version,
 };
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -314,7 +317,7 @@ fn lives(backend: impl Fn(&std::path::Path) -> Backend, seed: u64) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let dir = crate::common::folder();
         let params = Params {
-            hash: [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3][seed as usize % 3],
+            hash: FUNCTIONS[seed as usize % FUNCTIONS.len()],
             sentinels: Sentinels::new([0, 4, 8, 11][seed as usize % 4]).expect("few sentinels"),
             compaction: Compaction { extra: rng.random_range(0..200), ..Compaction::default() },
         };

@@ -5,7 +5,7 @@ use phalanx_merkle::{Backend, Delta, Durability, Error, HashFn, Memory, Store, S
 use rand::{Rng as _, SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 
-const FUNCTIONS: [HashFn; 3] = [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3];
+pub(crate) const FUNCTIONS: [HashFn; 3] = [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3];
 
 /// Asserts that random blocks with random reopening equal the model.
 fn equals_model(backend: &Backend, function: HashFn, seed: u64, blocks: usize) {

@@ -1,6 +1,9 @@
 //! The store proves only true claims, and its proofs prove nothing else.
 
-use crate::common::{Model, chain_ops, delta_of, open};
+use crate::{
+    common::{Model, chain_ops, delta_of, open},
+    model::FUNCTIONS,
+};
 use phalanx_merkle::{
     Backend, Change, Delta, HashFn, Params, Sentinels, Store, StoreConfig, verify_exclusion, verify_inclusion,
     verify_keys, verify_range, verify_transition, verify_version,
@@ -50,7 +53,7 @@ fn proves(backend: &Backend, function: HashFn, seed: u64) {
 /// Every bit of a proof of every kind counts, and so does its length.
 #[test]
 fn no_changed_proof_is_accepted() {
-    for function in [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3] {
+    for function in FUNCTIONS {
         let sentinels = Sentinels::new(1).expect("few sentinels");
         let params = Params { sentinels, ..Params::with_hash(function) };
         let mut store = Store::open(StoreConfig::new(Backend::Mem).with_params(params)).expect("a store");
@@ -117,7 +120,7 @@ fn no_changed_proof_is_accepted() {
 
 #[test]
 fn memory_proves() {
-    for (function, seed) in [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3].into_iter().zip(40..) {
+    for (function, seed) in FUNCTIONS.into_iter().zip(40..) {
         proves(&Backend::Mem, function, seed);
     }
 }

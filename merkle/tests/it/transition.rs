@@ -1,6 +1,9 @@
 //! A block verified from a witness has the store's root, and no other witness is accepted.
 
-use crate::common::{Op, delta_of, open, plain, random_memory, random_ops};
+use crate::{
+    common::{Op, delta_of, open, plain, random_memory, random_ops},
+    model::FUNCTIONS,
+};
 use phalanx_merkle::{
     Backend, Change, Compaction, Delta, HashFn, Memory, Params, ProofError, Sentinels, Store, StoreConfig,
     verify_transition,
@@ -23,7 +26,7 @@ fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
 
 fn params(rng: &mut ChaCha8Rng, seed: u64) -> Params {
     Params {
-        hash: [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3][seed as usize % 3],
+        hash: FUNCTIONS[seed as usize % FUNCTIONS.len()],
         sentinels: Sentinels::new([0, 3, 8, 11, 12][seed as usize % 5]).expect("few sentinels"),
         compaction: Compaction { extra: rng.random_range(0..3000), ..Compaction::default() },
     }

@@ -1,7 +1,8 @@
 //! The store gives exactly the proofs of the verifier's test vectors. With `PHALANX_WRITE_VECTORS` set it writes them
 //! anew, which is a change of the format.
 
-use phalanx_merkle::{Backend, Delta, HashFn, Params, Store, StoreConfig};
+use crate::model::FUNCTIONS;
+use phalanx_merkle::{Backend, Delta, Params, Store, StoreConfig};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -10,7 +11,7 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn the_store_gives_the_test_vectors() {
     let mut lines = String::new();
-    for function in [HashFn::Sha256, HashFn::Keccak256, HashFn::Blake3] {
+    for function in FUNCTIONS {
         let config = StoreConfig::new(Backend::Mem).with_params(Params::with_hash(function));
         let mut store = Store::open(config).expect("a store");
         for height in 0..6u32 {
