@@ -400,12 +400,12 @@ mod tests {
         let mut app = App::new(validator);
         let mut comet = Comet::new("phalanx-77", 1_790_000_000_000);
         comet.handshake(&mut app).expect("sound");
-        // On a busy machine the time of a proposal may end before its building begins.
+        // On a busy machine the time of a proposal may end before its building begins, or has taken all.
         let takes = |_| {
             comet.height(&mut app, &[Proposal::Own]).expect("sound");
-            comet.blocks().last().is_some_and(|block| !block.txs.is_empty())
+            comet.blocks().iter().map(|block| block.txs.len()).sum::<usize>() == 6
         };
-        assert!((0..20).any(takes), "no block takes the transactions");
+        assert!((0..20).any(takes), "no blocks take the transactions");
         let asked = phalanx_abci::MempoolRequest {
             insert_tx: None,
             reap_txs: Some(phalanx_abci::RequestReapTxs { max_bytes: 0, max_gas: 0 }),
@@ -423,10 +423,15 @@ mod tests {
         for nonce in 0..3 {
             let admitted = chain.service.send(&payment(nonce)).expect("a sound transaction");
             assert!(matches!(admitted, Admission::Admitted { .. }), "{admitted:?}");
-            link.2.clear();
-            let before = count.0.load(Ordering::SeqCst);
-            comet.height(&mut link, &[Proposal::Own]).expect("sound");
-            assert_eq!(comet.blocks().last().expect("a block").txs, [payment(nonce)]);
+            let mut before = 0;
+            // On a busy machine the time of a proposal may end before its building begins.
+            let taken = (0..20).any(|_| {
+                link.2.clear();
+                before = count.0.load(Ordering::SeqCst);
+                comet.height(&mut link, &[Proposal::Own]).expect("sound");
+                comet.blocks().last().is_some_and(|block| block.txs == [payment(nonce)])
+            });
+            assert!(taken, "no block takes transaction {nonce}");
             let prepared = link.2.iter().find(|call| call.0 == "prepare").expect("a call").1;
             assert!(prepared > before, "{before}: {:?}", link.2);
             // Executions between two calls count as well.

@@ -1,4 +1,4 @@
-//! Files for operators: the dashboard asks for counters that a node has, and every counter of a node is in it.
+//! Files for operators: the dashboard asks for counters that a node has, and every counter of a node is in it and in the reference.
 
 use crate::kit::{Call, Client, address, config, signed};
 use phalanx_node::{Node, Production};
@@ -45,5 +45,10 @@ fn the_dashboard_shows_every_counter_of_a_node_and_no_other() {
     let whole = |name: &&String| !is_part(name) && !is_store(name);
     let missing: Vec<_> = has.difference(&asked).filter(whole).collect();
     assert_eq!(missing, Vec::<&String>::new(), "the dashboard lacks them");
+    let reference = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/metrics.md");
+    let named = counters(&std::fs::read_to_string(reference).expect("the reference"));
+    let is_unnamed = |name: &&String| !named.contains(name.strip_suffix("_bucket").unwrap_or(name));
+    let unnamed: Vec<_> = has.iter().filter(whole).filter(is_unnamed).collect();
+    assert_eq!(unnamed, Vec::<&String>::new(), "the reference lacks them");
     node.stop();
 }
