@@ -25,6 +25,10 @@
 //! - Tickets are durable, and are repeated while a slot is open: one lost message cannot part n-f replicas for good.
 //! - The digest that is signed covers the places of a cut, not their certificates: one cut has one value.
 //! - A replica judges a proposal by the leader's timeout certificate alone: two of them may permit different values.
+//! - A CONFIRM of a later view moves a replica there: n-f votes of that view are in it. The paper buffers it.
+//! - Each certificate of a car is spread at once, and travels on the next car as well.
+//! - Patience with a slot that has no proposal yet runs only while a certified car waits.
+//! - Optimistic tips are the default, a leader proposes with fewer lanes after a time, and checkpoints bound the slots in flight.
 //! - Left out: weak votes, messages that ride on cars, cars before the last one's certificate, reputation of lanes.
 
 mod protocol;

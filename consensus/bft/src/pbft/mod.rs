@@ -18,6 +18,7 @@
 //! - Every vote is durable before it leaves, so that a replica which restarts contradicts none of its own.
 //! - A slot is learned from f+1 equal claims, outside of the three phases (`on_decided`).
 //! - Batches are fetched by digest: messages of a view change name them and carry none.
+//! - A proposal is refused if its time is too far ahead, held while the pipeline is behind, and refused if too many bytes are undecided.
 
 mod change;
 mod checkpoint;

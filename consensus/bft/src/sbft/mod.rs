@@ -11,8 +11,8 @@
 //!                                      └──► one message to each client
 //! ```
 //!
-//! n = 3f+2c+1. A slot has c+1 collectors, one after the other; the primary is the last one, to which replicas turn where no
-//! collector answers. Both paths run at the same time and either decides; the view change respects both, see `choose.rs`.
+//! n = 3f+2c+1. A slot has c+1 backups as collectors, one after the other. The primary is a further one, to which replicas turn where
+//! none answers; in linear form it is the last of the c+1. Both paths run at the same time and either decides; the view change respects both, see `choose.rs`.
 //!
 //! A replica signs σ only near the executed prefix (`normal.rs`, `Sbft::accept`). A collector gives the fast path a head start
 //! (`collect.rs`, `Sbft::collect_step`), whose length follows past delays ([`Sbft::fast_wait`]).
@@ -26,6 +26,8 @@
 //! - A replica's timer ends its view only with complaints of f others (`complain.rs`).
 //! - A decision is a proof in itself, whatever its view: a replica that is behind learns it from anyone.
 //! - The shortened view change of section V-G.1 is left out.
+//! - Execution collectors are c+1 of all replicas, by slot alone: the paper takes backups by slot and view, and the primary as the last.
+//! - A proposal is refused if its time is too far ahead, held while the pipeline is behind, and refused if too many bytes are undecided.
 
 mod protocol;
 mod share;

@@ -278,7 +278,7 @@ impl Outcome {
 mod tests {
     use super::*;
 
-    /// Means over all pairs of lane owner and leader, in ms: what bft.md derives from Table 1.
+    /// Means over all pairs of lane owner and leader, in ms: derived from Table 1.
     #[test]
     fn the_floor_of_table_1_is_94_6_ms() {
         let one_way = |a: usize, b: usize| LINKS[a][b] as f64 / 2_000.0;
