@@ -10,6 +10,7 @@ use phalanx_merkle_proof::{Hash, Params, Shape};
 use super::{
     apply::{ApplyPlan, apply},
     effect::Effect,
+    pins::Pins,
     rollback::{PastEntry, UndoRecord},
 };
 use crate::{
@@ -32,6 +33,8 @@ pub(crate) struct Core {
     /// Undo records of the last blocks; at most `window`.
     pub(crate) history: VecDeque<UndoRecord>,
     pub(crate) window: usize,
+    /// What exporters still read of the log.
+    pub(crate) pins: Pins,
     /// Height of the first block of all.
     pub(crate) first_height: u64,
     /// Code of applied blocks that may not be written yet, with the sequence numbers of the writes.

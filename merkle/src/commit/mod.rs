@@ -7,6 +7,7 @@
 //! ```
 
 mod core;
+mod pins;
 mod apply;
 mod past;
 mod rollback;
@@ -25,4 +26,5 @@ pub(crate) use effect::Effect;
 pub(crate) use layered::Overlaid;
 pub(crate) use layers::{Layer, MAX_DEPTH, Overlay, Unapplied};
 pub(crate) use past::Past;
+pub(crate) use pins::{Pin, Pins};
 pub(crate) use rollback::UndoRecord;

@@ -1,7 +1,7 @@
 //! Replays the extents of blocks into state and tree, hashed in parallel a batch at a time, and checks that every entry
 //! continues what is there.
 
-use phalanx_merkle_proof::{Hash, HashFn, Params, Sentinels};
+use phalanx_merkle_proof::{Hash, HashFn, Params, Sentinels, TWIG_LEAVES};
 
 use super::feed::{Batch, Part, feed, whole};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     log::{BlockRecord, ExtentItem, Kind, Log, extent_head, read_extent},
     parallel::Par,
     state::{PositionChange, State},
-    tree::{Deactivations, Leaves, Tree, TreePatch, TreeView},
+    tree::{Deactivations, Leaves, Tree, TreePatch, TreeView, twig_of},
     types::{Error, Links, Lookup, Written, prefix},
 };
 
@@ -81,13 +81,15 @@ impl Hashed {
 impl Replayer<'_> {
     /// Reads the blocks of a chain from index `from` on, and keeps undo records of the last `window`.
     pub(super) fn read(&mut self, chain: &[BlockRecord], from: usize, window: usize) -> Result<(), Error> {
-        // An undo record needs all entries that were current before its block.
+        // An undo record needs all entries that were current before its block, in whole twigs.
         let start = self.start;
         let base = chain.first().is_some_and(BlockRecord::is_base);
         let known = |at: usize| {
             (start == 0 && !(base && at == 0))
                 || (base && at > 0)
-                || at.checked_sub(1).is_some_and(|before| chain[before].shape.floor >= start)
+                || at
+                    .checked_sub(1)
+                    .is_some_and(|before| twig_of(chain[before].shape.floor) * TWIG_LEAVES as u64 >= start)
         };
         let recorded = (chain.len().saturating_sub(window).max(from)..chain.len()).find(|at| known(*at));
         let recorded = recorded.unwrap_or(chain.len());

@@ -6,6 +6,7 @@ use phalanx_merkle_proof::{Hash, HashFn, Shape, TWIG_LEAVES};
 
 use super::{background::Background, handle::Store, snapshot::Snapshot};
 use crate::{
+    commit::Pin,
     log::{extent_head, read_extent},
     snapshot::{ChunkWriter, Levels, Manifest},
     tree::{Bitmap, TreePatch, TreeView, TwigTree},
@@ -14,8 +15,8 @@ use crate::{
 
 /// Exporter of one block's state as a [snapshot](crate::snapshot), readable while later blocks are applied and written.
 ///
-/// Holds 384 bytes per twig of 2048 positions. Pruning beyond its positions, or rewinding below its block, ends it:
-/// [`Error::Gone`].
+/// Holds 384 bytes per twig of 2048 positions, and the log from its first one on, which pruning leaves. Rewinding below its block
+/// ends it: [`Error::Gone`].
 #[derive(Clone, Debug)]
 pub struct Exporter {
     background: Background,
@@ -25,6 +26,7 @@ pub struct Exporter {
     bitmaps: Vec<Bitmap>,
     lefts: Vec<Hash>,
     levels: Levels,
+    _pin: Arc<Pin>,
 }
 
 /// Entries of neighbouring positions.
@@ -93,13 +95,14 @@ impl Background {
         let bitmaps: Vec<Bitmap> = twigs.clone().map(|twig| *view.bitmap(twig)).collect();
         let lefts: Vec<Hash> = twigs.map(|twig| *view.left(twig)).collect();
         let (params, contents) = (core.params, core.contents);
+        let pin = core.pins.pin(shape.first_twig() * TWIG_LEAVES as u64);
         drop(reader);
         let mut digests = Vec::with_capacity(lefts.len());
         params.hash.twigs(lefts.iter().zip(&bitmaps), &mut digests);
         let levels = Levels::new(params.hash, &shape, digests);
         let manifest = Manifest { params, height, root, shape, top: levels.top() };
         debug_assert_eq!(params.root(&shape, &manifest.top), root, "the copy has the block's root");
-        Ok(Exporter { background: self.clone(), id: block.0, manifest, contents, bitmaps, lefts, levels })
+        Ok(Exporter { background: self.clone(), id: block.0, manifest, contents, bitmaps, lefts, levels, _pin: pin })
     }
 }
 
@@ -114,7 +117,7 @@ impl Exporter {
     /// Any number of threads make chunks at the same time, in any order.
     ///
     /// # Errors
-    /// [`Error::Gone`] if what the chunk needs was pruned or rewound; [`Error::Corrupt`] if the log differs from the tree or
+    /// [`Error::Gone`] if the block was rewound; [`Error::Corrupt`] if the log differs from the tree or
     /// lacks code; [`Error::Poisoned`], or what the log reports.
     ///
     /// # Panics
@@ -174,7 +177,7 @@ impl Exporter {
                 Ok(sn < end)
             })?;
         }
-        // What is missing was pruned while it was read.
+        // What is missing was rewound while it was read.
         if entries.ends.len() as u64 == end - first { Ok(entries) } else { Err(gone()) }
     }
 

@@ -8,7 +8,7 @@ use phalanx_merkle_proof::{Hash, Params, Shape};
 
 use super::{forks::ForkState, link::Link, reader::Reader, snapshot::Snapshot};
 use crate::{
-    commit::Core,
+    commit::{Core, Pins},
     log::{BlockRecord, Disk, Opening, Place, Shared, open_log},
     recovery::{Job, Opened, Recovered, Recovery},
     state::State,
@@ -123,6 +123,7 @@ impl Store {
             chain,
             history: history.into(),
             window,
+            pins: Pins::default(),
             first_height: first_height.unwrap_or(0),
             fresh_codes: HashMap::new(),
             thread_start,

@@ -336,6 +336,28 @@ fn an_exporter_outlives_later_blocks_and_ends_with_its_positions() {
     assert!(store.exporter(store.tip()).is_err());
 }
 
+#[test]
+fn pruning_leaves_what_an_exporter_reads() {
+    let seed = seed(395);
+    let dir = crate::common::folder();
+    for backend in backends(dir.path(), "a") {
+        let mut store = Store::open(config(backend, Params::default()).with_history(1)).expect("a store");
+        grow(&mut store, seed, 20_000, 5);
+        let (_, expected) = chunks(&store);
+        let exporter = store.exporter(store.tip()).expect("the tip");
+        let copy = exporter.clone();
+        grow(&mut store, seed, 20_000, 60);
+        store.prune().expect("a prune");
+        drop(copy);
+        store.prune().expect("a prune");
+        for (number, expected) in expected.iter().enumerate() {
+            assert!(exporter.chunk(number as u64).expect("a chunk") == *expected);
+        }
+        drop(exporter);
+        assert!(store.prune().expect("a prune") > 0, "what it has held goes with it");
+    }
+}
+
 /// Time and bytes of a large state: `PHALANX_KEYS=16777216 cargo test --release -p phalanx-merkle --test it large -- --nocapture`.
 #[test]
 fn a_large_state_is_exported_and_restored() {

@@ -323,6 +323,34 @@ fn prunes(backend: &Backend, dir: &Path) {
     store.commit(prepared).expect("a block");
 }
 
+/// An undo record needs the entries that its block replaces, and the twigs that they are in.
+#[test]
+fn a_pruned_file_opens_with_any_history() {
+    let dir = crate::common::folder();
+    let config = config(&Backend::File(dir.path().to_path_buf()), HashFn::Sha256).with_checkpoint_bytes(0);
+    let mut store = Store::open(config.clone().with_history(3)).expect("a store");
+    let mut roots = Vec::new();
+    for height in 0..40u32 {
+        let mut delta = Delta::new();
+        (0..300).for_each(|i| delta.put(&((height * 311 + i) % 900).to_be_bytes(), &[height as u8; 30_000]));
+        let prepared = store.prepare(delta, height.into()).expect("a block");
+        roots.push(prepared.root());
+        store.commit(prepared).expect("a block");
+    }
+    assert!(store.prune().expect("a pruned store") > 0);
+    drop(store);
+    for history in [1, 2, 3, 4, 6, 8, 11, 16, 30] {
+        let store = Store::open(config.clone().with_history(history)).expect("a store");
+        assert_eq!((store.root(), store.height()), (roots[39], Some(39)), "history of {history}");
+    }
+    // As far back as whole twigs are there: further than was asked for when the log was pruned.
+    let mut store = Store::open(config.with_history(30)).expect("a store");
+    let mut to = |height| store.rewind(Some(height)).is_ok_and(|way| way.write().is_ok());
+    let back = (0..39).rev().take_while(|height| to(*height)).count();
+    assert!((3..30).contains(&back), "{back}");
+    assert_eq!(store.root(), roots[39 - back]);
+}
+
 #[test]
 fn a_pruned_file_is_the_same_store() {
     let dir = crate::common::folder();
