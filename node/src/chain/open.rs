@@ -38,6 +38,9 @@ pub(crate) struct Opened {
 /// blocks on top of each other, and a further one ends it. What a client sends beyond is executed once it is chosen.
 const UNCHOSEN: u32 = 48;
 
+/// Commits between two prunings of the state's log, which then has what `--history` and the snapshots for others need.
+const PRUNING: u64 = 1_024;
+
 impl Chain {
     /// Opens the chain of the settings, or begins it.
     ///
@@ -137,8 +140,12 @@ pub(crate) fn engine_store(config: &NodeConfig) -> StoreConfig {
 fn engine(config: &NodeConfig, spec: &ChainSpec, observer: Arc<dyn Observer>) -> Result<Engine, NodeError> {
     make_folder(config.store.folder())?;
     let store = engine_store(config);
-    let mut builder =
-        Engine::builder().with_chain(spec.clone()).with_store(store).with_access_lists(true).with_observer(observer);
+    let mut builder = Engine::builder()
+        .with_chain(spec.clone())
+        .with_store(store)
+        .with_access_lists(true)
+        .with_observer(observer)
+        .with_pruning(PRUNING);
     if spec.parameters().development {
         // Its operator acts for any account, contracts too.
         builder = builder.with_rules(ChainRules::new().with_contracts_as_senders());

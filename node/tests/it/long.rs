@@ -1,4 +1,4 @@
-//! A node that runs for long: its memory does not grow with the chain.
+//! A node that runs for long: its memory and its state's log do not grow with the chain.
 //!
 //! The node has a process of its own, so that other tests do not count. Every round puts long transactions into a block, and blocks
 //! without any follow. `PHALANX_BLOCKS=100000` is the long run.
@@ -15,6 +15,9 @@ use std::{
 
 /// Growth of the second half of a run that is no leak: caches of the index and of the allocator, in KiB.
 const CACHES: u64 = 48 << 10;
+
+/// Maximum length of the state's log, in bytes: two segments. A hundred thousand blocks fill more.
+const LOG: u64 = 128 << 20;
 
 /// Number of rounds, whatever the number of blocks.
 const ROUNDS: u64 = 2_000;
@@ -75,6 +78,10 @@ fn run(blocks: u64) -> Vec<u64> {
     let sent = client.quantity("eth_getTransactionCount", json!([address(0), "pending"]));
     assert_eq!(u128::from(nonce), 16 * sent, "every transaction was taken");
     node.stop();
+    let files = std::fs::read_dir(folder.path().join("state")).expect("the state");
+    let log: u64 = files.map(|file| file.and_then(|file| file.metadata()).expect("a file").len()).sum();
+    println!("{} KiB of the state's log", log >> 10);
+    assert!(log < LOG, "{log} bytes");
     samples
 }
 
