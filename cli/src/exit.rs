@@ -163,6 +163,7 @@ const fn of_node(error: &phalanx_node::NodeError) -> u8 {
     match error {
         NodeError::Chain(_) | NodeError::Setting(_) | NodeError::Listen { .. } => USAGE,
         NodeError::Differ { .. } => STORE,
+        NodeError::Replica(error) => code_of_replica(error),
         NodeError::Halted(phalanx_node::abci::Halt::Divergence(_)) | NodeError::Divergent { .. } => DIVERGENCE,
         NodeError::Store(StoreError::Io { .. } | StoreError::TooLong { .. } | StoreError::Order { .. }) => INTERNAL,
         NodeError::Store(_)
