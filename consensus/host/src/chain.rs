@@ -172,6 +172,10 @@ impl Chain {
         for (above, block) in self.blocks.split_off(&slot).into_iter().skip_while(|(at, _)| *at == slot) {
             self.loose.entry(above).or_insert(block.batch);
         }
+        // An order vote belongs to the content that it was cast for.
+        if self.loose.get(&slot) != Some(&batch) {
+            self.order_votes.remove(&slot);
+        }
         self.loose.insert(slot, batch);
         self.link()
     }
@@ -184,13 +188,6 @@ impl Chain {
             self.order_votes.remove(&slot);
         }
         new
-    }
-
-    /// Keeps the order vote of a slot only if it was cast for this content.
-    pub(crate) fn keep_order_vote(&mut self, slot: Slot, batch: Option<&Batch>) {
-        if self.blocks.get(&slot).is_none_or(|block| block.batch.as_ref() != batch) {
-            self.order_votes.remove(&slot);
-        }
     }
 
     /// Notes an own order vote. A decision is the stronger promise.
@@ -345,10 +342,10 @@ mod tests {
         chain.decide(1, None);
         chain.decide(2, None);
         assert_eq!(slots(chain.take_order_votes(3)), [3], "up to the last slot");
-        chain.keep_order_vote(4, None);
+        chain.propose(4, None);
         assert_eq!(slots(chain.take_order_votes(Slot::MAX)), [4], "for this content");
-        chain.keep_order_vote(4, Some(&batch));
-        chain.propose(4, Some(batch));
+        chain.decide(4, Some(batch));
+        assert!(chain.take_order_votes(Slot::MAX).is_empty(), "it was cast for another content");
         chain.note_order_vote(2, 7);
         chain.note_order_vote(5, 6);
         chain.void_order_votes(4);

@@ -42,7 +42,7 @@ impl<P: Protocol> Host<P> {
     pub(super) fn enqueue(&mut self, out: Vec<Out<P>>) {
         let out: Vec<_> = out.into_iter().filter(|effect| self.may_pass(effect)).collect();
         for effect in out {
-            let effect = self.raise(effect);
+            let effect = self.epoch.raise(effect);
             match &effect {
                 Out::Proposed { view, batch: Some(batch), .. } => self.pool.propose(*view, batch.transactions()),
                 // Whatever view comes: a decided batch keeps its slot.

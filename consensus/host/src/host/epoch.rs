@@ -13,7 +13,7 @@ use crate::{
     proof::StateProof,
 };
 use alloy_primitives::{B256, Bytes};
-use phalanx_bft::{Base, Batch, Out, Protocol, Slot, To, Want};
+use phalanx_bft::{Base, Batch, Protocol, Slot, To};
 
 impl<P: Protocol> Host<P> {
     /// Slot of the protocol's instance for a height; `None` for a block of an earlier epoch.
@@ -35,24 +35,6 @@ impl<P: Protocol> Host<P> {
         match SignedChange::is_claimed(value) {
             true => self.check_change(value).is_ok(),
             false => self.config.content.takes(value),
-        }
-    }
-
-    /// An effect of the protocol, with heights of the chain in the place of its slots.
-    pub(super) fn raise(&self, effect: Out<P>) -> Out<P> {
-        let origin = self.epoch.origin();
-        let at = |base: Base| Base { slot: base.slot.saturating_add(origin), ..base };
-        match effect {
-            Out::Proposed { slot, view, batch } => Out::Proposed { slot: slot.saturating_add(origin), view, batch },
-            Out::OrderVoted { slot, view } => Out::OrderVoted { slot: slot.saturating_add(origin), view },
-            Out::Decided { slot, batch } => Out::Decided { slot: slot.saturating_add(origin), batch },
-            Out::Certificate { slot, digest, signature, answers } => {
-                Out::Certificate { slot: slot.saturating_add(origin), digest, signature, answers }
-            }
-            Out::Conflict { slot } => Out::Conflict { slot: slot.saturating_add(origin) },
-            Out::Stable { base, proof } => Out::Stable { base: at(base), proof },
-            Out::Want(Want::State { base, proof }) => Out::Want(Want::State { base: at(base), proof }),
-            effect => effect,
         }
     }
 

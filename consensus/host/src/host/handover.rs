@@ -107,7 +107,7 @@ impl<P: Protocol> Host<P> {
         drop(P::open(self.me, Arc::clone(&self.protocol_config), base, &self.records, &mut out));
         let mut contents = BTreeMap::new();
         for effect in out {
-            match self.raise(effect) {
+            match self.epoch.raise(effect) {
                 Out::Decided { slot, batch } => drop(contents.insert(slot, batch)),
                 Out::Proposed { slot, batch, .. } => drop(contents.entry(slot).or_insert(batch)),
                 _ => {}

@@ -1,4 +1,4 @@
-//! Inputs of a host: frames, timers, durable records and clients' requests. Each is followed by all that it makes possible.
+//! Inputs of a host: frames, timers, durable records and clients' requests, and what they make possible.
 
 use super::Host;
 use crate::{action::Action, action::HostTimer, frame::Frame};

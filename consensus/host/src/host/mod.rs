@@ -4,7 +4,7 @@
 //!  input, consensus ─► effect ─► catch_up, handover ─► order ─► vote, request, epoch ─► call ─► outbox
 //! ```
 //!
-//! Each file calls those to its right.
+//! Each calls those to its right, or beside it in one direction. `speak` is beside `order`, and `retained` and `start` hold what others read.
 
 mod start;
 mod input;

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 impl<P: Protocol> Host<P> {
     pub(super) fn proposed(&mut self, slot: Slot, batch: Option<Batch>) {
-        self.chain.keep_order_vote(slot, batch.as_ref());
         let new = self.chain.propose(slot, batch);
         self.tell_proposed(&new);
     }

@@ -1,4 +1,4 @@
-//! What leaves a host: records at once, and effects and events once the records before them are durable.
+//! What leaves a host: records and other actions at once, effects and events once the records before them are durable.
 
 use crate::{
     action::{Action, HostTimer},
@@ -42,7 +42,7 @@ impl<P: Protocol> Outbox<P> {
         self.act(Action::Cancel(timer));
     }
 
-    /// Appends a record, which everything after it waits for.
+    /// Appends a record, which effects and events after it wait for.
     pub(super) fn append(&mut self, record: HostRecord<P::Record>) {
         self.appended += 1;
         self.act(Action::Append(self.appended, record));
