@@ -9,7 +9,7 @@ use crate::{
     log::{BlockRecord, ExtentItem, Kind, Log, extent_head, read_extent},
     parallel::Par,
     state::{PositionChange, State},
-    tree::{Deactivations, Leaves, Tree, TreePatch, TreeView, twig_of},
+    tree::{Deactivations, Leaves, Tree, TreePatch, TreeView},
     types::{Error, Links, Lookup, Written, prefix},
 };
 
@@ -89,7 +89,7 @@ impl Replayer<'_> {
                 || (base && at > 0)
                 || at
                     .checked_sub(1)
-                    .is_some_and(|before| twig_of(chain[before].shape.floor) * TWIG_LEAVES as u64 >= start)
+                    .is_some_and(|before| chain[before].shape.first_twig() * TWIG_LEAVES as u64 >= start)
         };
         let recorded = (chain.len().saturating_sub(window).max(from)..chain.len()).find(|at| known(*at));
         let recorded = recorded.unwrap_or(chain.len());

@@ -1,7 +1,7 @@
 //! Restores the state after a checkpoint's block: a paged state from its index, a resident state from the active
 //! entries of the log.
 
-use phalanx_merkle_proof::{Entry, Sentinels};
+use phalanx_merkle_proof::{Entry, Sentinels, TWIG_LEAVES};
 use rayon::prelude::*;
 
 use super::{
@@ -38,8 +38,9 @@ impl Recovery {
         if chain.len() - at < self.window {
             return Err(Ignored::TooRecent);
         }
-        // Entries from the floor on may be current, and sentinels that are missing would not be counted.
-        if chain[0].first_sn > shape.floor.max(self.params.sentinels.count()) {
+        // Entries from the floor on may be current, whole twigs are read, and sentinels that are missing would not be counted.
+        let floor = shape.first_twig() * TWIG_LEAVES as u64;
+        if chain[0].first_sn > floor.max(self.params.sentinels.count()) {
             return Err(Ignored::Pruned);
         }
         let damaged = || Ignored::Damaged("it does not lead to its root".into());

@@ -129,11 +129,15 @@ impl Store {
             thread_start,
             fork_join,
         };
+        // The log as it is, until another checkpoint has its name.
+        let first = core.chain.front().map(|block| block.first_sn);
+        let pin = first.filter(|_| matches!(opened, Opened::Checkpoint { .. })).map(|first| core.pins.pin(first));
         let core = Arc::new(RwLock::new(core));
         let forks = HashMap::new();
         let length =
             dir.as_deref().filter(|_| matches!(opened, Opened::Checkpoint { .. })).map_or(0, checkpoint::length);
-        let job = Job::new(dir.filter(|_| access != Access::Read), checkpoint_bytes, (length, behind), disk);
+        let mut job = Job::new(dir.filter(|_| access != Access::Read), checkpoint_bytes, (length, behind), disk);
+        pin.into_iter().for_each(|pin| job.hold(pin));
         let link = Arc::default();
         let mut store = Self {
             params,

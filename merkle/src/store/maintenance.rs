@@ -8,7 +8,6 @@ use super::{background::Background, handle::Store};
 use crate::{
     log::Shared,
     state::State,
-    tree::twig_of,
     types::{CodeRule, Error},
 };
 
@@ -28,8 +27,8 @@ impl Store {
         self.shared.log.rewritten()
     }
 
-    /// Drops the beginning of the log that neither the state nor a rewind nor an exporter needs, and returns the number of
-    /// dropped blocks.
+    /// Drops the beginning of the log that no state, rewind, exporter or checkpoint needs, and returns the number of dropped
+    /// blocks.
     ///
     /// Flushes first, so that no crash can need it. Logs drop whole files, so some of it may stay on disk.
     ///
@@ -41,7 +40,7 @@ impl Store {
         let written = core.written_blocks();
         let Some(oldest) = written.checked_sub(core.window + 1) else { return Ok(0) };
         // The oldest state of the history needs everything from its floor's twig on.
-        let first = twig_of(core.chain[oldest].shape.floor) * TWIG_LEAVES as u64;
+        let first = core.chain[oldest].shape.first_twig() * TWIG_LEAVES as u64;
         let first = core.pins.first().map_or(first, |pinned| first.min(pinned));
         let kept = core.chain.partition_point(|block| block.shape.next_sn <= first).min(oldest);
         let id = core.chain[kept].id;

@@ -556,15 +556,18 @@ impl Log for FileLog {
         }
         let first = u64::from(state.segments[gone].number);
         state.promise.as_mut().ok_or(Error::ReadOnly)?.put_synced(|now| now.first = first)?;
+        let mut below = 0;
         for _ in 0..gone {
             let gone = state.segments.remove(0);
             self.readable_mut().pop_front();
             self.disk.remove(&gone.path)?;
             // One at a time: the remaining segments never have a gap.
             self.disk.sync_names(self.dir())?;
-            state.places.prune(gone.last_id + 1);
-            state.records.retain(|at, _| *at > gone.last_id);
+            below = gone.last_id + 1;
         }
+        // Once: a log that was never pruned has many segments.
+        state.places.prune(below);
+        state.records.retain(|at, _| *at >= below);
         Ok(())
     }
 }

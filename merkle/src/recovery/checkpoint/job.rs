@@ -6,11 +6,11 @@ use std::{
     thread::JoinHandle,
 };
 
-use phalanx_merkle_proof::Params;
+use phalanx_merkle_proof::{Params, TWIG_LEAVES};
 
 use super::image::{Checkpoint, CheckpointBlock, Image, NAME, NEW_NAME};
 use crate::{
-    commit::Core,
+    commit::{Core, Pin},
     log::{Disk, Shared},
     state::{State, UnwrittenExtents},
     types::Error,
@@ -62,13 +62,20 @@ pub(crate) struct Job {
     thread: Option<JoinHandle<Option<(Written, u64)>>>,
     /// Content of the new file.
     written: Option<Written>,
+    /// Holds the log that an opening from the named checkpoint reads.
+    pin: Option<Arc<Pin>>,
 }
 
 impl Job {
     /// Checkpoints of a store that was opened from one of this length with so many bytes of log behind it, or without one.
     pub(crate) const fn new(dir: Option<PathBuf>, every: u64, (length, behind): (u64, u64), disk: Disk) -> Self {
-        let (copied, named) = (0, 0);
-        Self { dir, disk, every, total: behind, copied, named, length, due: None, thread: None, written: None }
+        let (copied, named, due, thread, written, pin) = (0, 0, None, None, None, None);
+        Self { dir, disk, every, total: behind, copied, named, length, due, thread, written, pin }
+    }
+
+    /// Holds the log that a checkpoint needs, until another one has its name.
+    pub(crate) fn hold(&mut self, pin: Arc<Pin>) {
+        self.pin = Some(pin);
     }
 
     /// Bytes of log between two checkpoints.
@@ -150,6 +157,7 @@ impl Job {
         }
         (self.written, self.named) = (None, total);
         self.name();
+        self.hold(core.pins.pin(of.shape.first_twig() * TWIG_LEAVES as u64));
     }
 
     /// Renames the new file; without the name it counts for nothing.
