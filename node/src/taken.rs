@@ -16,7 +16,7 @@ pub(crate) const FORMAT: u32 = 3;
 /// Maximum length of a chunk, in bytes: CometBFT carries messages of 16 MB.
 const LONGEST: usize = 15_990_000;
 
-/// Snapshots that other nodes may take. The memory of one is 384 bytes per 2048 keys.
+/// Snapshots that other nodes may take. The memory of one is 384 bytes per 2048 positions, and it holds the log of its state.
 #[derive(Debug)]
 pub(crate) struct Taken {
     every: u64,

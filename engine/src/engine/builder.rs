@@ -162,7 +162,8 @@ impl EngineBuilder {
     }
 
     /// Makes the engine [prune](Engine::prune) its log after every so many commits, so that an engine that runs for long keeps
-    /// its size, in memory and on disk. What the history of the store covers stays. Default: 0, never.
+    /// its size, in memory and on disk. What the history of the store covers stays, what exporters read, and what the checkpoint
+    /// needs. The first commit prunes as well. Default: 0, never.
     #[must_use]
     pub const fn with_pruning(mut self, commits: u64) -> Self {
         self.pruning = commits;
@@ -260,7 +261,8 @@ impl EngineBuilder {
             rules,
             committed_number: None,
             pruning: self.pruning,
-            unpruned: 0,
+            // An engine that ends early prunes, too.
+            unpruned: self.pruning,
             genesis: self.genesis,
             edits: Arc::default(),
             begun: None,

@@ -218,7 +218,7 @@ impl Engine {
         Ok(Committed { block, state_root, write })
     }
 
-    /// Drops the beginning of the log that neither the state nor a rewind needs, and returns the number of dropped blocks. It
+    /// Drops the beginning of the log that no state, rewind, exporter or checkpoint needs, and returns the number of dropped blocks. It
     /// waits until the disk has all written blocks. [`EngineBuilder::with_pruning`] does it by itself.
     ///
     /// # Errors

@@ -39,7 +39,10 @@ pub(crate) struct Opened {
 const UNCHOSEN: u32 = 48;
 
 /// Commits between two prunings of the state's log, which then has what `--history` and the snapshots for others need.
-const PRUNING: u64 = 1_024;
+const PRUNING: u64 = 256;
+
+/// Log of the state between two checkpoints, in bytes: a start reads no more of it, and pruning leaves no more for it.
+const CHECKPOINT: u64 = 64 << 20;
 
 impl Chain {
     /// Opens the chain of the settings, or begins it.
@@ -134,7 +137,7 @@ pub(crate) fn engine_store(config: &NodeConfig) -> StoreConfig {
         Durability::Block => merkle::Durability::Block,
         Durability::Async => merkle::Durability::Async,
     };
-    StoreConfig::new(backend).with_durability(durability).with_history(config.history)
+    StoreConfig::new(backend).with_durability(durability).with_history(config.history).with_checkpoint_bytes(CHECKPOINT)
 }
 
 fn engine(config: &NodeConfig, spec: &ChainSpec, observer: Arc<dyn Observer>) -> Result<Engine, NodeError> {
