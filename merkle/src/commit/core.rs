@@ -33,7 +33,7 @@ pub(crate) struct Core {
     /// Undo records of the last blocks; at most `window`.
     pub(crate) history: VecDeque<UndoRecord>,
     pub(crate) window: usize,
-    /// What exporters and the named checkpoint need of the log.
+    /// Log that exporters and the named checkpoint need.
     pub(crate) pins: Pins,
     /// Height of the first block of all.
     pub(crate) first_height: u64,

@@ -1,4 +1,4 @@
-//! How often a chain has gone back, how far, and which blocks left it: a reader that was ahead reads on from there.
+//! Returns of a chain to earlier heights, with the blocks that left it: a reader that was ahead reads on from there.
 
 use crate::store::Block;
 use parking_lot::Mutex;

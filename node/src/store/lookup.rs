@@ -248,11 +248,8 @@ impl Drop for Lookup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Entry, Head};
-    use phalanx::alloy::{
-        consensus::Header,
-        primitives::{Address, Bytes, Log, LogData},
-    };
+    use crate::store::Entry;
+    use phalanx::alloy::primitives::{Address, Bytes, Log, LogData};
 
     /// A block with a transaction of its own, one that every seventh block repeats, and a log of the contract that its height names.
     fn block(number: u64) -> Block {
@@ -275,16 +272,7 @@ mod tests {
         if number.is_multiple_of(7) {
             entries.push(entry(B256::repeat_byte(0x77), Vec::new()));
         }
-        let head = Head {
-            hash: name(number),
-            exec: B256::ZERO,
-            header: Header { number, ..Header::default() },
-            timestamp_ms: 0,
-            attributes: Bytes::new(),
-            access_list: Bytes::new(),
-            skipped: Vec::new(),
-        };
-        Block { head, entries }
+        Block { entries, ..Block::of(number, name(number), (0, 0)) }
     }
 
     fn own(number: u64) -> B256 {

@@ -1,4 +1,4 @@
-//! What leaves a host: records and other actions at once, effects and events once the records before them are durable.
+//! Outputs of a host: records and other actions leave at once, effects and events once the records before them are durable.
 
 use crate::{
     action::{Action, HostTimer},

@@ -23,7 +23,7 @@ fn receive(host: &mut Host<Script>, vote: &Signed<StateVote>) {
     host.on_frame(0, vote.signer, Frame::StateVote(vote.clone()));
 }
 
-/// What replica 0 gets in answer to its vote.
+/// The host's answer to a vote of replica 0.
 fn answer(host: &mut Host<Script>, now: u64, frame: Frame<NoMsg>) -> Option<Frame<NoMsg>> {
     host.take_actions();
     host.on_frame(now, Index(0), frame);

@@ -32,7 +32,7 @@ pub(crate) fn source(contents: &[Option<Batch>]) -> (Host<Script>, Vec<BlockResu
     (host, results)
 }
 
-/// What a host sends replica 1 in answer to a frame.
+/// The host's answer to a frame of replica 1.
 fn answer(
     host: &mut Host<Script>,
     now: u64,
@@ -95,7 +95,7 @@ fn what_a_peer_has_pruned_it_refuses_within_a_budget() {
     assert!(refused(&mut host, RESEND));
 }
 
-/// What a host requests of peers, how long it waits for each, and whether it finds that none has it.
+/// The host's requests to peers, its patience with each, and whether it finds that none has the blocks.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Requests {
     wants: Vec<(u16, u64, u64)>,
