@@ -102,16 +102,20 @@ pub struct Refused(());
 pub struct PrecompileSet {
     ethereum: EthPrecompiles,
     own: Arc<[Arc<dyn Precompile>]>,
-    /// Addresses at which code runs instead. They stay warm.
-    replaced: Arc<[Address]>,
+    /// Addresses at which the precompile of another one runs, or code. They are as warm as before.
+    moved: Arc<[(Address, Option<Address>)]>,
     /// Addresses of all precompiles; empty if there are only Ethereum's.
     warm: AddressSet,
 }
 
 impl PrecompileSet {
-    pub(crate) fn new(spec: SpecId, own: &Arc<[Arc<dyn Precompile>]>, replaced: &Arc<[Address]>) -> Self {
-        let (own, replaced) = (Arc::clone(own), Arc::clone(replaced));
-        let mut set = Self { ethereum: EthPrecompiles::new(spec), own, replaced, warm: AddressSet::default() };
+    pub(crate) fn new(
+        spec: SpecId,
+        own: &Arc<[Arc<dyn Precompile>]>,
+        moved: &Arc<[(Address, Option<Address>)]>,
+    ) -> Self {
+        let (own, moved) = (Arc::clone(own), Arc::clone(moved));
+        let mut set = Self { ethereum: EthPrecompiles::new(spec), own, moved, warm: AddressSet::default() };
         set.warm_up();
         set
     }
@@ -136,9 +140,12 @@ impl<C: ContextTr<Cfg: Cfg<Spec = SpecId>>> PrecompileProvider<C> for Precompile
     }
 
     fn run(&mut self, context: &mut C, inputs: &CallInputs) -> Result<Option<InterpreterResult>, String> {
-        if self.replaced.contains(&inputs.bytecode_address) {
-            return Ok(None);
-        }
+        let moved = match self.moved.iter().find(|(at, _)| *at == inputs.bytecode_address) {
+            Some((_, None)) => return Ok(None),
+            Some((_, Some(from))) => Some(CallInputs { bytecode_address: *from, ..inputs.clone() }),
+            None => None,
+        };
+        let inputs = moved.as_ref().unwrap_or(inputs);
         if self.own.is_empty() {
             return self.ethereum.run(context, inputs);
         }

@@ -13,6 +13,7 @@ use revm::{
     context::{CfgEnv, Evm, TxEnv},
     handler::{EthFrame, MainnetContext, instructions::EthInstructions},
     interpreter::interpreter::EthInterpreter,
+    precompile::{PrecompileSpecId, Precompiles},
     primitives::{Address, TxKind, hardfork::SpecId},
 };
 use std::sync::Arc;
@@ -32,15 +33,15 @@ pub struct VmConfig {
     /// Spec, chain id, limits.
     pub cfg: CfgEnv,
     precompiles: Arc<[Arc<dyn Precompile>]>,
-    /// Addresses at which an account's code runs and no precompile.
-    replaced: Arc<[Address]>,
+    /// Addresses at which the precompile of another one runs, or none.
+    moved: Arc<[(Address, Option<Address>)]>,
     /// `None` if they are mainnet's.
     rules: Option<Arc<ChainRules>>,
 }
 
 impl From<CfgEnv> for VmConfig {
     fn from(cfg: CfgEnv) -> Self {
-        Self { cfg, precompiles: Arc::default(), replaced: Arc::default(), rules: None }
+        Self { cfg, precompiles: Arc::default(), moved: Arc::default(), rules: None }
     }
 }
 
@@ -61,10 +62,11 @@ impl VmConfig {
         self
     }
 
-    /// Runs the code of the accounts at these addresses in place of precompiles, for calls on a state that a client has changed.
+    /// Runs at each of these addresses the precompile of another one, or the account's code if none is named: for calls on a state that
+    /// a client has changed. The first entry of an address counts.
     #[must_use]
-    pub fn without_precompiles(mut self, addresses: impl IntoIterator<Item = Address>) -> Self {
-        self.replaced = addresses.into_iter().collect();
+    pub fn with_moved_precompiles(mut self, places: impl IntoIterator<Item = (Address, Option<Address>)>) -> Self {
+        self.moved = places.into_iter().collect();
         self
     }
 
@@ -98,11 +100,17 @@ impl VmConfig {
         self.precompiles.iter().find(|precompile| precompile.address() == *address).map(|found| &**found)
     }
 
+    /// Returns true if Ethereum or the chain has a precompile at `address`. Moved ones count where they were.
+    pub fn is_precompile(&self, address: &Address) -> bool {
+        let ethereum = Precompiles::new(PrecompileSpecId::from_spec_id(self.spec));
+        self.precompile(address).is_some() || ethereum.contains(address)
+    }
+
     /// Builds an EVM with these rules.
     pub fn build<D: revm::Database>(&self, db: D) -> Vm<D> {
         let context = Context::mainnet().with_db(db).with_cfg(self.cfg.clone());
         let instructions = EthInstructions::new_mainnet_with_spec(self.cfg.spec);
-        Evm::new(context, instructions, PrecompileSet::new(self.cfg.spec, &self.precompiles, &self.replaced))
+        Evm::new(context, instructions, PrecompileSet::new(self.cfg.spec, &self.precompiles, &self.moved))
     }
 
     /// Builds an EVM as [`Self::build`] does. It looks for a known slot in `db` before it hashes a possible key of a mapping.

@@ -12,7 +12,6 @@ use revm::{
         transaction::AuthorizationTr,
     },
     inspector::NoOpInspector,
-    precompile::{PrecompileSpecId, Precompiles},
     primitives::hardfork::SpecId,
     state::EvmState,
 };
@@ -78,7 +77,6 @@ impl<D: DatabaseRef> Simulator<D> {
     /// Adds what a call has touched.
     fn list(&self, tx: &TxEnv, state: &EvmState, listed: &mut Listed) {
         let warms_beneficiary = self.rules.spec.is_enabled_in(SpecId::SHANGHAI);
-        let precompiles = Precompiles::new(PrecompileSpecId::from_spec_id(self.rules.spec));
         let receiver = tx.kind.to().and_then(|to| state.get(to)?.info.code.as_ref()?.eip7702_address());
         let authorities: Vec<_> = tx.authorization_list.iter().filter_map(AuthorizationTr::authority).collect();
         for (address, account) in state {
@@ -88,8 +86,7 @@ impl<D: DatabaseRef> Simulator<D> {
             let is_warm = *address == tx.caller
                 || tx.kind.to() == Some(address)
                 || receiver == Some(*address)
-                || precompiles.contains(address)
-                || self.rules.precompile(address).is_some()
+                || self.rules.is_precompile(address)
                 || authorities.contains(address)
                 || *address == self.env.beneficiary && warms_beneficiary;
             let slots = account.storage.keys().map(|slot| B256::from(*slot));

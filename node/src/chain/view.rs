@@ -297,6 +297,15 @@ impl Chain {
         self.service.snapshot(ViewAt::Height(height)).map_err(|failure| StateUnread::of(height, &failure))
     }
 
+    /// Lowest height whose state is kept.
+    pub(crate) fn first_state(&self) -> Result<u64, StateUnread> {
+        match self.state(0) {
+            Ok(_) => Ok(0),
+            Err(StateUnread::Pruned { oldest, .. }) => Ok(oldest),
+            Err(other) => Err(other),
+        }
+    }
+
     /// Rules and environment of the transactions of a block.
     pub(crate) fn rules(&self, header: &Header) -> (VmConfig, BlockEnv) {
         let cfg = self.spec.cfg(self.spec.spec(header), header.timestamp);

@@ -42,8 +42,10 @@ pub(super) fn simulator(
 ) -> Result<(Simulator<CallState>, BlockEnv), RpcError> {
     let (header, snapshot) = api.setting(block)?;
     let (rules, mut environment): (VmConfig, BlockEnv) = api.chain.rules(&header);
-    // An account of the client is no precompile, as in geth.
-    let rules = rules.without_precompiles(state.into_iter().flatten().map(|(address, _)| *address));
+    let rules = match state {
+        Some(state) => moved_precompiles(rules, state)?,
+        None => rules,
+    };
     let mut database = CacheDB::new(snapshot);
     if let Some(overrides) = env {
         override_block(&mut environment, &mut database, overrides)?;
@@ -80,15 +82,28 @@ pub(super) fn override_block(env: &mut BlockEnv, state: &mut CallState, with: &B
     Ok(())
 }
 
+/// Rules with a client's accounts, as in geth: none of them is a precompile, and one that was may run elsewhere.
+pub(super) fn moved_precompiles(rules: VmConfig, state: &StateOverride) -> Result<VmConfig, RpcError> {
+    let mut places: Vec<_> = state.keys().map(|address| (*address, None)).collect();
+    for (address, account) in state {
+        let Some(to) = account.move_precompile_to else { continue };
+        if !rules.is_precompile(address) {
+            return Err(RpcError::server(format!("account {address} is not a precompile")));
+        }
+        if state.contains_key(&to) {
+            return Err(RpcError::server(format!("account {to} is already overridden")));
+        }
+        places.push((to, Some(*address)));
+    }
+    Ok(rules.with_moved_precompiles(places))
+}
+
 /// Applies a client's fields of an account.
 pub(super) fn override_account(
     state: &mut CallState,
     address: Address,
     with: &AccountOverride,
 ) -> Result<(), RpcError> {
-    if with.move_precompile_to.is_some() {
-        return Err(RpcError::invalid("\"movePrecompileToAddress\" is not supported"));
-    }
     let unread = |error: ::phalanx::SnapshotError| RpcError::server(error.to_string());
     let mut info: AccountInfo = state.load_account(address).map_err(unread)?.info().unwrap_or_default();
     info.balance = with.balance.unwrap_or(info.balance);

@@ -29,6 +29,7 @@ use alloy_consensus::{
 };
 use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::{Address, B256, Bytes, Log as Emitted, Signature, U64, U256, logs_bloom};
+use alloy_rlp::Encodable as _;
 use alloy_rpc_types_eth::{
     Block as RpcBlock, BlockTransactions, Header as RpcHeader, Log, Transaction, TransactionRequest,
 };
@@ -96,7 +97,7 @@ impl Block {
             let excess_blob_gas = header.excess_blob_gas.unwrap_or_default();
             env.blob_excess_gas_and_price = Some(BlobExcessGasAndPrice { excess_blob_gas, blob_gasprice });
         }
-        let rules = rules.without_precompiles(wanted.state.keys().copied());
+        let rules = calls::moved_precompiles(rules, &wanted.state)?;
         for (address, account) in &wanted.state {
             calls::override_account(&mut state, *address, account)?;
         }
@@ -126,8 +127,19 @@ impl Block {
         Ok((running.block, running.simulator.into_state()))
     }
 
+    /// Length of the encoded block.
+    fn size(&self, withdrawals: &Withdrawals) -> usize {
+        let body = alloy_consensus::BlockBody {
+            transactions: self.txs.iter().map(|(envelope, _)| envelope.clone()).collect(),
+            ommers: Vec::new(),
+            withdrawals: self.header.withdrawals_root.map(|_| withdrawals.clone()),
+        };
+        alloy_consensus::Block { header: self.header.clone(), body }.length()
+    }
+
     /// The block as it is shown, with the results of its calls, whose logs have places now.
     pub(super) fn show(self, full: bool, withdrawals: Withdrawals) -> (RpcBlock, Vec<Ran>) {
+        let size = U256::from(self.size(&withdrawals));
         let Self { header, txs, mut calls, .. } = self;
         let hash = header.hash_slow();
         calls.iter_mut().flat_map(|call| &mut call.logs).for_each(|log| log.block_hash = Some(hash));
@@ -145,7 +157,7 @@ impl Block {
             BlockTransactions::Hashes(txs.iter().map(|(envelope, _)| *envelope.tx_hash()).collect())
         };
         let withdrawals = header.withdrawals_root.map(|_| withdrawals);
-        let header = RpcHeader { hash, inner: header, total_difficulty: None, size: None };
+        let header = RpcHeader { hash, inner: header, total_difficulty: None, size: Some(size) };
         (RpcBlock { header, uncles: Vec::new(), transactions, withdrawals }, calls)
     }
 }
@@ -276,7 +288,7 @@ impl Running<'_> {
             ExecutionResult::Success { output, .. } => (output.data().clone(), None),
             ExecutionResult::Revert { output, .. } => {
                 let message = RpcError::reverted(output).to_string();
-                (output.clone(), Some(Failed { message, code: REVERTED, data: Some(output.clone()) }))
+                (Bytes::new(), Some(Failed { message, code: REVERTED, data: Some(output.clone()) }))
             }
             ExecutionResult::Halt { reason, .. } => {
                 (Bytes::new(), Some(Failed { message: halt(reason), code: HALTED, data: None }))
@@ -325,6 +337,12 @@ fn valid(tx: &TxEnv, nonce: u64, base_fee: u64) -> Result<(), RpcError> {
     if given > nonce {
         let what = format!("nonce too high: address {from}, tx: {given} state: {nonce}");
         return Err(RpcError::of(NONCE_TOO_HIGH, what));
+    }
+    if nonce == u64::MAX {
+        let gas = tx.gas_limit;
+        return Err(RpcError::internal(format!(
+            "err: nonce has max value: address {from}, nonce: {nonce} (supplied gas {gas})"
+        )));
     }
     if tx.gas_price < base_fee.into() {
         let what = format!(

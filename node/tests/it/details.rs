@@ -1,8 +1,9 @@
 //! Details of answers that clients rely on: filters that go on, ranges, overrides, names of contracts, forks, texts, numbers, traces.
 
 use crate::kit::{CHAIN, Call, Client, address, authorize, config, deploy, development, hungry, instant, signed};
-use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
-use phalanx_node::{BlockSource, Node, Production};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U64, U256, hex};
+use phalanx::RootKind;
+use phalanx_node::{BlockSource, Node, Production, set_root};
 use serde_json::{Value, json};
 
 /// Emits as many empty logs as the first byte of calldata says.
@@ -63,7 +64,7 @@ fn a_range_of_logs_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn code_of_a_client_at_the_address_of_a_precompile_runs() {
+fn code_of_a_client_at_the_address_of_a_precompile_runs_and_the_precompile_elsewhere() {
     let folder = tempfile::tempdir().expect("a folder");
     let (node, client) = instant(folder.path());
     let sha256 = Address::with_last_byte(2);
@@ -81,6 +82,18 @@ fn code_of_a_client_at_the_address_of_a_precompile_runs() {
     assert_eq!(call(sha256, json!({})), json!(hash), "without an override it is the precompile");
     let traced = json!([{ "to": sha256 }, "latest", { "tracer": "callTracer", "stateOverrides": { sha256.to_string(): { "code": "0x602a5f5260205ff3" } } }]);
     assert_eq!(client.get("debug_traceCall", traced)["output"], answer);
+    // It can run elsewhere, also where a contract calls it, and its own address has the code that is given.
+    let (moved, to) = (Address::repeat_byte(0x77), "movePrecompileToAddress");
+    let over = json!({ sha256.to_string(): { "code": "0x602a5f5260205ff3", to: moved } });
+    assert_eq!((call(moved, over.clone()), call(sha256, over.clone())), (json!(hash), answer));
+    let mut all = over;
+    all[caller.to_string()] = json!({ "code": format!("0x60205f5f5f73{moved:x}5afa5060205ff3") });
+    assert_eq!(call(caller, all), json!(hash));
+    let refused = |over: Value| client.error("eth_call", json!([{ "to": moved }, "latest", over]));
+    let (code, text) = refused(json!({ caller.to_string(): { to: moved } }));
+    assert_eq!((code, text), (-32000, format!("account {caller} is not a precompile")));
+    let (code, text) = refused(json!({ sha256.to_string(): { to: moved }, moved.to_string(): { "balance": "0x1" } }));
+    assert_eq!((code, text), (-32000, format!("account {moved} is already overridden")));
     node.stop();
 }
 
@@ -101,6 +114,39 @@ fn a_creation_that_fails_has_an_address_too() {
         assert_eq!(whole[0]["contractAddress"], receipt["contractAddress"]);
     }
     node.stop();
+}
+
+#[test]
+fn capabilities_are_the_heights_that_the_node_answers_for() {
+    for is_ethereum in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut settings = config(folder.path(), Production::Instant);
+        settings.history = 3;
+        if is_ethereum {
+            set_root(&mut settings.genesis, RootKind::Ethereum);
+        }
+        let node = Node::start(&settings).expect("a node");
+        let client = Client::new(node.address());
+        let mut oldest = json!("0x0");
+        for nonce in 0..8 {
+            client.include(&signed(2, &Call::to(0, nonce, address(1), 1), vec![]));
+            let found = client.get("eth_capabilities", json!([]));
+            oldest = found["state"]["oldestBlock"].clone();
+            let head = client.get("eth_getBlockByNumber", json!(["latest", false]));
+            assert_eq!((&found["head"]["number"], &found["head"]["hash"]), (&head["number"], &head["hash"]));
+            for of in ["tx", "logs", "receipts", "blocks"] {
+                assert_eq!(found[of], json!({ "disabled": false, "oldestBlock": "0x0" }), "{of}");
+            }
+            let proofs = if is_ethereum { found["state"].clone() } else { json!({ "disabled": true }) };
+            assert_eq!(found["stateproofs"], proofs);
+            client.get("eth_getBalance", json!([address(1), oldest]));
+        }
+        let before: U64 = serde_json::from_value(oldest).expect("a height");
+        assert!(before > U64::ZERO, "states of 3 blocks are kept");
+        let (_, text) = client.error("eth_getBalance", json!([address(1), before - U64::from(1)]));
+        assert!(text.contains("is not available"), "{text}");
+        node.stop();
+    }
 }
 
 #[test]
