@@ -31,7 +31,7 @@ struct Written<'a> {
     #[serde(flatten)]
     head: Head<'a>,
     /// Time that it had, in minutes.
-    minutes: u64,
+    minutes: f64,
     /// Parts of the system on each number of cores.
     rows: &'a [Row],
     /// Parts that were not measured, with the reason.
@@ -44,7 +44,7 @@ pub(crate) fn schema() -> Named {
 }
 
 /// The findings for programs.
-pub fn value(command: &str, minutes: u64, rows: &[Row], skipped: &[Skipped]) -> Value {
+pub fn value(command: &str, minutes: f64, rows: &[Row], skipped: &[Skipped]) -> Value {
     written::value(&Written { head: Head::here(None, command), minutes, rows, skipped })
 }
 
@@ -114,6 +114,6 @@ mod tests {
         assert!(told.contains("native on 16 cores is 50 % below ideal"), "{told}");
         assert_eq!(told.matches("below").count(), 2, "{told}");
         assert!(told.contains("Not measured: blocks on 1 core: no time was left."), "{told}");
-        assert_eq!(value("phalanx bench cores", 8, &rows, &skipped)["rows"][0]["part"], "native");
+        assert_eq!(value("phalanx bench cores", 8.0, &rows, &skipped)["rows"][0]["part"], "native");
     }
 }

@@ -28,14 +28,21 @@ pub(crate) struct CoresArgs {
     #[arg(value_enum)]
     parts: Vec<Part>,
     /// Minutes for all of them: what takes longer is stopped, and named
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
-    minutes: u64,
+    #[arg(long, value_name = "N", default_value_t = 8.0, value_parser = minutes)]
+    minutes: f64,
     /// Folder with a recorded block, or with folders of such, for the part `blocks`
     #[arg(long, value_name = "DIR")]
     blocks: Option<PathBuf>,
     /// Write the result as JSON, `-` for stdout
     #[arg(long, value_name = "FILE|-", default_value = "phalanx-cores.json", help_heading = heading::OUTPUT)]
     json: PathBuf,
+}
+
+/// A time from six seconds to a week.
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse::<f64>().map_err(|error| error.to_string())?;
+    let range = 0.1..=7.0 * 24.0 * 60.0;
+    if range.contains(&minutes) { Ok(minutes) } else { Err("at least 0.1, and at most a week".into()) }
 }
 
 /// The findings so far.
@@ -51,7 +58,7 @@ impl CoresArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
         output::check_exist(self.blocks.as_slice())?;
         let ui = ui::measuring();
-        let end = Instant::now() + Duration::from_secs(60 * self.minutes);
+        let end = Instant::now() + Duration::from_secs_f64(60.0 * self.minutes);
         let plan = Plan::new(host::cores(), rate(end, &ui)?, self.blocks.clone());
         let mut left: Vec<Part> = Part::value_variants()
             .iter()
