@@ -25,7 +25,7 @@ use std::{
 const ADDRESSES: &str = "addresses";
 
 /// Secret of all nodes of the tests.
-const SECRET: [u8; 32] = [7; 32];
+pub(super) const SECRET: [u8; 32] = [7; 32];
 
 /// Root of the beacon block of every payload's parent.
 pub(super) const ROOT: B256 = B256::repeat_byte(0xbe);

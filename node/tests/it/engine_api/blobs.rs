@@ -97,11 +97,12 @@ fn blobs_come_back_with_the_transactions_of_a_block_that_is_left() {
     }
     for _ in 0..2 {
         node.head(full.hash());
-        assert!(node.get("engine_getBlobsV2", &json!([full.blobs()])).is_null(), "they are on the chain");
+        // A payload in the making may hold them until its pass ends.
+        let found = || node.get("engine_getBlobsV2", &json!([full.blobs()]));
+        wait("they are on the chain", || found().is_null().then_some(()));
         node.head(sibling.hash());
-        assert!(waits(&node, &tx));
-        let found = node.get("engine_getBlobsV2", &json!([full.blobs()]));
-        assert_eq!(found.as_array().map(Vec::len), Some(2));
+        wait("the transaction is in the pool again", || waits(&node, &tx).then_some(()));
+        assert_eq!(found().as_array().map(Vec::len), Some(2));
     }
     let next = node.build_with(5, sibling.hash(), 24, 1);
     assert_eq!((next.txs(), &next.bundle), (full.txs(), &full.bundle));

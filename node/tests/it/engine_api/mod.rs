@@ -5,6 +5,7 @@ mod building;
 mod blobs;
 mod deaths;
 mod forks;
+mod large;
 mod model;
 mod rules;
 mod scripts;
