@@ -68,7 +68,7 @@ fn a_replica_that_was_away_past_checkpoints_is_brought_back() {
 fn a_replica_that_was_away_for_longer_than_blocks_are_retained_joins_by_a_snapshot() {
     for protocol in ["pbft", "sbft"] {
         let folder = tempfile::tempdir().expect("a folder");
-        let flags = "--seconds 9 --tps 100 --clients 200 --batch 1 --interval 4 --retention 64 --snapshot-every 32";
+        let flags = "--seconds 9 --tps 100 --clients 200 --batch 1 --interval 4 --retention 16 --snapshot-every 8";
         let dir = folder.path().display();
         let ended = run(&format!("net --json - --drain 240 --protocol {protocol} --dir {dir} {flags} --kill 3@1+6"));
         let result = ended.json();

@@ -29,11 +29,11 @@ pub(crate) fn blocks() -> Vec<RealBlock> {
     found.iter().map(|dir| RealBlock::read(dir).expect("a recorded block")).collect()
 }
 
-/// The share of the recorded blocks that a run executes in every way: each fourth, or each that `PHALANX_STRIDE` says; all where they are
+/// The share of the recorded blocks that a run executes in every way: each eighth, or each that `PHALANX_STRIDE` says; all where they are
 /// few.
 pub(crate) fn share() -> impl Iterator<Item = RealBlock> {
     let blocks = blocks();
-    let few = if blocks.len() < 8 { 1 } else { 4 };
+    let few = if blocks.len() < 8 { 1 } else { 8 };
     let stride = std::env::var("PHALANX_STRIDE").map_or(few, |stride| stride.parse().expect("a count of blocks"));
     println!("each of {stride} of {} blocks", blocks.len());
     blocks.into_iter().step_by(stride)

@@ -469,7 +469,7 @@ fn no_reachable_state_decides_two_batches_behind_a_byzantine_second_primary() {
 
 #[test]
 fn no_reachable_state_decides_two_batches_behind_a_byzantine_third_primary() {
-    agrees(2, most(60_000));
+    agrees(2, most(20_000));
 }
 
 #[test]
@@ -511,7 +511,7 @@ fn the_search_finds_early_votes_that_are_mixed_over_views() {
 /// Visits states in which a correct replica crashes after any prefix of its records, and in which fetched batches come late.
 fn survives(byzantine: u16) -> bool {
     let search = Search::new(4, 1, &[byzantine], 1, None, Rule::OneView).with_crashes(1);
-    let visits = explore(&search, most(40_000));
+    let visits = explore(&search, most(15_000));
     println!("Byzantine {byzantine}, a crash: {visits}");
     assert!(visits.broken || visits.decided > 0);
     !visits.broken

@@ -38,7 +38,7 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<World<Pbft>, String> {
 
 #[test]
 fn worlds_agree_and_recover() {
-    let worlds: u64 = std::env::var("PHALANX_WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000);
+    let worlds: u64 = std::env::var("PHALANX_WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
     let (mut decided, mut views) = (0, 0);
     for seed in 0..worlds {
         let world = world(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));

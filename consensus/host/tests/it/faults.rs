@@ -52,7 +52,7 @@ pub(crate) fn world_with<P: Facts>(seed: u64, prepare: impl FnOnce(&mut Net<P>))
 
 fn worlds<P: Facts>() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let (worlds, first) = (number("PHALANX_WORLDS").unwrap_or(150), number("PHALANX_SEED").unwrap_or(0));
+    let (worlds, first) = (number("PHALANX_WORLDS").unwrap_or(80), number("PHALANX_SEED").unwrap_or(0));
     let mut blocks = 0;
     for seed in first..first + worlds {
         let mut cluster = world::<P>(seed);

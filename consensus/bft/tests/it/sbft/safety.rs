@@ -43,7 +43,7 @@ fn world(seed: u64, mutation: Option<Mutation>) -> Result<World<Sbft>, String> {
 
 #[test]
 fn random_worlds_agree_and_recover() {
-    let worlds: u64 = std::env::var("PHALANX_WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
+    let worlds: u64 = std::env::var("PHALANX_WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(500);
     let first: u64 = std::env::var("PHALANX_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
     let (mut decided, mut views, mut answers, mut evidence) = (0, 0, 0, 0);
     for seed in first..first + worlds {
