@@ -84,7 +84,8 @@ pub(super) fn override_block(env: &mut BlockEnv, state: &mut CallState, with: &B
 
 /// Rules with a client's accounts, as in geth: none of them is a precompile, and one that was may run elsewhere.
 pub(super) fn moved_precompiles(rules: VmConfig, state: &StateOverride) -> Result<VmConfig, RpcError> {
-    let mut places: Vec<_> = state.keys().map(|address| (*address, None)).collect();
+    // Few, however many accounts there are: every call in the EVM looks at them.
+    let mut places: Vec<_> = state.keys().filter(|at| rules.is_precompile(at)).map(|at| (*at, None)).collect();
     for (address, account) in state {
         let Some(to) = account.move_precompile_to else { continue };
         if !rules.is_precompile(address) {
