@@ -12,11 +12,12 @@ use phalanx_keys::{BlsFile, KeyFile, PublicKeys, deal as dealt, deal_bls, fresh_
 use phalanx_lab::error::Usage;
 use phalanx_net::{Links, Member, NetConfig, ProtocolName, leave_token};
 use phalanx_workloads::TransferLoad;
+use socket2::{Domain, Socket, Type};
 use std::{
     fs,
     io::Write as _,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    os::unix::fs::OpenOptionsExt as _,
+    net::{Ipv4Addr, SocketAddr},
+    os::{fd::IntoRawFd as _, unix::fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -128,8 +129,8 @@ fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-/// Free addresses on loopback. Their ports lie below those of outgoing connections, which could take a replica's own while it is
-/// down.
+/// Free addresses on loopback, which this process keeps until it ends: no other run takes a replica's while it is down. Their ports lie
+/// below those of outgoing connections, which could take it as well.
 pub(crate) fn free_addresses(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
     const PORTS: core::ops::Range<u32> = 11_000..32_000;
     // Runs that begin at the same time look in different places.
@@ -137,9 +138,19 @@ pub(crate) fn free_addresses(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
     let first = std::process::id().wrapping_mul(331) % length;
     let ports = PORTS.map(|at| PORTS.start + (at + first) % length);
     let addresses = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16)));
-    let free: Vec<SocketAddr> = addresses.filter(|address| TcpListener::bind(address).is_ok()).take(count).collect();
+    let free: Vec<SocketAddr> = addresses.filter(|address| keep(*address).is_ok()).take(count).collect();
     anyhow::ensure!(free.len() == count, "there are {} free ports on loopback, and {count} are needed", free.len());
     Ok(free)
+}
+
+/// Keeps an address that no socket has. Those that permit others there can listen: every listener of a replica does.
+fn keep(address: SocketAddr) -> std::io::Result<()> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&address.into())?;
+    socket.set_reuse_address(true)?;
+    // Open until the process ends.
+    let _ = socket.into_raw_fd();
+    Ok(())
 }
 
 /// Public key of f+1 replicas, from the first replica's file.
@@ -148,4 +159,22 @@ pub(super) fn group_key(dir: &Path, file: &NetworkFile) -> anyhow::Result<[u8; 9
     let keys = BlsFile::parse(&fs::read(&path).with_context(|| format!("reading {}", path.display()))?)?;
     let key = keys.public_key(Group::State).context("no public key of f+1 replicas")?;
     Ok(key.as_ref().try_into()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn kept_addresses_are_given_once_and_can_be_listened_at_again_and_again() {
+        let [first, second] = [0, 0].map(|_| free_addresses(3).expect("addresses"));
+        assert!(first.iter().all(|address| !second.contains(address)));
+        for address in first.iter().chain(&second) {
+            for _ in 0..2 {
+                drop(TcpListener::bind(address).expect("a listener"));
+            }
+            assert!(keep(*address).is_err(), "{address}");
+        }
+    }
 }
