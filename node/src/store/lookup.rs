@@ -315,7 +315,7 @@ mod tests {
             lookup.make_room().expect("room");
             lookup.add(&block(number), (0, 10 * number));
             // The thread moves blocks meanwhile.
-            if number % 64 == 0 || number == 7 {
+            if number % 60 == 0 || number == 7 {
                 check(&lookup, 1..=number);
             } else {
                 assert_eq!(lookup.place_of(&own(number)).expect("sound"), Some((number, 0)));

@@ -25,7 +25,7 @@ fn send(node: &Driven, txs: &[Bytes]) {
 #[test]
 fn many_waiting_transfers_are_one_payload_that_another_node_finds_valid() {
     let transfers = std::env::var("PHALANX_TRANSFERS").map_or(2_000, |count| count.parse().expect("a count"));
-    let senders = transfers / EACH;
+    let senders = u64::div_ceil(transfers, EACH);
     let mut genesis = genesis();
     genesis.gas_limit = 300_000 * (transfers + 1);
     let funded =
@@ -36,7 +36,7 @@ fn many_waiting_transfers_are_one_payload_that_another_node_finds_valid() {
         ["builder", "other"].map(|name| Driven::start(&driven(&folder.path().join(name), genesis.clone())));
     let to = |number: u64| Address::from_word(B256::from(U256::from(0xabcd_0000 + number)));
     let call = |number: u64| Call::to(number % senders, number / senders, to(number), 1);
-    let txs: Vec<_> = (0..senders * EACH).map(|number| signed(2, &call(number), vec![])).collect();
+    let txs: Vec<_> = (0..transfers).map(|number| signed(2, &call(number), vec![])).collect();
     send(&builder, &txs);
     let first = builder.genesis();
     // Until a payload has all of them: a builder begins with what its time permits.
