@@ -135,7 +135,7 @@ fn autobahn_orders_under_distances_kills_and_cuts() {
 }
 
 /// The fast path, the slow one while a replica is suspended for twice its patience, and the fast one again. A machine that is too busy
-/// for any fast path has three attempts; a replica that left its view, or collectors that do not learn, have no chance in any.
+/// for a path has three attempts; a replica that left its view, or collectors that do not learn, have no chance in any.
 #[test]
 fn sbft_changes_paths_and_proves_transactions_in_one_message() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -147,10 +147,10 @@ fn sbft_changes_paths_and_proves_transactions_in_one_message() {
             seconds.filter_map(|second| result["by_second"][second][path].as_u64()).sum()
         };
         println!("{:#}\n{:#}", result["by_second"], result["replicas"]);
-        assert!(of(2..4, "slow_blocks") > 0 && result["acknowledgements"]["verified"].as_u64() > Some(0), "{result:#}");
-        of(0..2, "fast_blocks") > 0 && of(5..8, "fast_blocks") > 0
+        assert!(result["acknowledgements"]["verified"].as_u64() > Some(0), "{result:#}");
+        of(2..4, "slow_blocks") > 0 && of(0..2, "fast_blocks") > 0 && of(5..8, "fast_blocks") > 0
     };
-    assert!((0..3).any(changes), "the fast path does not come back");
+    assert!((0..3).any(changes), "no slow path while a replica is suspended, or no fast one before and behind");
     let message: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
     let key = message["public_key"].as_str().expect("a key");
     let instance = message["instance"].as_str().expect("a name");
