@@ -406,6 +406,10 @@ mod tests {
             comet.blocks().iter().map(|block| block.txs.len()).sum::<usize>() == 6
         };
         assert!((0..20).any(takes), "no blocks take the transactions");
+        // The pool follows a moment after the commit.
+        while chain.service.waiting() > 0 {
+            comet.height(&mut app, &[Proposal::Own]).expect("sound");
+        }
         let asked = phalanx_abci::MempoolRequest {
             insert_tx: None,
             reap_txs: Some(phalanx_abci::RequestReapTxs { max_bytes: 0, max_gas: 0 }),
