@@ -258,7 +258,8 @@ impl Driven {
         self.engine.post_with(line, request.to_string().as_bytes()).expect("an answer")
     }
 
-    fn ask(&self, method: &str, params: &Value) -> Value {
+    /// The whole answer to a request.
+    pub(super) fn answer(&self, method: &str, params: &Value) -> Value {
         let (status, body) = self.raw(&token(&SECRET, 0), method, params);
         assert_eq!(status, 200, "{method}: {body}");
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{method}: {error}: {body}"))
@@ -266,14 +267,14 @@ impl Driven {
 
     /// The result of a request that succeeds.
     pub(super) fn get(&self, method: &str, params: &Value) -> Value {
-        let mut answer = self.ask(method, params);
+        let mut answer = self.answer(method, params);
         assert!(answer.get("error").is_none(), "{method}{params}: {answer}");
         answer["result"].take()
     }
 
     /// The code of a request that fails.
     pub(super) fn error(&self, method: &str, params: &Value) -> i64 {
-        let answer = self.ask(method, params);
+        let answer = self.answer(method, params);
         answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("{method}{params}: {answer}"))
     }
 

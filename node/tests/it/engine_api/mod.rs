@@ -4,6 +4,7 @@ mod beacon;
 mod building;
 mod blobs;
 mod deaths;
+mod fixtures;
 mod forks;
 mod large;
 mod model;
