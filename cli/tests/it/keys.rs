@@ -99,7 +99,7 @@ fn operators_make_a_network_without_a_dealer() {
     for name in ["log", "place"] {
         fs::copy(aside.join(name), dir.join(name)).expect("a file");
     }
-    run(&line).refused(6, "is not where it was");
+    run(&line).refused(6, "is not where that file says");
     starts(&config, 2, &["--moved"]);
     let again = format!("keys new --dir {} --peers 127.0.0.1:1 --clients 127.0.0.1:2", operators.of(1).display());
     run(&again).refused(2, "never overwritten");

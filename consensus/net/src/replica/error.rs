@@ -71,12 +71,13 @@ pub enum ReplicaError {
     },
     /// The folder is a copy, or was moved.
     #[error(
-        "{} is not where it was: a copy may be older than what the replica has said, and with it the replica would contradict its votes. Let \
-         it rejoin silently (--rejoin), or say that this is the newest folder of the replica, moved (--moved)",
+        "the folder of {} is not where that file says: it was moved or is a copy, or the file is damaged. A copy may be older than what the \
+         replica has said, and with it the replica would contradict its votes. Let it rejoin silently (--rejoin), or say that this is the \
+         newest folder of the replica (--moved)",
         path.display()
     )]
     Copied {
-        /// The folder.
+        /// The file that binds the folder to its place.
         path: PathBuf,
     },
     /// Log and engine cannot be brought together.

@@ -102,7 +102,7 @@ impl Folder {
         match noted {
             Some(noted) if noted == self.identity().map_err(failed)? => return Ok(()),
             // A crash came between making the file and writing it.
-            Some(noted) if !noted.is_empty() && !trusted => return Err(ReplicaError::Copied { path: self.0.clone() }),
+            Some(noted) if !noted.is_empty() && !trusted => return Err(ReplicaError::Copied { path }),
             _ => {}
         }
         let removed = fs::remove_file(&path).or_else(|error| match error.kind() {
