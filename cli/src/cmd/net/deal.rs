@@ -36,10 +36,10 @@ impl NetArgs {
         };
         let replicas = addresses.chunks(2).zip(0..).map(|(of, index)| member(index, of[0], of[1])).collect();
         // Keys are from the operating system: equal seeds would be equal networks, known to everyone.
-        let (seed, instance) = match self.test_keys {
+        let (seed, instance) = match self.load.test_keys {
             true => {
                 let mut seed = [0; 32];
-                seed[..8].copy_from_slice(&self.seed.to_be_bytes());
+                seed[..8].copy_from_slice(&self.load.seed.to_be_bytes());
                 (seed, keccak256(seed))
             }
             false => (fresh_seed()?, B256::new(fresh_seed()?)),
@@ -54,7 +54,7 @@ impl NetArgs {
         (network.retention, network.snapshot_every) = (self.retention, self.snapshot_every);
         network.log_bytes = self.log_kib.saturating_mul(1 << 10);
         let bandwidth = self.mbits.map_or(0, |mbits| mbits * 125_000);
-        network.links = Links { delay_us, bandwidth, loss_per_mille: self.loss, seed: self.seed };
+        network.links = Links { delay_us, bandwidth, loss_per_mille: self.loss, seed: self.load.seed };
         let engine = match &self.genesis {
             Some(path) => {
                 be_of(&mut network, &read_genesis(path)?)?;
@@ -80,8 +80,8 @@ impl NetArgs {
 
     /// Engine of the laboratory's replicas.
     fn engine(&self) -> EngineSection {
-        let (accounts, txs) = (self.clients.max(2), self.most_txs().clamp(1, u32::MAX.into()));
-        EngineSection { accounts, txs, seed: self.seed, threads: 1, execution: self.execution }
+        let (accounts, txs) = (self.load.clients.max(2), self.most_txs().clamp(1, u32::MAX.into()));
+        EngineSection { accounts, txs, seed: self.load.seed, threads: 1, execution: self.execution }
     }
 }
 

@@ -31,21 +31,23 @@ const TICK: Duration = Duration::from_millis(2);
 impl NetArgs {
     pub(crate) fn run(&self) -> anyhow::Result<u8> {
         self.check()?;
-        let temporary = match &self.dir {
+        let temporary = match &self.output.dir {
             Some(dir) if dir.read_dir().is_ok_and(|mut entries| entries.next().is_some()) => {
                 return Err(Usage(format!("{} is not empty: --dir needs a new or empty folder", dir.display())).into());
             }
             Some(_) => None,
             None => Some(Temporary::new().context("making a temporary folder")?),
         };
-        let dir = temporary.as_ref().map_or_else(|| self.dir.clone().unwrap_or_default(), |of| of.path().to_path_buf());
+        let dir = temporary
+            .as_ref()
+            .map_or_else(|| self.output.dir.clone().unwrap_or_default(), |of| of.path().to_path_buf());
         let (path, file) = self.write(&dir)?;
-        if self.seconds == 0 {
+        if self.load.seconds == 0 {
             output::print(&format!("{}\n", path.display()))?;
             return Ok(exit::OK);
         }
         let load = file.engine()?.load(CHAIN)?;
-        let load = Load::new(load, self.tps, self.seconds, self.retry_ms);
+        let load = Load::new(load, self.load.tps, self.load.seconds, self.load.retry_ms);
         let mut run = Run::start(self, file, path, dir, load)?;
         let ui = ui::open();
         run.drive(&ui)?;
@@ -154,14 +156,14 @@ impl<'a> Run<'a> {
     /// Drives clients and faults until everything is settled, or patience ends.
     fn drive(&mut self, ui: &Ui) -> anyhow::Result<()> {
         let mut steps = faults::steps(&self.faults).into_iter().peekable();
-        let length = Duration::from_secs(self.args.seconds);
-        let mut end = length + Duration::from_secs(self.args.drain);
+        let length = Duration::from_secs(self.args.load.seconds);
+        let mut end = length + Duration::from_secs(self.args.load.drain);
         loop {
             let now = self.start.elapsed();
             while let Some((_, step)) = steps.next_if(|(at, _)| *at <= now) {
                 self.step(&step)?;
                 // Patience begins when the last fault has ended.
-                end = end.max(self.start.elapsed() + Duration::from_secs(self.args.drain));
+                end = end.max(self.start.elapsed() + Duration::from_secs(self.args.load.drain));
             }
             let due = self.load.take_due(now.as_micros() as u64)?;
             self.send(due);
@@ -373,7 +375,7 @@ impl<'a> Run<'a> {
         };
         let hangovers =
             self.faults.iter().map(|fault| (fault.text.clone(), hangover(&self.load.answers, times(fault)))).collect();
-        if let Some(path) = &self.args.acknowledgement {
+        if let Some(path) = &self.args.output.acknowledgement {
             let message = self.sample.as_ref().and_then(Sample::first);
             output::json(path, message.context("no transaction was acknowledged in a single message")?)?;
         }
@@ -393,10 +395,10 @@ impl<'a> Run<'a> {
             settled,
             interrupted: self.interrupted,
         };
-        if let Some(path) = &self.args.json {
+        if let Some(path) = &self.args.output.json {
             output::json(path, &report.written(self.args, &self.load))?;
         }
-        if self.args.json.as_deref() != Some(Path::new("-")) {
+        if self.args.output.json.as_deref() != Some(Path::new("-")) {
             output::print(&report.text(self.args, &self.load))?;
         }
         Ok(match (report.interrupted, settled) {

@@ -215,9 +215,9 @@ impl From<&NetArgs> for Flags {
             rtt: args.rtt.to_string(),
             mbits: args.mbits,
             loss_per_mille: args.loss,
-            tps: args.tps,
-            clients: args.clients,
-            seconds: args.seconds,
+            tps: args.load.tps,
+            clients: args.load.clients,
+            seconds: args.load.seconds,
             batch: args.batch,
             batch_threads: args.batch_threads,
             execution: word(args.execution),
@@ -225,8 +225,8 @@ impl From<&NetArgs> for Flags {
             durability: name_of(DURABILITIES, &args.durability),
             interval: args.interval,
             timeout_ms: args.timeout_ms,
-            retry_ms: args.retry_ms,
-            seed: args.seed,
+            retry_ms: args.load.retry_ms,
+            seed: args.load.seed,
         }
     }
 }

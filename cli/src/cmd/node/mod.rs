@@ -6,7 +6,9 @@ mod args;
 mod consensus;
 mod again;
 mod engine_api;
+mod development;
 mod remote;
+mod service;
 
 pub(crate) use args::{NodeArgs, production};
 pub(crate) use consensus::Consensus;

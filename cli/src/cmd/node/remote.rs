@@ -1,6 +1,6 @@
 //! Flags of a chain for development that goes on from another node's.
 
-use super::args::server;
+use super::service::server;
 use clap::Args;
 use phalanx_lab::{config::heading, error::Usage};
 use phalanx_node::{Remote, RemoteConfig};
@@ -9,6 +9,9 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+
+/// File of a chain for development in its folder: its genesis, for a restart and for nodes that follow.
+pub(super) const DEV_GENESIS: &str = "genesis.json";
 
 #[derive(Debug, Args)]
 pub(super) struct RemoteArgs {
@@ -45,7 +48,7 @@ impl RemoteArgs {
         let caches = || std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
         let cache = self.fork_cache.clone().or_else(|| Some(caches().or_else(home)?.join("phalanx/forks")));
-        let held = fs::read_to_string(folder.join(super::args::DEV_GENESIS)).ok();
+        let held = fs::read_to_string(folder.join(DEV_GENESIS)).ok();
         let held = held.and_then(|text| serde_json::from_str::<phalanx::alloy::genesis::Genesis>(&text).ok());
         Ok(Some(Remote::open(&RemoteConfig {
             block: self.fork_block.or_else(|| held?.number),

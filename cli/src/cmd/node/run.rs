@@ -1,11 +1,10 @@
 //! A node from its start to a signal.
 
-use super::args::{LogFormat, NodeArgs, Settings};
+use super::args::{NodeArgs, Settings};
 use crate::{exit, output, ui};
-use phalanx_lab::{error::Usage, machine::memory, ui::Ui};
+use phalanx_lab::{machine::memory, ui::Ui};
 use phalanx_node::{DevAccount, Node, NodeConfig};
 use std::{fmt::Write as _, time::Duration};
-use tracing_subscriber::EnvFilter;
 
 /// Interval at which signals are looked for.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -15,7 +14,7 @@ impl NodeArgs {
         // This process serves for months, and not one measurement.
         memory::give_back();
         let Settings { mut config, accounts, temporary } = self.settings()?;
-        self.start_log()?;
+        self.service.start_log()?;
         let ui = ui::open();
         while let Err(error) = self.serve(&config, &accounts, &ui) {
             if !self.consensus.goes_on(&mut config, error, &ui)? {
@@ -33,23 +32,13 @@ impl NodeArgs {
             let (path, at, bytes) = (cut.path.display(), cut.at, cut.bytes);
             tracing::warn!("{path} was cut off at byte {at}: {bytes} bytes belonged to no committed block");
         }
-        output::print(&banner(&node, config.genesis.config.chain_id, accounts, self.balance()))?;
+        output::print(&banner(&node, config.genesis.config.chain_id, accounts, self.development.balance()))?;
         while !ui.stopped() {
             node.wait(INTERVAL)?;
         }
         tracing::info!("stopping");
         node.stop();
         Ok(())
-    }
-
-    fn start_log(&self) -> anyhow::Result<()> {
-        let filter = EnvFilter::try_new(&self.log).map_err(|error| Usage(format!("--log {}: {error}", self.log)))?;
-        let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-        let started = match self.log_format {
-            LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
-            LogFormat::Json => builder.json().try_init(),
-        };
-        started.map_err(|error| anyhow::anyhow!("starting the log: {error}"))
     }
 }
 

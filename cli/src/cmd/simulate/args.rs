@@ -40,6 +40,22 @@ pub(crate) enum ClockKind {
 }
 
 #[derive(Clone, Debug, Args)]
+pub(crate) struct CostArgs {
+    /// Execution time of a transaction, in µs
+    #[arg(long, default_value_t = 45.0, help_heading = heading::ENGINE)]
+    pub(crate) exec_us_per_tx: f64,
+    /// Root time per transaction, in µs, beside the next block's execution (not with --ideal)
+    #[arg(long, default_value_t = 20.0, help_heading = heading::ENGINE)]
+    pub(crate) root_us_per_tx: f64,
+    /// Write time of a block, in ms
+    #[arg(long, default_value_t = 13.0, help_heading = heading::ENGINE)]
+    pub(crate) commit_ms: f64,
+    /// Write time per transaction, in µs (not with --ideal)
+    #[arg(long, default_value_t = 3.0, help_heading = heading::ENGINE)]
+    pub(crate) commit_us_per_tx: f64,
+}
+
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ZaptosArgs {
     /// Number of validators
     #[arg(long, default_value_t = Experiment::paper().validators, help_heading = heading::NETWORK)]
@@ -59,18 +75,8 @@ pub(crate) struct ZaptosArgs {
     /// Maximum number of transactions of a block
     #[arg(long, default_value_t = Experiment::paper().block_txs, help_heading = heading::LOAD)]
     pub(crate) block_txs: u64,
-    /// Execution time of a transaction, in µs
-    #[arg(long, default_value_t = 45.0, help_heading = heading::ENGINE)]
-    pub(crate) exec_us_per_tx: f64,
-    /// Root time per transaction, in µs, beside the next block's execution (not with --ideal)
-    #[arg(long, default_value_t = 20.0, help_heading = heading::ENGINE)]
-    pub(crate) root_us_per_tx: f64,
-    /// Write time of a block, in ms
-    #[arg(long, default_value_t = 13.0, help_heading = heading::ENGINE)]
-    pub(crate) commit_ms: f64,
-    /// Write time per transaction, in µs (not with --ideal)
-    #[arg(long, default_value_t = 3.0, help_heading = heading::ENGINE)]
-    pub(crate) commit_us_per_tx: f64,
+    #[command(flatten)]
+    pub(crate) costs: CostArgs,
     /// Number of validators that equivocate as leaders
     #[arg(long, default_value_t = 0, help_heading = heading::NETWORK)]
     pub(crate) equivocating: u32,
@@ -132,10 +138,10 @@ impl ZaptosArgs {
             tps: self.tps,
             block_us: times("--block-ms", self.block_ms, 1000)?,
             block_txs: self.block_txs,
-            execute_ns_per_tx: thousandths("--exec-us-per-tx", self.exec_us_per_tx)?,
-            root_ns_per_tx: thousandths("--root-us-per-tx", self.root_us_per_tx)?,
-            commit_us: thousandths("--commit-ms", self.commit_ms)?,
-            commit_ns_per_tx: thousandths("--commit-us-per-tx", self.commit_us_per_tx)?,
+            execute_ns_per_tx: thousandths("--exec-us-per-tx", self.costs.exec_us_per_tx)?,
+            root_ns_per_tx: thousandths("--root-us-per-tx", self.costs.root_us_per_tx)?,
+            commit_us: thousandths("--commit-ms", self.costs.commit_ms)?,
+            commit_ns_per_tx: thousandths("--commit-us-per-tx", self.costs.commit_us_per_tx)?,
             equivocating: self.equivocating,
             ideal: self.ideal,
             measured_us: times("--seconds", self.seconds, 1_000_000)?,
