@@ -1,7 +1,8 @@
 //! Statements of a header about the outcome of its block, and their comparison with the outcome.
 
 use super::spec::ChainSpec;
-use alloy_consensus::{Header, proofs::ordered_trie_root_with_encoder};
+use crate::trie::strings_root;
+use alloy_consensus::Header;
 use alloy_primitives::{B256, Bloom, Bytes};
 use core::fmt;
 
@@ -159,8 +160,8 @@ impl ChainSpec {
     }
 }
 
-/// Root of a block's transactions by their EIP-2718 encodings, as a header commits to it.
+/// Root of a block's transactions by their EIP-2718 encodings, as a header commits to it. Hashes in the current rayon pool; O(bytes).
 #[must_use]
 pub fn transactions_root(txs: &[Bytes]) -> B256 {
-    ordered_trie_root_with_encoder(txs, |tx, out| out.extend_from_slice(tx))
+    strings_root(txs)
 }

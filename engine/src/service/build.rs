@@ -16,6 +16,7 @@ use crate::{
     pool::{Account, Accounts, Admission, Batch, Fees, Pool, Settled, Tip},
     recovery::{CacheStats, Form, RecoverError, RecoveredTx},
     state::{SnapshotError, StateSnapshot},
+    trie::strings_root,
 };
 use alloy_primitives::{Address, B256, Bytes};
 use phalanx_engine_api::{
@@ -153,6 +154,11 @@ impl Service {
         let recovery = recovery.clone().with_spec(rules.plain(&environment(env)).spec);
         let decoded = recovery.recover_batch(workers, Form::Block, txs);
         decoded.into_iter().enumerate().try_for_each(|(place, tx)| tx.map(drop).map_err(|why| (place, why)))
+    }
+
+    /// Root of a block's transactions by their encodings, as a header commits to it, on all threads. O(bytes).
+    pub fn transactions_root(&self, txs: &[Bytes]) -> B256 {
+        self.shared.workers.install(|| strings_root(txs))
     }
 
     /// Nonce of a sender's next transaction: after those in the pool that can run, and after those in the committed

@@ -113,12 +113,12 @@ pub(crate) fn ordered_root<R: Send>(
 const HASHED: usize = 32;
 
 /// Root of the trie that maps RLP(index) to a string, such as the encoding of a transaction.
-pub(crate) fn strings_root(strings: &[&Bytes]) -> B256 {
-    if strings.iter().any(|string| string.len() < HASHED) {
-        return ordered_trie_root_with_encoder(strings, |string, out| out.extend_from_slice(string));
+pub(crate) fn strings_root<S: AsRef<[u8]> + Sync>(strings: &[S]) -> B256 {
+    if strings.iter().any(|string| string.as_ref().len() < HASHED) {
+        return ordered_trie_root_with_encoder(strings, |string, out| out.extend_from_slice(string.as_ref()));
     }
-    let add = |string: &&Bytes, leaves: &mut Leaves| leaves.add(string.len(), |out| out.extend_from_slice(string));
-    ordered_root(strings.len(), |range, leaves| strings[range].iter().for_each(|string| add(string, leaves))).0
+    let add = |string: &[u8], leaves: &mut Leaves| leaves.add(string.len(), |out| out.extend_from_slice(string));
+    ordered_root(strings.len(), |range, leaves| strings[range].iter().for_each(|string| add(string.as_ref(), leaves))).0
 }
 
 /// Returns true if all nibbles of an index's key lead to its leaf: another of `len` indices has a key that differs in

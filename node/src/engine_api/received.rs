@@ -39,7 +39,8 @@ pub(crate) fn receive(chain: &Chain, payload: ExecutionPayload, sidecar: &Execut
     }
     let hash = payload.block_hash();
     let list = payload.block_access_list().cloned();
-    let block = match payload.into_block_with_sidecar_raw(sidecar) {
+    let root = chain.service.transactions_root(payload.transactions());
+    let block = match payload.into_block_with_sidecar_raw_with_transactions_root(sidecar, root) {
         Ok(block) => block,
         Err(error) => return broken(error.to_string()),
     };
