@@ -8,7 +8,7 @@ use crate::{
     error::NodeError,
     ingress::Ingress,
     intake::Intake,
-    metrics::{Metrics, Stages},
+    metrics::Metrics,
     rpc::{Api, Pages, Server, serve_pages},
     source::Ready,
     store::Cut,
@@ -85,7 +85,7 @@ impl Opening {
     pub(crate) fn open(&self) -> Result<Ready, NodeError> {
         let Self { config, runtime, stops, healthy, slot } = self;
         let metrics = Arc::new(Metrics::new());
-        let Opened { chain, cuts } = Chain::open(config, Arc::new(Stages::new(Arc::clone(&metrics))))?;
+        let Opened { chain, cuts } = Chain::open(config, Arc::clone(&metrics.stages) as _)?;
         let chain = Arc::new(chain);
         metrics.at(chain.height());
         let pages = config.metrics.map(|address| {

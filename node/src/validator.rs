@@ -212,11 +212,11 @@ impl Host for Validator {
     }
 
     fn called(&self, call: &'static str, refused: bool, took: Duration) {
-        self.decided.metrics.call(call, refused, took);
+        self.decided.metrics.abci.call(call, refused, took);
     }
 
     fn rejected(&self, _: &CallError) {
-        self.decided.metrics.rejected_proposals.inc();
+        self.decided.metrics.abci.rejected_proposals.inc();
     }
 
     fn halted(&self, why: &Halt) {
@@ -332,6 +332,15 @@ mod tests {
         World { validator, chain, count, _folder: folder, _runtime: runtime }
     }
 
+    /// Makes blocks until nothing waits: the pool follows a moment after a commit.
+    fn empty(chain: &Chain, mut height: impl FnMut()) {
+        let is_empty = (0..1_000).any(|_| {
+            height();
+            chain.service.waiting() == 0
+        });
+        assert!(is_empty, "blocks do not empty the pool");
+    }
+
     #[test]
     fn refusals_are_final_only_if_no_later_state_can_lift_them() {
         let World { validator, chain, _folder, _runtime, .. } = world();
@@ -364,10 +373,7 @@ mod tests {
         let mut app = App::new(validator);
         let mut comet = Comet::new("phalanx-77", 1_790_000_000_000);
         comet.handshake(&mut app).expect("sound");
-        // The pool follows a moment after the commit.
-        while chain.service.waiting() > 0 {
-            comet.height(&mut app, &[Proposal::Own]).expect("sound");
-        }
+        empty(&chain, || comet.height(&mut app, &[Proposal::Own]).expect("sound"));
         let insert = |tx: Bytes| {
             let asked = phalanx_abci::MempoolRequest {
                 insert_tx: Some(phalanx_abci::RequestInsertTx { tx: tx.0 }),
@@ -406,10 +412,7 @@ mod tests {
             comet.blocks().iter().map(|block| block.txs.len()).sum::<usize>() == 6
         };
         assert!((0..20).any(takes), "no blocks take the transactions");
-        // The pool follows a moment after the commit.
-        while chain.service.waiting() > 0 {
-            comet.height(&mut app, &[Proposal::Own]).expect("sound");
-        }
+        empty(&chain, || comet.height(&mut app, &[Proposal::Own]).expect("sound"));
         let asked = phalanx_abci::MempoolRequest {
             insert_tx: None,
             reap_txs: Some(phalanx_abci::RequestReapTxs { max_bytes: 0, max_gas: 0 }),

@@ -130,17 +130,17 @@ impl Host {
                 () = stopped(&mut stops) => return,
             };
             let Some(Accepted { stream, place }) = accepted else {
-                self.metrics.refused();
+                self.metrics.rpc.refused();
                 continue;
             };
-            self.metrics.connected();
+            self.metrics.rpc.connected();
             let account = || Account::new(pool, OWN, usize::MAX);
             let connection = Connection::new(patience, account(), account(), Instant::now());
             let socket = Socket::new(stream, Arc::clone(&connection));
             let host = Arc::clone(&self);
             tokio::spawn(async move {
                 host.serve(socket, &connection).await;
-                host.metrics.disconnected(connection.why());
+                host.metrics.rpc.disconnected(connection.why());
                 drop(place);
             });
         }
@@ -250,7 +250,7 @@ impl Host {
                 Err(_) => frame.txs.iter().map(|tx| named(Code::Busy, tx)).collect(),
             };
             let is_refused = verdicts.iter().any(|verdict| verdict.code != Code::Admitted);
-            self.metrics.request("ingress", is_refused, frame.arrived.elapsed());
+            self.metrics.rpc.request("ingress", is_refused, frame.arrived.elapsed());
             wire::write_verdicts(&verdicts, &mut out);
         }
     }

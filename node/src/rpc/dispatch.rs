@@ -163,7 +163,7 @@ impl Dispatch {
         let mut sent = send::all(&self.api, txs).await.into_iter();
         for (id, read) in sends {
             let sent = read.and_then(|_| sent.next().unwrap_or_else(|| Err(RpcError::internal("no answer"))));
-            self.api.metrics.request(SEND, sent.is_err(), since.elapsed());
+            self.api.metrics.rpc.request(SEND, sent.is_err(), since.elapsed());
             next(all)?;
             match sent {
                 Ok(hash) => all.result(id, &hash)?,
@@ -212,7 +212,7 @@ impl Dispatch {
                 Err(error) => Err(error),
             },
         };
-        self.api.metrics.request(name, answer.is_err(), since.elapsed());
+        self.api.metrics.rpc.request(name, answer.is_err(), since.elapsed());
         Some(answer.unwrap_or_else(|error| answer::refused(&caller.connection.answers, id, error)))
     }
 

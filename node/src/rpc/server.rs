@@ -67,7 +67,7 @@ impl Server {
         let feed = Feed::new();
         tokio::spawn(Arc::clone(&feed).run(Arc::clone(&api.chain), stopped.clone()));
         let pools = (Pool::new(limits.max_request_bytes), Pool::new(limits.max_answer_bytes));
-        api.metrics.of_pools(&pools.0, &pools.1);
+        api.metrics.rpc.of_pools(&pools.0, &pools.1);
         let dispatch = Dispatch::new(api, methods(&limits.namespaces));
         let host = Arc::new(Host { dispatch, web, secret, feed, pools, stops: stopped });
         tokio::spawn(accept(listener, host, limits));
@@ -93,10 +93,10 @@ async fn accept(listener: Listener, host: Arc<Host>, limits: RpcConfig) {
         };
         let metrics = &host.dispatch.api.metrics;
         let Some(Accepted { stream, place }) = accepted else {
-            metrics.refused();
+            metrics.rpc.refused();
             continue;
         };
-        metrics.connected();
+        metrics.rpc.connected();
         let account = |pool: &Arc<Pool>| Account::new(pool, OWN, usize::MAX);
         let connection = Connection::new(patience, account(&host.pools.0), account(&host.pools.1), Instant::now());
         let socket = Socket::new(stream, Arc::clone(&connection));

@@ -173,7 +173,7 @@ impl Visit {
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        self.host.dispatch.api.metrics.disconnected(self.connection.why());
+        self.host.dispatch.api.metrics.rpc.disconnected(self.connection.why());
     }
 }
 
