@@ -140,7 +140,7 @@ fn a_copied_folder_is_refused() {
         fs::copy(aside.join(name), dir.join(name)).expect("a file");
     }
     let copied = net.try_start(2);
-    assert!(matches!(copied, Err(ReplicaError::Copied { .. })), "{copied:?}");
+    assert!(matches!(&copied, Err(ReplicaError::Copied { path }) if *path == dir.join("place")), "{copied:?}");
     net.begin(2, Beginning::Moved);
     net.submit(10);
     net.settle();
