@@ -1,5 +1,6 @@
 //! The pools that transactions are offered to: that of the service, and that of a node that this one follows.
 
+use super::fate::{Fate, Unadmitted};
 use crate::{
     chain::Chain,
     exit::Exit,
@@ -7,28 +8,8 @@ use crate::{
     upstream::{Upstream, UpstreamError},
 };
 use alloy_primitives::{B256, Bytes};
-use phalanx::{
-    Recovered, SendError,
-    api::Failure,
-    pool::{Admission, Refusal},
-};
+use phalanx::{Recovered, SendError, api::Failure, pool::Admission};
 use std::sync::Arc;
-
-/// Fate of an offered transaction: its hash, or the reason why it is not in the pool.
-pub(crate) type Fate = Result<B256, Unadmitted>;
-
-/// Reason why an offered transaction is not in the pool.
-#[derive(Debug)]
-pub(crate) enum Unadmitted {
-    /// The transaction did not reach the rules of the pool.
-    Unsent(SendError),
-    /// The pool refuses it.
-    Refused(Refusal),
-    /// The node that this one follows does not take it.
-    Upstream(UpstreamError),
-    /// The hash that this node has for it is another one.
-    Misnamed(B256),
-}
 
 /// A pool, as the queue sees it.
 pub(super) trait Pool: Send + Sync + 'static {

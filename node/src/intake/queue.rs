@@ -1,6 +1,6 @@
 //! The queue: what waits, within bounds, and the order in which it is admitted.
 
-use super::{Fate, NoFate};
+use super::fate::{Fate, NoFate};
 use alloy_primitives::Bytes;
 use parking_lot::{Condvar, Mutex};
 use phalanx::alloy::consensus::TxType;

@@ -1,11 +1,14 @@
 use super::{
-    queue::{BATCH, FEW_BYTES},
-    *,
+    admission::{BOUNDS, FEW, Intake},
+    door::Pool,
+    fate::{Fate, NoFate},
+    queue::{BATCH, Bounds, FEW_BYTES, Offer},
 };
-use alloy_primitives::B256;
+use alloy_primitives::{B256, Bytes};
 use parking_lot::{Condvar, Mutex};
 use phalanx::alloy::consensus::TxType;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::oneshot;
 
 /// A pool that records the batches. The first byte of a transaction says what becomes of it.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Calls of CometBFT.
 
-use super::{durations, plain};
+use super::families::{durations, plain};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},

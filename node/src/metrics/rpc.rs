@@ -1,6 +1,6 @@
 //! Requests and connections of JSON-RPC.
 
-use super::{durations, number, plain, with_unit};
+use super::families::{durations, number, plain, with_unit};
 use crate::edge::{Cut, Pool};
 use prometheus_client::{
     encoding::EncodeLabelSet,

@@ -1,6 +1,6 @@
 //! Observer of the engine's stages.
 
-use super::{Seconds, with_unit};
+use super::families::{Seconds, with_unit};
 use parking_lot::Mutex;
 use phalanx::{Observer, Stage};
 use prometheus_client::{

@@ -1,6 +1,6 @@
 //! Figures of this process, by the names that every exporter gives them.
 
-use super::{append, number, plain};
+use super::families::{append, number, plain};
 use crate::process::Process;
 use parking_lot::Mutex;
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
