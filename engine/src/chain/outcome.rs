@@ -160,7 +160,8 @@ impl ChainSpec {
     }
 }
 
-/// Root of a block's transactions by their EIP-2718 encodings, as a header commits to it. Hashes in the current rayon pool; O(bytes).
+/// Root of a block's transactions by their EIP-2718 encodings, as a header commits to it. Hashes in the current rayon pool,
+/// or in the global one; O(bytes).
 #[must_use]
 pub fn transactions_root(txs: &[Bytes]) -> B256 {
     strings_root(txs)

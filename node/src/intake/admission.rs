@@ -146,7 +146,7 @@ impl Fates {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     Worker,
-    /// One of the runtime, which has other connections to read.
+    /// Thread of the runtime, which has other connections to read.
     Connection,
 }
 

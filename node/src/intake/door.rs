@@ -27,7 +27,7 @@ pub(super) trait Pool: Send + Sync + 'static {
     /// Does [`Self::admit`], unless that would wait for the lock of the pool.
     ///
     /// # Errors
-    /// What was recovered.
+    /// The recovered transactions, if the lock is not free.
     fn try_admit(&self, txs: &[&Bytes], recovered: Self::Recovered) -> Result<Vec<Fate>, Self::Recovered>;
 }
 

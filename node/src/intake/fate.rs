@@ -1,4 +1,4 @@
-//! What becomes of an offered transaction.
+//! Fates of offered transactions.
 
 use crate::upstream::UpstreamError;
 use alloy_primitives::B256;

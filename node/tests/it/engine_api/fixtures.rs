@@ -295,8 +295,8 @@ fn committed_tests_have_their_verdicts_over_the_engine_api() {
     assert_eq!((tally.whole, tally.valid, tally.refused, tally.unsaid), (18, 13, 7, 0), "{tally:?}");
 }
 
-/// Those of the sample of `ethereum-tests`, or of what `PHALANX_ENGINE_FIXTURES` names. `PHALANX_STRIDE` sets every how many-th file is
-/// run.
+/// Runs the sample of `ethereum-tests`, or the collection that `PHALANX_ENGINE_FIXTURES` names. `PHALANX_STRIDE` sets every how many-th
+/// file is run.
 #[test]
 fn public_tests_have_their_verdicts_over_the_engine_api() {
     let stride = std::env::var("PHALANX_STRIDE").ok().map(|stride| stride.parse().expect("a count of files"));
