@@ -47,7 +47,7 @@ bench name='':
 
 # The command without line tables, within its size budget; its components; packages of all crates that others need, and what
 # their next version may be called.
-dist: (ci "dist" "sbom" "packages" "semver")
+dist: (ci "dist" "outside" "semver" "site")
 
 # Builds a `phalanx` that is guided by a profile of itself, and prints its path.
 pgo:
