@@ -11,6 +11,7 @@ mod build;
 pub(super) mod node;
 pub(crate) mod run;
 mod schedule;
+mod recovery;
 mod store;
 
 use clap::Subcommand;
@@ -41,6 +42,8 @@ pub(crate) enum BenchCommand {
     Node(node::NodeBench),
     /// Measure the state store alone: updates of random keys, a root and a write per block
     Store(store::StoreArgs),
+    /// Measure recovery of signers alone, side by side in lanes, beside libsecp256k1 on the same signatures
+    Recovery(recovery::RecoveryArgs),
 }
 
 impl BenchCommand {
@@ -58,6 +61,7 @@ impl BenchCommand {
             #[cfg(feature = "node")]
             Self::Node(args) => args.run(),
             Self::Store(args) => args.run(),
+            Self::Recovery(args) => args.run(),
         }
     }
 }
