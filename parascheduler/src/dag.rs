@@ -53,6 +53,25 @@ pub(crate) struct Span {
 pub(crate) const NONE: u32 = u32::MAX;
 
 impl Dag {
+    /// Number of transactions that no block may have: indices fit the packing of what a run keeps of them.
+    pub const MAX_TRANSACTIONS: usize = 1 << 28;
+
+    /// Graph of `transactions` transactions none of which waits for another: all may run at once.
+    ///
+    /// # Panics
+    /// For [`Self::MAX_TRANSACTIONS`] or more.
+    pub fn independent(transactions: usize) -> Self {
+        assert!(transactions < Self::MAX_TRANSACTIONS, "fewer than 2^28 transactions");
+        Self {
+            spans: vec![Span { begin: 0, first: NONE }; transactions + 1],
+            succ: Vec::new(),
+            indegree: vec![0; transactions],
+            sources: (0..transactions as u32).map(TxIndex).collect(),
+            ranked: false,
+            transactions,
+        }
+    }
+
     /// Empties the graph and keeps its memory.
     pub fn clear(&mut self) {
         self.spans.clear();
@@ -215,6 +234,22 @@ mod tests {
             assert!(dag.is_empty());
             assert_eq!((dag.nodes(), dag.edges(), dag.critical_path()), (0, 0, 0));
             assert_eq!(dag.tlp(), 0.0);
+        }
+    }
+
+    #[test]
+    fn independent_transactions_are_those_without_accesses() {
+        for transactions in [0, 1, 5] {
+            let mut sets = AccessSets::new();
+            (0..transactions).for_each(|_| sets.push([]));
+            let (direct, built) = (Dag::independent(transactions), Dag::build(&sets, 1));
+            assert_eq!(direct.sources(), built.sources());
+            assert_eq!(direct.indegrees(), built.indegrees());
+            assert_eq!((direct.len(), direct.edges(), direct.joins()), (transactions, 0, 0));
+            assert!(
+                (0..transactions)
+                    .all(|tx| direct.successors(tx).is_empty() && direct.next(TxIndex(tx as u32)).is_none())
+            );
         }
     }
 

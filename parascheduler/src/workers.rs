@@ -15,6 +15,7 @@ use crossbeam_deque::{Stealer, Worker as Deque};
 use phalanx_memory::{BufferPool, Reuse};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::{
+    borrow::BorrowMut,
     cell::Cell,
     io,
     sync::{Arc, Weak},
@@ -151,7 +152,23 @@ impl Workers {
         if count == 1 || Seat::is_taken() {
             return inline::run(dag, &mut locals[0], job);
         }
-        self.run_on(&mut self.states.take(), dag, &mut locals[..count], job)
+        self.run_on(&mut self.states.take(), dag, locals[..count].iter_mut(), |local| local, job)
+    }
+
+    /// Runs like [`Self::run`] on all threads, with a local that each worker makes on its own thread. So it need not be
+    /// [`Send`], as an EVM is not.
+    ///
+    /// # Panics
+    /// With the job's panic, or with that of `local`.
+    pub fn run_with<L, J: Job<L> + ?Sized>(&self, dag: &Dag, local: impl Fn() -> L + Sync, job: &J) -> Report {
+        if dag.is_empty() {
+            return Report::default();
+        }
+        let count = self.threads();
+        if count == 1 || Seat::is_taken() {
+            return inline::run(dag, &mut local(), job);
+        }
+        self.run_on(&mut self.states.take(), dag, 0..count, |_| local(), job)
     }
 
     /// Runs like [`Self::run`], on the calling thread in an order that `seed` draws among all that the DAG permits. For tests,
@@ -167,19 +184,21 @@ impl Workers {
         shuffled::run(dag, locals, job, seed)
     }
 
-    fn run_on<L: Send, J: Job<L> + ?Sized>(
+    /// Runs with one worker per seat; `local` makes a seat its local, on the worker's thread.
+    fn run_on<L, S: Send, H: BorrowMut<L>, J: Job<L> + ?Sized>(
         &self,
         state: &mut RunState,
         dag: &Dag,
-        locals: &mut [L],
+        seats: impl ExactSizeIterator<Item = S> + Send,
+        local: impl Fn(S) -> H + Sync,
         job: &J,
     ) -> Report {
-        state.reset(dag, locals.len());
+        state.reset(dag, seats.len());
         let RunState { countdown, cursor, idle, deques, stealers, reports } = state;
         let shared = Shared { graph: Graph { dag, job, countdown }, cursor, idle, stealers };
-        let seats = locals.iter_mut().zip(deques).zip(reports.iter_mut());
-        self.seat_all(seats, |index, ((local, deque), report)| {
-            Worker::new(&shared, index, local, deque, report).run();
+        let seats = seats.zip(deques).zip(reports.iter_mut());
+        self.seat_all(seats, |index, ((seat, deque), report)| {
+            Worker::new(&shared, index, local(seat).borrow_mut(), deque, report).run();
         });
         Report::collect(reports.iter_mut())
     }
