@@ -1,4 +1,4 @@
-//! Random blocks and the naive oracle: transitive conflicts, by comparing every pair.
+//! Seeds, random blocks and the naive oracle: transitive conflicts, by comparing every pair.
 
 use phalanx_access::{
     Access::{self, Credit, Read, Write},
@@ -7,6 +7,17 @@ use phalanx_access::{
 use phalanx_parascheduler::Dag;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::ops::Range;
+
+pub(crate) fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
+
+/// The seeds of a test that runs `count` by default.
+pub(crate) fn seeds(count: u64) -> Range<u64> {
+    let first = number("PHALANX_SEED").unwrap_or(0);
+    first..first + number("PHALANX_SEEDS").unwrap_or(count)
+}
 
 /// A block of up to `max_txs` transactions over few or many keys; shapes vary with the seed. Returns the key count too.
 pub(crate) fn random_block(seed: u64, max_txs: usize) -> (AccessSets<KeyId>, usize) {

@@ -2,5 +2,7 @@
 
 mod common;
 mod exactness;
+#[cfg(feature = "eip7928")]
+mod listed;
 mod serial_order;
 mod stm;

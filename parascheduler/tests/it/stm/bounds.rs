@@ -3,8 +3,9 @@
 use super::{
     THREADS, UNBOUNDED, config,
     language::{Block, Op},
-    number, run_checked,
+    run_checked,
 };
+use crate::common::number;
 use phalanx_parascheduler::{StmConfig, Workers};
 
 fn block(txs: Vec<Vec<Op>>) -> Block {

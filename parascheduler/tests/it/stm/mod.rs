@@ -9,25 +9,16 @@ mod language;
 mod properties;
 mod random;
 
+use crate::common::seeds;
 use language::{Block, Machine, Name, Outcome, Value, sequential};
 use phalanx_access::Salt;
 use phalanx_parascheduler::{StmConfig, StmError, StmMemory, StmStats, Workers};
-use std::{cell::RefCell, ops::Range};
+use std::cell::RefCell;
 
 /// More than any cell or sum of gas reaches.
 const UNBOUNDED: u64 = u64::MAX / 4;
 
 const THREADS: [usize; 4] = [1, 2, 4, 8];
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
-}
-
-/// The seeds of a test that runs `count` by default.
-fn seeds(count: u64) -> Range<u64> {
-    let first = number("PHALANX_SEED").unwrap_or(0);
-    first..first + number("PHALANX_SEEDS").unwrap_or(count)
-}
 
 const fn config(seed: u64, schedule_seed: Option<u64>) -> StmConfig {
     StmConfig { schedule_seed, ..StmConfig::new(Salt::new(seed)) }

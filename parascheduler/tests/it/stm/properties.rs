@@ -1,6 +1,7 @@
 //! Random programs against the loop.
 
-use super::{THREADS, config, random::random_block, run_checked, seeds};
+use super::{THREADS, config, random::random_block, run_checked};
+use crate::common::seeds;
 use phalanx_parascheduler::Workers;
 
 #[test]
