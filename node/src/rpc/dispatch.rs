@@ -82,6 +82,11 @@ impl Dispatch {
         Arc::new(Self { api, methods: registry.methods })
     }
 
+    /// True if requests of one connection have an order: where a consensus client drives the node.
+    pub(super) fn has_order(&self) -> bool {
+        self.methods.contains_key("engine_forkchoiceUpdatedV1")
+    }
+
     /// Answers a body, whose bytes are held until then.
     pub(super) async fn answer(&self, body: &[u8], mut held: Held, caller: &Caller) -> Reply {
         let mut reply = Reply::default();

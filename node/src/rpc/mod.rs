@@ -45,6 +45,7 @@ mod geth_tracer;
 mod filters;
 mod meter;
 mod outbox;
+mod turns;
 mod registry;
 mod answer;
 mod frames;

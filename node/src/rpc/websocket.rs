@@ -8,6 +8,7 @@ use super::{
     frames::{self, Broken, GOING_AWAY, Incoming, NORMAL, Reader},
     outbox::{Message, Outbox},
     subscribe::Subscriptions,
+    turns::{Line, is_ordered},
 };
 use crate::edge::Socket;
 use serde_json::value::RawValue;
@@ -109,6 +110,7 @@ impl Session {
     async fn requests(&self, reader: &mut Reader<ReadHalf<Socket>>, running: &mut JoinSet<()>) -> Result<(), Broken> {
         let connection = &self.caller.connection;
         let max = self.dispatch.api.limits.max_request as usize;
+        let (mut line, has_order) = (Line::default(), self.dispatch.has_order());
         loop {
             // Nothing is read that could not be begun.
             let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return Ok(()) };
@@ -134,9 +136,14 @@ impl Session {
             let held = connection.complete(Instant::now());
             let (dispatch, caller) = (Arc::clone(&self.dispatch), Arc::clone(&self.caller));
             let (subscriptions, outbox) = (Arc::clone(&self.subscriptions), Arc::clone(&self.outbox));
+            let turn = (has_order && is_ordered(&body)).then(|| line.join());
             running.spawn(async move {
+                let mut turn = turn;
+                if let Some(turn) = &mut turn {
+                    turn.begin().await;
+                }
                 let reply = dispatch.answer(&body, held, &caller).await;
-                drop(body);
+                drop((body, turn));
                 subscriptions.start(reply.begun, &outbox, || {
                     if let Some(answer) = reply.answer {
                         outbox.answer(answer, place);

@@ -1,6 +1,6 @@
 //! The scripted client: tokens, payloads of every version, and a node that it drives.
 
-use crate::kit::{Client, PATIENCE, config};
+use crate::kit::{Client, PATIENCE, Socket, config};
 use alloy_consensus::{Block, Transaction as _, TxEnvelope};
 use alloy_eips::{Decodable2718 as _, eip7685::Requests};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -100,7 +100,7 @@ impl Payload {
 
     /// The payload as a block, by alloy.
     pub(super) fn block(&self) -> Block<Bytes> {
-        let (payload, sidecar): (ExecutionPayload, _) = match self.fork {
+        let (mut payload, sidecar): (ExecutionPayload, _) = match self.fork {
             1 => (read::<ExecutionPayloadV1>(&self.body).into(), ExecutionPayloadSidecar::none()),
             2 => (read::<ExecutionPayloadV2>(&self.body).into(), ExecutionPayloadSidecar::none()),
             fork => {
@@ -116,7 +116,11 @@ impl Payload {
                 }
             }
         };
-        payload.into_block_with_sidecar_raw(&sidecar).expect("a block")
+        // Some have more of it than a block may.
+        let extra = core::mem::take(&mut payload.as_v1_mut().extra_data);
+        let mut block = payload.into_block_with_sidecar_raw(&sidecar).expect("a block");
+        block.header.extra_data = extra;
+        block
     }
 
     /// The payload with a changed field, and the hash that goes with it.
@@ -256,6 +260,16 @@ impl Driven {
     pub(super) fn raw(&self, line: &str, method: &str, params: &Value) -> (u16, String) {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.engine.post_with(line, request.to_string().as_bytes()).expect("an answer")
+    }
+
+    /// Address of the Engine API.
+    pub(super) const fn engine_address(&self) -> SocketAddr {
+        self.engine.address()
+    }
+
+    /// A WebSocket of the Engine API, by a handshake with a line of its head, or the status of its refusal.
+    pub(super) fn socket(&self, line: &str) -> Result<Socket, u16> {
+        Socket::connect_with(line, self.engine.address())
     }
 
     /// The whole answer to a request.

@@ -2,6 +2,7 @@
 
 mod beacon;
 mod building;
+mod connections;
 mod blobs;
 mod deaths;
 mod fixtures;

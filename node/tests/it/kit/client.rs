@@ -118,10 +118,20 @@ pub(crate) struct Socket {
 
 impl Socket {
     pub(crate) fn connect(address: SocketAddr) -> Self {
+        Self::connect_with("", address).unwrap_or_else(|status| panic!("status {status}"))
+    }
+
+    /// Connects with further lines in the head of the handshake.
+    ///
+    /// # Errors
+    /// Status of a refusal.
+    pub(crate) fn connect_with(lines: &str, address: SocketAddr) -> Result<Self, u16> {
         let mut stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let head = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                    Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+        let head = format!(
+            "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n{lines}\r\n"
+        );
         stream.write_all(head.as_bytes()).expect("written");
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
@@ -129,8 +139,11 @@ impl Socket {
             stream.read_exact(&mut byte).expect("an answer");
             answer.extend(byte);
         }
-        assert!(answer.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&answer));
-        Self { stream }
+        let answer = String::from_utf8_lossy(&answer);
+        match answer.split(' ').nth(1).and_then(|status| status.parse().ok()) {
+            Some(101) => Ok(Self { stream }),
+            status => Err(status.unwrap_or_default()),
+        }
     }
 
     /// Sends a request without waiting.
