@@ -30,11 +30,14 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// Code of [`Self::Server`], whose reason is in the error's data.
+    pub(crate) const SERVER: i32 = -32000;
+
     /// Code of the error.
     pub(crate) const fn code(&self) -> i32 {
         match self {
             Self::Params(_) => -32602,
-            Self::Server(_) => -32000,
+            Self::Server(_) => Self::SERVER,
             Self::UnknownPayload => -38001,
             Self::ForkchoiceState(_) => -38002,
             Self::Attributes(_) => -38003,

@@ -16,7 +16,7 @@ use ::phalanx::{
     chain::Attributes,
 };
 use alloy_consensus::Header;
-use alloy_primitives::{Address, B64, B256};
+use alloy_primitives::{Address, B64, B256, U256};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -52,6 +52,8 @@ pub(crate) struct Api {
     pub(super) alloc: Arc<BTreeMap<Address, GenesisAccount>>,
     /// Random name of this run of the node.
     pub(super) instance: [u8; 32],
+    /// Total difficulty at which proof of stake begins, by the genesis.
+    pub(super) terminal_difficulty: U256,
 }
 
 /// End of the time that a call has.
@@ -101,7 +103,22 @@ impl Api {
         // Without randomness the name is zero, and nothing depends on it.
         let _ = getrandom::fill(&mut instance);
         let tip = Mutex::default();
-        Self { chain, limits, filters, metrics, intake, exit, calls, tip, version, keyring, alloc, instance }
+        let terminal_difficulty = genesis.config.terminal_total_difficulty.unwrap_or_default();
+        Self {
+            chain,
+            limits,
+            filters,
+            metrics,
+            intake,
+            exit,
+            calls,
+            tip,
+            version,
+            keyring,
+            alloc,
+            instance,
+            terminal_difficulty,
+        }
     }
 
     /// Height of a named block that is committed; `None` for the pending one, and for one that is not there.

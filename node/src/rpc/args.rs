@@ -126,7 +126,7 @@ fn digits(text: &str) -> Result<&str, String> {
 }
 
 /// Reads a quantity of at most `bits`, in its only encoding.
-fn canonical(value: &Value, bits: usize) -> Result<U256, String> {
+pub(super) fn canonical(value: &Value, bits: usize) -> Result<U256, String> {
     let digits = digits(text(value)?)?;
     if digits.is_empty() {
         return Err("hex string \"0x\"".into());

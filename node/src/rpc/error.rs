@@ -15,6 +15,7 @@ use phalanx::{
     revm::context_interface::result::{ExecutionResult, HaltReason, InvalidTransaction},
     simulate::SimulateError,
 };
+use serde::Serialize;
 
 /// Code of most of geth's errors.
 const SERVER: i32 = -32000;
@@ -33,7 +34,17 @@ const NO_RECEIPT: i32 = 4;
 pub(super) struct RpcError {
     code: i32,
     message: String,
-    data: Option<Bytes>,
+    data: Option<Data>,
+}
+
+/// Data of an error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+enum Data {
+    /// What a call reverts with, or the hash of a transaction.
+    Bytes(Bytes),
+    /// The reason, as the Engine API has it.
+    Reason { err: String },
 }
 
 impl RpcError {
@@ -57,6 +68,11 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
+    /// A fault of the node in the form of the Engine API: the reason is in the data.
+    pub(super) fn explained(code: i32, message: &str, err: String) -> Self {
+        Self { code, message: message.into(), data: Some(Data::Reason { err }) }
+    }
+
     /// A fault of the node.
     pub(super) fn internal(message: impl Into<String>) -> Self {
         Self { code: INTERNAL_ERROR_CODE, message: message.into(), data: None }
@@ -65,7 +81,7 @@ impl RpcError {
     /// Another node's error, with its code.
     pub(super) fn refused_elsewhere(code: i64, message: String, data: Option<&str>) -> Self {
         let code = i32::try_from(code).unwrap_or(SERVER);
-        Self { code, message, data: data.and_then(|data| data.parse().ok()) }
+        Self { code, message, data: data.and_then(|data| data.parse().ok()).map(Data::Bytes) }
     }
 
     /// The block is pruned.
@@ -76,7 +92,7 @@ impl RpcError {
     /// The transaction waits, and its receipt has not come.
     pub(super) fn no_receipt(hash: &[u8]) -> Self {
         let message = "The transaction was added to the mempool but wasn't processed in time".into();
-        Self { code: NO_RECEIPT, message, data: Some(Bytes::copy_from_slice(hash)) }
+        Self { code: NO_RECEIPT, message, data: Some(Data::Bytes(Bytes::copy_from_slice(hash))) }
     }
 
     /// Data of a call that reverts.
@@ -91,7 +107,7 @@ impl RpcError {
             Some(reason) => format!("execution reverted: {reason}"),
             None => "execution reverted".into(),
         };
-        Self { code: REVERTED, message, data: Some(output.clone()) }
+        Self { code: REVERTED, message, data: Some(Data::Bytes(output.clone())) }
     }
 }
 
@@ -117,7 +133,7 @@ impl From<UpstreamError> for RpcError {
     fn from(error: UpstreamError) -> Self {
         match error {
             // Libraries match its code and text.
-            UpstreamError::Refused { code, message, data } => Self { code, message, data },
+            UpstreamError::Refused { code, message, data } => Self { code, message, data: data.map(Data::Bytes) },
             UpstreamError::Away(_) | UpstreamError::TooLong { .. } | UpstreamError::Busy => {
                 Self::server(error.to_string())
             }

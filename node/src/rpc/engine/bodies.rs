@@ -1,6 +1,6 @@
 //! Bodies of payloads that are on the chain, for clients that keep none.
 
-use super::{Api, Args, Fault, RpcError, args};
+use super::{Api, Args, Fault, RpcError, encoding};
 use crate::{rpc::registry::Registry, store::Block};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, Bytes};
@@ -48,7 +48,7 @@ fn body(block: &Block, version: Bodies) -> Body {
 }
 
 fn by_hash(api: &Api, args: &Args, version: Bodies) -> Result<Vec<Option<Body>>, RpcError> {
-    let hashes = args.required(0, args::json::<Vec<B256>>)?;
+    let hashes = args.required(0, encoding::hashes)?;
     if hashes.len() as u64 > MOST {
         return Err(Fault::TooLarge.into());
     }
@@ -63,7 +63,7 @@ fn by_hash(api: &Api, args: &Args, version: Bodies) -> Result<Vec<Option<Body>>,
 }
 
 fn by_range(api: &Api, args: &Args, version: Bodies) -> Result<Vec<Option<Body>>, RpcError> {
-    let (start, count) = (args.required(0, args::quantity)?, args.required(1, args::quantity)?);
+    let (start, count) = (args.required(0, encoding::quantity)?, args.required(1, encoding::quantity)?);
     if start == 0 || count == 0 {
         return Err(Fault::Params("start and count are at least 1".into()).into());
     }

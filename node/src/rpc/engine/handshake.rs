@@ -1,6 +1,9 @@
 //! What client and node say of themselves: methods, version, and the transition to proof of stake.
 
-use super::{Api, args};
+use super::{
+    Api, args,
+    encoding::{Form, check},
+};
 use crate::rpc::registry::Registry;
 use alloy_primitives::B256;
 use alloy_rpc_types_engine::TransitionConfiguration;
@@ -39,8 +42,8 @@ pub(super) fn register(registry: &mut Registry) {
         Ok(CAPABILITIES)
     });
     registry.light("engine_exchangeTransitionConfigurationV1", 1, |api, args| {
-        let theirs = args.required(0, args::json::<TransitionConfiguration>)?;
-        Ok(transition(api, &theirs))
+        args.required(0, |theirs| check(theirs, &TRANSITION))?;
+        Ok(transition(api))
     });
     registry.light("engine_getClientVersionV1", 1, |_, args| {
         args.required(0, args::json::<ClientVersion>)?;
@@ -65,10 +68,17 @@ impl ClientVersion {
     }
 }
 
-/// The transition to proof of stake, which the chain has made before its first block: any difficulty up to the genesis's says so.
-fn transition(api: &Api, theirs: &TransitionConfiguration) -> TransitionConfiguration {
+/// Fields of `TransitionConfigurationV1`.
+const TRANSITION: [(&str, Form); 3] = [
+    ("terminalTotalDifficulty", Form::Quantity(256)),
+    ("terminalBlockHash", Form::Data),
+    ("terminalBlockNumber", Form::Quantity(64)),
+];
+
+/// The transition to proof of stake of the node's own genesis, whatever the client's is: the client compares.
+const fn transition(api: &Api) -> TransitionConfiguration {
     TransitionConfiguration {
-        terminal_total_difficulty: theirs.terminal_total_difficulty.min(api.chain.genesis.difficulty),
+        terminal_total_difficulty: api.terminal_difficulty,
         terminal_block_hash: B256::ZERO,
         terminal_block_number: 0,
     }

@@ -3,6 +3,7 @@
 mod structures;
 mod bodies;
 mod handshake;
+mod encoding;
 
 use super::{
     api::Api,
@@ -14,9 +15,7 @@ use crate::engine_api::{
     By, Envelope, Fault, Handle, Received, Status, Updated, Version, receive, with_cells, with_proofs,
 };
 use alloy_eips::eip4844::{BlobAndProofV1, BlobAndProofV2};
-use alloy_primitives::{B64, B256};
-use alloy_rpc_types_engine::ForkchoiceState;
-use serde_json::Value;
+use alloy_primitives::{B64, B256, Bytes};
 
 /// Maximum number of blobs of a request, which the specification demands at least.
 const MOST_BLOBS: usize = 128;
@@ -26,7 +25,10 @@ const CUSTODY: usize = 16;
 
 impl From<Fault> for RpcError {
     fn from(fault: Fault) -> Self {
-        Self::of(fault.code(), fault.to_string())
+        match fault {
+            Fault::Server(why) => Self::explained(Fault::SERVER, "Server error", why),
+            other => Self::of(other.code(), other.to_string()),
+        }
     }
 }
 
@@ -67,8 +69,8 @@ fn new_payload(api: &Api, args: &Args, method: u8) -> Result<Status, RpcError> {
 }
 
 fn forkchoice_updated(api: &Api, args: &Args, method: u8) -> Result<Updated, RpcError> {
-    let state = args.required(0, args::json::<ForkchoiceState>)?;
-    let columns = args.optional(2, args::bytes)?;
+    let state = args.required(0, structures::state)?;
+    let columns = args.optional(2, encoding::data::<Bytes>)?;
     if columns.is_some_and(|columns| columns.len() != CUSTODY) {
         return Err(Fault::Params(format!("custodyColumns have {CUSTODY} bytes")).into());
     }
@@ -77,13 +79,13 @@ fn forkchoice_updated(api: &Api, args: &Args, method: u8) -> Result<Updated, Rpc
 }
 
 fn get_payload(api: &Api, args: &Args, method: u8) -> Result<Envelope, RpcError> {
-    let id = args.required(0, args::json::<B64>)?;
+    let id = args.required(0, encoding::data::<B64>)?;
     Ok(handle(api)?.fetch(id)?.envelope(method)?)
 }
 
 /// Hashes of blobs.
 fn hashes(args: &Args) -> Result<Vec<B256>, RpcError> {
-    let hashes = args.required(0, args::json::<Vec<B256>>)?;
+    let hashes = args.required(0, encoding::hashes)?;
     if hashes.len() > MOST_BLOBS { Err(Fault::TooLarge.into()) } else { Ok(hashes) }
 }
 
@@ -99,7 +101,17 @@ fn blobs_with_cells(api: &Api, args: &Args) -> Result<Option<Vec<BlobAndProofV2>
     Ok(with_cells(&api.chain, &hashes(args)?))
 }
 
-/// Reads a value of an argument, or says that the arguments are not those of the method.
-fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, Fault> {
-    args::json(value).map_err(Fault::Params)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jsonrpsee::types::ErrorObjectOwned;
+    use serde_json::json;
+
+    #[test]
+    fn server_errors_have_their_reason_in_the_data_and_others_have_none() {
+        let said = |fault: Fault| json!(ErrorObjectOwned::from(RpcError::from(fault)));
+        let expected = json!({ "code": -32000, "message": "Server error", "data": { "err": "the disk is full" } });
+        assert_eq!(said(Fault::Server("the disk is full".into())), expected);
+        assert_eq!(said(Fault::UnknownPayload), json!({ "code": -38001, "message": "Unknown payload" }));
+    }
 }

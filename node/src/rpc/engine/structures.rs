@@ -1,72 +1,75 @@
 //! Structures of the Engine API as JSON: each version of a method has exactly its fields, and null is none.
 
-use super::{Args, Fault, Version, read};
+use super::{
+    Args, Fault, Version, args,
+    encoding::{self, Form, check},
+};
 use alloy_eips::eip7685::Requests;
-use alloy_primitives::{B256, Bytes, U64};
+use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_engine::{
     CancunPayloadFields, ExecutionPayload, ExecutionPayloadSidecar, ExecutionPayloadV1, ExecutionPayloadV2,
-    ExecutionPayloadV3, ExecutionPayloadV4, PayloadAttributes, PraguePayloadFields,
+    ExecutionPayloadV3, ExecutionPayloadV4, ForkchoiceState, PayloadAttributes, PraguePayloadFields,
 };
 use phalanx::chain::ChainSpec;
 use serde_json::Value;
 
 /// Fields of a payload, in the order of the versions that bring them.
-const PAYLOAD: [&str; 19] = [
-    "parentHash",
-    "feeRecipient",
-    "stateRoot",
-    "receiptsRoot",
-    "logsBloom",
-    "prevRandao",
-    "blockNumber",
-    "gasLimit",
-    "gasUsed",
-    "timestamp",
-    "extraData",
-    "baseFeePerGas",
-    "blockHash",
-    "transactions",
-    "withdrawals",
-    "blobGasUsed",
-    "excessBlobGas",
-    "blockAccessList",
-    "slotNumber",
+const PAYLOAD: [(&str, Form); 19] = [
+    ("parentHash", Form::Data),
+    ("feeRecipient", Form::Data),
+    ("stateRoot", Form::Data),
+    ("receiptsRoot", Form::Data),
+    ("logsBloom", Form::Data),
+    ("prevRandao", Form::Data),
+    ("blockNumber", Form::Quantity(64)),
+    ("gasLimit", Form::Quantity(64)),
+    ("gasUsed", Form::Quantity(64)),
+    ("timestamp", Form::Quantity(64)),
+    ("extraData", Form::Data),
+    ("baseFeePerGas", Form::Quantity(256)),
+    ("blockHash", Form::Data),
+    ("transactions", Form::List),
+    ("withdrawals", Form::Withdrawals),
+    ("blobGasUsed", Form::Quantity(64)),
+    ("excessBlobGas", Form::Quantity(64)),
+    ("blockAccessList", Form::Data),
+    ("slotNumber", Form::Quantity(64)),
 ];
 
 /// Number of the fields of `ExecutionPayloadV1` to `V4`.
 const PAYLOADS: [usize; 4] = [14, 15, 17, 19];
 
 /// Fields of payload attributes, in the order of the versions that bring them.
-const ATTRIBUTES: [&str; 7] = [
-    "timestamp",
-    "prevRandao",
-    "suggestedFeeRecipient",
-    "withdrawals",
-    "parentBeaconBlockRoot",
-    "slotNumber",
-    "targetGasLimit",
+const ATTRIBUTES: [(&str, Form); 7] = [
+    ("timestamp", Form::Quantity(64)),
+    ("prevRandao", Form::Data),
+    ("suggestedFeeRecipient", Form::Data),
+    ("withdrawals", Form::Withdrawals),
+    ("parentBeaconBlockRoot", Form::Data),
+    ("slotNumber", Form::Quantity(64)),
+    ("targetGasLimit", Form::Quantity(64)),
 ];
+
+/// Fields of `ForkchoiceStateV1`.
+const STATE: [(&str, Form); 3] =
+    [("headBlockHash", Form::Data), ("safeBlockHash", Form::Data), ("finalizedBlockHash", Form::Data)];
+
+/// Maximum number of withdrawals of attributes. A block of Ethereum has 16; while the node is busy, orders wait with theirs.
+const MOST_WITHDRAWALS: usize = 8_192;
 
 /// Number of the fields of `PayloadAttributesV1` to `V4`.
 const ATTRIBUTES_OF: [usize; 4] = [3, 4, 5, 7];
 
-/// Checks that an object has these fields, and no other one.
-fn check(value: &Value, fields: &[&str]) -> Result<(), String> {
-    let object = value.as_object().ok_or("an object is expected")?;
-    let is_there = |name: &str| object.get(name).is_some_and(|value| !value.is_null());
-    if let Some(name) = fields.iter().find(|name| !is_there(name)) {
-        return Err(format!("{name} is missing"));
-    }
-    match object.keys().find(|name| is_there(name) && !fields.contains(&&name[..])) {
-        Some(name) => Err(format!("{name} is none of this version's")),
-        None => Ok(()),
-    }
+/// Time of a payload, or of attributes.
+fn timestamp(value: &Value) -> Result<u64, String> {
+    let timestamp = value.get("timestamp").filter(|value| !value.is_null()).ok_or("timestamp is missing")?;
+    encoding::quantity(timestamp).map_err(|why| format!("timestamp: {why}"))
 }
 
-/// Time of a payload, or of attributes.
-fn timestamp(value: &Value) -> Result<u64, Fault> {
-    let timestamp = value.get("timestamp").ok_or_else(|| Fault::Params("timestamp is missing".into()))?;
-    Ok(read::<U64>(timestamp)?.to())
+/// Reads a fork choice.
+pub(super) fn state(value: &Value) -> Result<ForkchoiceState, String> {
+    check(value, &STATE)?;
+    args::json(value)
 }
 
 /// Reads the arguments of a version of `newPayload`.
@@ -80,7 +83,7 @@ pub(super) fn payload(
 ) -> Result<(ExecutionPayload, ExecutionPayloadSidecar), Fault> {
     let missing = |what: &str| Fault::Params(format!("{what} is missing"));
     let value = args.value(0).ok_or_else(|| missing("executionPayload"))?;
-    let version = Version::at(chain, timestamp(value)?);
+    let version = Version::at(chain, timestamp(value).map_err(Fault::Params)?);
     let structure = match method {
         1 => 1,
         2 if version >= Version::Cancun => return Err(Fault::Fork),
@@ -90,22 +93,26 @@ pub(super) fn payload(
     };
     check(value, &PAYLOAD[..PAYLOADS[usize::from(structure - 1)]]).map_err(Fault::Params)?;
     let payload = match structure {
-        1 => ExecutionPayload::V1(read::<ExecutionPayloadV1>(value)?),
-        2 => ExecutionPayload::V2(read::<ExecutionPayloadV2>(value)?),
-        3 => ExecutionPayload::V3(read::<ExecutionPayloadV3>(value)?),
-        _ => ExecutionPayload::V4(read::<ExecutionPayloadV4>(value)?),
+        1 => args::json::<ExecutionPayloadV1>(value).map(ExecutionPayload::V1),
+        2 => args::json::<ExecutionPayloadV2>(value).map(ExecutionPayload::V2),
+        3 => args::json::<ExecutionPayloadV3>(value).map(ExecutionPayload::V3),
+        _ => args::json::<ExecutionPayloadV4>(value).map(ExecutionPayload::V4),
     };
+    let payload = payload.map_err(Fault::Params)?;
     if method < 3 {
         return Ok((payload, ExecutionPayloadSidecar::none()));
     }
-    let hashes: Vec<B256> = read(args.value(1).ok_or_else(|| missing("expectedBlobVersionedHashes"))?)?;
-    let root: B256 = read(args.value(2).ok_or_else(|| missing("parentBeaconBlockRoot"))?)?;
+    let hashes = args.value(1).ok_or_else(|| missing("expectedBlobVersionedHashes"))?;
+    let hashes = encoding::hashes(hashes).map_err(Fault::Params)?;
+    let root = args.value(2).ok_or_else(|| missing("parentBeaconBlockRoot"))?;
+    let root: B256 = encoding::data(root).map_err(Fault::Params)?;
     let cancun = CancunPayloadFields::new(root, hashes);
     let sidecar = match method {
         3 => ExecutionPayloadSidecar::v3(cancun),
         _ => {
-            let list: Vec<Bytes> = read(args.value(3).ok_or_else(|| missing("executionRequests"))?)?;
-            ExecutionPayloadSidecar::v4(cancun, PraguePayloadFields::new(requests(list)?))
+            let list = args.value(3).ok_or_else(|| missing("executionRequests"))?;
+            let list = requests(encoding::list(list).map_err(Fault::Params)?)?;
+            ExecutionPayloadSidecar::v4(cancun, PraguePayloadFields::new(list))
         }
     };
     let fits = match method {
@@ -132,8 +139,7 @@ fn requests(list: Vec<Bytes>) -> Result<Requests, Fault> {
 /// # Errors
 /// [`Fault::Attributes`] for other fields than those of the version, and [`Fault::Fork`] for the time of another version's fork.
 pub(super) fn attributes(chain: &ChainSpec, method: u8, value: &Value) -> Result<PayloadAttributes, Fault> {
-    let wrong = |fault: Fault| Fault::Attributes(fault.to_string());
-    let version = Version::at(chain, timestamp(value).map_err(wrong)?);
+    let version = Version::at(chain, timestamp(value).map_err(Fault::Attributes)?);
     let structure = match method {
         2 if version >= Version::Cancun => return Err(Fault::Fork),
         2 => 1 + u8::from(version == Version::Shanghai),
@@ -141,7 +147,10 @@ pub(super) fn attributes(chain: &ChainSpec, method: u8, value: &Value) -> Result
     };
     let fields = ATTRIBUTES_OF[usize::from(structure - 1)];
     check(value, &ATTRIBUTES[..fields]).map_err(Fault::Attributes)?;
-    let attributes = read(value).map_err(wrong)?;
+    let attributes: PayloadAttributes = args::json(value).map_err(Fault::Attributes)?;
+    if attributes.withdrawals.as_ref().is_some_and(|list| list.len() > MOST_WITHDRAWALS) {
+        return Err(Fault::Attributes(format!("a block has at most {MOST_WITHDRAWALS} withdrawals")));
+    }
     let fits = match method {
         1 => version == Version::Paris,
         2 => true,
@@ -154,18 +163,6 @@ pub(super) fn attributes(chain: &ChainSpec, method: u8, value: &Value) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn objects_have_their_fields_alone_and_null_is_none() {
-        let fields = ["a", "b"];
-        assert_eq!(check(&json!({ "a": 1, "b": [] }), &fields), Ok(()));
-        assert_eq!(check(&json!({ "a": 1, "b": 2, "c": null }), &fields), Ok(()));
-        for wrong in [json!({ "a": 1 }), json!({ "a": 1, "b": null }), json!({ "a": 1, "b": 2, "c": 3 }), json!([1, 2])]
-        {
-            assert!(check(&wrong, &fields).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn requests_have_types_that_ascend_and_data() {

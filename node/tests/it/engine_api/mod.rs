@@ -3,6 +3,7 @@
 mod beacon;
 mod building;
 mod connections;
+mod encodings;
 mod blobs;
 mod deaths;
 mod fixtures;
