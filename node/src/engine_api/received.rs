@@ -2,7 +2,7 @@
 
 use super::{blobs::is_blob, proposed::Proposed, status::Status};
 use crate::chain::Chain;
-use alloy_consensus::{Transaction as _, TxEnvelope};
+use alloy_consensus::{Transaction as _, TxEnvelope, constants::MAXIMUM_EXTRA_DATA_SIZE};
 use alloy_eips::Decodable2718 as _;
 use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_engine::{ExecutionPayload, ExecutionPayloadSidecar};
@@ -25,25 +25,27 @@ pub(crate) enum Received {
 }
 
 /// Checks a payload, in time linear in its bytes and on all threads. What is recovered is kept for the execution.
-pub(crate) fn receive(chain: &Chain, payload: ExecutionPayload, sidecar: &ExecutionPayloadSidecar, by: By) -> Received {
-    let broken = |why: String| Received::Broken(Status::broken(why));
-    if let Some(place) = payload.transactions().iter().position(|tx| tx.is_empty()) {
-        return broken(format!("transaction {place} is empty"));
-    }
-    match blob_hashes(payload.transactions()) {
-        Err(place) => return broken(format!("transaction {place} is no blob transaction")),
-        Ok(actual) if sidecar.versioned_hashes().is_some_and(|expected| *expected != actual) => {
-            return broken("the blobs of the transactions are not the expected ones".into());
-        }
-        Ok(_) => {}
+pub(crate) fn receive(
+    chain: &Chain,
+    mut payload: ExecutionPayload,
+    sidecar: &ExecutionPayloadSidecar,
+    by: By,
+) -> Received {
+    let blobs = blob_hashes(payload.transactions());
+    // The client's own list is wrong, and not the payload.
+    if blobs.as_ref().is_ok_and(|actual| sidecar.versioned_hashes().is_some_and(|expected| expected != actual)) {
+        return Received::Broken(Status::broken("the blobs of the transactions are not the expected ones".into()));
     }
     let hash = payload.block_hash();
     let list = payload.block_access_list().cloned();
     let root = chain.service.transactions_root(payload.transactions());
-    let block = match payload.into_block_with_sidecar_raw_with_transactions_root(sidecar, root) {
+    // A header with too much extra data has a hash as well.
+    let extra = core::mem::take(&mut payload.as_v1_mut().extra_data);
+    let mut block = match payload.into_block_with_sidecar_raw_with_transactions_root(sidecar, root) {
         Ok(block) => block,
-        Err(error) => return broken(error.to_string()),
+        Err(error) => return Received::Broken(Status::broken(error.to_string())),
     };
+    block.header.extra_data = extra;
     let actual = block.header.hash_slow();
     if actual != hash {
         let why = format!("the block hash is {hash}, and the header has the hash {actual}");
@@ -54,11 +56,19 @@ pub(crate) fn receive(chain: &Chain, payload: ExecutionPayload, sidecar: &Execut
     }
     let withdrawals = block.body.withdrawals.map_or_else(Vec::new, |list| list.into_inner());
     let proposed = Proposed::new(hash, &block.header, block.body.transactions, withdrawals).with_list(list);
-    match chain.service.check_payload(proposed.env(), proposed.txs()) {
-        Ok(()) => Received::Sound(Box::new(proposed)),
-        // Its hash is its own, so that its descendants are invalid with it.
-        Err((place, why)) => Received::Sound(Box::new(proposed.breaking(&format!("transaction {place}: {why}")))),
-    }
+    let extra = block.header.extra_data.len();
+    let broken = match blobs {
+        _ if extra > MAXIMUM_EXTRA_DATA_SIZE => {
+            Some(format!("{extra} bytes of extra data are more than {MAXIMUM_EXTRA_DATA_SIZE}"))
+        }
+        Err(place) => Some(format!("transaction {place} is no blob transaction")),
+        Ok(_) => {
+            let checked = chain.service.check_payload(proposed.env(), proposed.txs());
+            checked.err().map(|(place, why)| format!("transaction {place}: {why}"))
+        }
+    };
+    // Its hash is its own, so that its descendants are invalid with it.
+    Received::Sound(Box::new(broken.into_iter().fold(proposed, |proposed, why| proposed.breaking(&why))))
 }
 
 /// Hashes of the blobs of all transactions, in order.

@@ -2,7 +2,7 @@
 
 use super::beacon::{Driven, Payload, ROOT, attributes, driven, said, state, token};
 use crate::kit::{Call, address, genesis, signed};
-use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_primitives::{B256, Bytes, U256, keccak256};
 use phalanx::alloy::genesis::Genesis;
 use phalanx_node::{Durability, Node};
 use serde_json::{Value, json};
@@ -31,7 +31,9 @@ fn a_power_cut_may_not_take_chosen_blocks() {
 #[test]
 fn requests_need_a_fresh_token_of_the_secret() {
     let folder = tempfile::tempdir().expect("a folder");
-    let driven = Driven::start(&driven(folder.path(), genesis()));
+    let mut chain = genesis();
+    chain.difficulty = U256::from(0x400);
+    let driven = Driven::start(&driven(folder.path(), chain));
     let ask = |line: &str| driven.raw(line, "eth_chainId", &json!([])).0;
     assert_eq!(ask(&token(&[7; 32], 0)), 200);
     assert_eq!([ask(&token(&[7; 32], 50)), ask(&token(&[7; 32], -50))], [200, 200], "clocks differ");
@@ -64,7 +66,7 @@ fn requests_need_a_fresh_token_of_the_secret() {
     let merged = |difficulty: &str| json!({ "terminalTotalDifficulty": difficulty, "terminalBlockHash": B256::ZERO, "terminalBlockNumber": "0x0" });
     for theirs in ["0x0", "0x400"] {
         let ours = driven.get("engine_exchangeTransitionConfigurationV1", &json!([merged(theirs)]));
-        assert_eq!(ours, merged("0x0"), "of a merged chain, whatever the client says");
+        assert_eq!(ours, merged("0x0"), "of the node's genesis, whatever the client says");
     }
     let version = json!([{ "code": "LS", "name": "a client", "version": "1", "commit": "00000000" }]);
     assert_eq!(driven.get("engine_getClientVersionV1", &version)[0]["name"], json!("Phalanx"));
@@ -159,21 +161,27 @@ fn wrong_payloads_are_invalid_and_so_are_their_descendants() {
     let genesis = driven.genesis();
     driven.client.send(&signed(2, &Call::to(0, 0, address(1), 1), vec![]));
     let first = driven.build_with(5, genesis, 12, 1);
-    // Known without a parent: the hash, empty and unsound transactions, blobs.
+    // Known without a parent: the hash, and the blobs that the client expects.
     let mut hash = first.clone();
     hash.body["blockHash"] = json!(B256::repeat_byte(1));
     let broken = ("INVALID".to_owned(), None);
     assert_eq!(driven.offer(&hash), broken);
-    for txs in [json!(["0x"]), json!(["0x03c0"])] {
-        assert_eq!(driven.offer(&first.with("transactions", txs.clone())), broken, "{txs}");
-    }
-    // The block has its own hash, and is remembered.
-    for txs in [json!(["0x02c0"]), json!(["0x7f00"])] {
-        let unsound = first.with("transactions", txs.clone());
-        assert_eq!(driven.offer(&unsound), ("INVALID".to_owned(), Some(genesis)), "{txs}");
-        let choice =
-            json!([{ "headBlockHash": unsound.hash(), "safeBlockHash": genesis, "finalizedBlockHash": genesis }, null]);
-        assert_eq!(driven.get("engine_forkchoiceUpdatedV3", &choice)["payloadStatus"]["status"], "INVALID", "{txs}");
+    // The block has its own hash, and is remembered with its descendants.
+    let long = json!(Bytes::from(vec![0; 33]));
+    for (field, value) in [
+        ("transactions", json!(["0x"])),
+        ("transactions", json!([first.txs()[0], "0x"])),
+        ("transactions", json!(["0x03c0"])),
+        ("transactions", json!(["0x02c0"])),
+        ("transactions", json!(["0x7f00"])),
+        ("extraData", long.clone()),
+    ] {
+        let unsound = first.with(field, value.clone());
+        let wrong = ("INVALID".to_owned(), Some(genesis));
+        assert_eq!(driven.offer(&unsound), wrong, "{field} {value}");
+        assert_eq!(driven.choose(unsound.hash(), genesis, genesis), wrong, "{field} {value}");
+        let child = first.with("parentHash", json!(unsound.hash())).with("blockNumber", json!("0x2"));
+        assert_eq!(driven.offer(&child), wrong, "a child of {field} {value}");
     }
     let params = json!([first.body, [B256::repeat_byte(1)], ROOT, first.requests]);
     assert_eq!(said(&driven.get("engine_newPayloadV4", &params)), broken, "a blob that no transaction has");
@@ -205,9 +213,9 @@ fn wrong_payloads_are_invalid_and_so_are_their_descendants() {
     assert_eq!(driven.tagged("latest"), Some(genesis));
     let extra = first.with("extraData", json!("0x70"));
     assert_eq!(driven.offer(&extra), wrong, "the state binds its block");
-    let mut long = first.clone();
-    long.body["extraData"] = json!(Bytes::from(vec![0; 33]));
-    assert_eq!(driven.offer(&long), broken);
+    let mut unnamed = first.clone();
+    unnamed.body["extraData"] = long;
+    assert_eq!(driven.offer(&unnamed), broken, "its hash is another's");
     assert_eq!(driven.offer(&first), ("VALID".into(), Some(first.hash())), "the sound one is");
     // A descendant that came first is invalid as soon as its ancestor is.
     let bad = first.with("gasUsed", json!("0x2"));
