@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Seconds by which the clocks of client and node may differ.
-const TOLERANCE: u64 = 60;
+const TOLERANCE: f64 = 60.0;
 
 /// Maximum length of a token, in bytes: it is a header of every request.
 const MOST: usize = 4 << 10;
@@ -49,7 +49,8 @@ struct Head {
 
 #[derive(Deserialize)]
 struct Claims {
-    iat: u64,
+    /// Seconds since 1970, which may have a fraction (RFC 7519, `NumericDate`).
+    iat: f64,
 }
 
 impl Secret {
@@ -103,7 +104,7 @@ impl Secret {
         // The comparison takes the same time wherever the first difference is.
         mac.verify_slice(&decode(signature)?).map_err(|_| Refused::Signature)?;
         let claims: Claims = serde_json::from_slice(&decode(claims)?).map_err(|_| Refused::Malformed)?;
-        if claims.iat.abs_diff(now) > TOLERANCE { Err(Refused::Time) } else { Ok(()) }
+        if (claims.iat - now as f64).abs() > TOLERANCE { Err(Refused::Time) } else { Ok(()) }
     }
 
     fn mac(&self) -> Hmac<Sha256> {
@@ -136,6 +137,13 @@ mod tests {
         for iat in [0, NOW - 61, NOW + 61, u64::MAX] {
             assert_eq!(secret.check(Some(&at(iat)), NOW), Err(Refused::Time), "{iat}");
         }
+        let written = |iat: &str| secret.check(Some(&token(&secret, head, &format!(r#"{{"iat":{iat}}}"#))), NOW);
+        for iat in [format!("{NOW}.75"), format!("{}.5", NOW - 60), "1.79e9".into()] {
+            assert_eq!(written(&iat), Ok(()), "{iat}");
+        }
+        for iat in [format!("{}.5", NOW + 60), "-1".into(), "1e300".into()] {
+            assert_eq!(written(&iat), Err(Refused::Time), "{iat}");
+        }
         assert_eq!(other.check(Some(&at(NOW)), NOW), Err(Refused::Signature));
         for none in [None, Some(""), Some("Basic YTpi"), Some("bearer x")] {
             assert_eq!(secret.check(none, NOW), Err(Refused::Missing), "{none:?}");
@@ -148,7 +156,7 @@ mod tests {
             ("", &claims),
             (head, "{}"),
             (head, r#"{"iat":"now"}"#),
-            (head, r#"{"iat":-1}"#),
+            (head, r#"{"iat":1e999}"#),
         ] {
             let refused = secret.check(Some(&token(&secret, head, claims)), NOW);
             assert_eq!(refused, Err(Refused::Malformed), "{head} {claims}");
