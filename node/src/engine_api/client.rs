@@ -122,6 +122,12 @@ impl Client {
     /// # Errors
     /// If the engine has ended.
     pub(crate) fn run(mut self) -> Result<(), NodeError> {
+        let ended = self.carry_out();
+        self.jobs.handle.end();
+        ended
+    }
+
+    fn carry_out(&mut self) -> Result<(), NodeError> {
         loop {
             let tick = if self.jobs.is_building() { after(TICK) } else { never() };
             let order = crossbeam_channel::select_biased! {
@@ -133,9 +139,12 @@ impl Client {
                 }
             };
             match order {
-                Ok(Order::Take(block, reply)) => answer(&reply, self.take(*block))?,
-                Ok(Order::Choose(state, wanted, reply)) => answer(&reply, self.choose(&state, *wanted))?,
-                Ok(Order::Fetch(id, reply)) => answer(&reply, self.fetch(id))?,
+                Ok(Order::Take(block)) => {
+                    let (hash, handle) = (block.hash, self.jobs.handle.clone());
+                    answer(self.take(*block), |verdict| handle.judged(&hash, &verdict))?;
+                }
+                Ok(Order::Choose(state, wanted, reply)) => answer(self.choose(&state, *wanted), to(&reply))?,
+                Ok(Order::Fetch(id, reply)) => answer(self.fetch(id), to(&reply))?,
                 Err(_) => return Ok(()),
             }
             self.sweep();
@@ -149,14 +158,19 @@ impl Client {
     }
 }
 
+/// Way to the caller of an order.
+fn to<T>(reply: &Reply<T>) -> impl FnOnce(Result<T, Fault>) {
+    // An error means that the client has stopped waiting.
+    |said| _ = reply.send(said)
+}
+
 /// Answers an order. An error ends the thread.
-fn answer<T>(reply: &Reply<T>, done: Result<T, Stop>) -> Result<(), NodeError> {
+fn answer<T>(done: Result<T, Stop>, tell: impl FnOnce(Result<T, Fault>)) -> Result<(), NodeError> {
     let (said, ended) = match done {
         Ok(done) => (Ok(done), Ok(())),
         Err(Stop::Fault(fault)) => (Err(fault), Ok(())),
         Err(Stop::Final(error)) => (Err(Fault::Server(error.to_string())), Err(error)),
     };
-    // An error means that the client has stopped waiting.
-    let _ = reply.send(said);
+    tell(said);
     ended
 }

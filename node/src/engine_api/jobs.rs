@@ -13,17 +13,16 @@ use alloy_primitives::B64;
 use alloy_rpc_types_engine::PayloadAttributes;
 use phalanx::{
     BlockAttributes,
-    api::{BlockBudget, Build as _, BuildHandle, BuildRequest, BuiltCandidate, Candidate, ExecId, Payload, TxPolicy},
+    api::{
+        BlockBudget, Build as _, BuildHandle, BuildRequest, BuiltCandidate, Candidate, ExecId, Payload, Priority,
+        TxPolicy,
+    },
     chain::Attributes,
 };
 use std::{
-    collections::VecDeque,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-
-/// Maximum number of built blocks that can still be fetched.
-const MOST: usize = 8;
 
 /// Maximum time that a client waits for a builder which is not done. The specification gives the node a second.
 const DUE: Duration = Duration::from_millis(500);
@@ -35,9 +34,7 @@ const SLOT: u64 = 12;
 #[derive(Debug)]
 pub(super) struct Jobs {
     active: Option<Job>,
-    /// Blocks that are built, oldest first.
-    built: VecDeque<(B64, Arc<Built>)>,
-    handle: Handle,
+    pub(super) handle: Handle,
     /// Gas limit of blocks whose attributes have none; `None` for the parent's.
     gas_limit: Option<u64>,
 }
@@ -62,7 +59,7 @@ impl core::fmt::Debug for Job {
 
 impl Jobs {
     pub(super) const fn new(handle: Handle, gas_limit: Option<u64>) -> Self {
-        Self { active: None, built: VecDeque::new(), handle, gas_limit }
+        Self { active: None, handle, gas_limit }
     }
 
     pub(super) const fn is_building(&self) -> bool {
@@ -72,10 +69,6 @@ impl Jobs {
     /// Notes that transactions came back to the pool.
     pub(super) fn ring(&self) {
         self.handle.ring();
-    }
-
-    fn find(&self, id: B64) -> Option<&Arc<Built>> {
-        self.built.iter().find(|(name, _)| *name == id).map(|(_, built)| built)
     }
 }
 
@@ -123,7 +116,7 @@ impl Client {
         let name = Candidate::new(self.chain.spec.chain_id(), parent, env, TxPolicy::Strict, empty).id();
         let id = B64::from_slice(&name.0[..8]);
         let is_there = self.jobs.active.as_ref().is_some_and(|job| job.id == id);
-        if is_there || self.jobs.find(id).is_some() {
+        if is_there || self.jobs.handle.shelf.sealed(id).is_some() {
             return Ok(id);
         }
         self.put_aside()?;
@@ -162,10 +155,7 @@ impl Client {
         let (id, sealed) = (job.id, self.sealed(&mut job));
         match sealed {
             Ok(built) => {
-                self.jobs.built.push_back((id, Arc::new(built)));
-                if self.jobs.built.len() > MOST {
-                    self.jobs.built.pop_front();
-                }
+                self.jobs.handle.shelf.seal(id, built);
                 Ok(())
             }
             Err(stop) => {
@@ -181,10 +171,31 @@ impl Client {
         let best = job.best.clone().ok_or_else(|| Fault::Server("no block could be built: retry".into()))?;
         let id = best.candidate.id();
         self.submit(best.candidate)?;
+        self.whole(id)
+    }
+
+    /// An executed block as it is fetched.
+    fn whole(&self, id: ExecId) -> Result<Built, Stop> {
         let whole = self.chain.service.whole_block(id)?;
         let blobs = blobs::of_payload(&self.chain, whole.payload.txs());
         let version = Version::at(&self.chain.spec, whole.header.timestamp);
         Ok(Built { whole, version, blobs })
+    }
+
+    /// Leaves the best block so far for a client that fetches it while the thread is busy. The job goes on, and nothing leaves the
+    /// engine for it.
+    pub(super) fn draft(&mut self) -> Result<(), Stop> {
+        let Some(job) = &mut self.jobs.active else { return Ok(()) };
+        job.settle();
+        let Some(candidate) = job.best.as_ref().map(|best| best.candidate.clone()) else { return Ok(()) };
+        let (job, id) = (job.id, candidate.id());
+        let executed = self.steps.submit(candidate, Priority::Speculative).map_err(Stop::from);
+        match executed.and_then(|_| self.whole(id)) {
+            Ok(built) => self.jobs.handle.shelf.draft(job, built),
+            Err(Stop::Fault(fault)) => tracing::debug!(%fault, "a built block is not kept"),
+            Err(stop) => return Err(stop),
+        }
+        Ok(())
     }
 
     /// Ends the job that goes on, whose block is lost if it cannot be executed: nothing else depends on it.
@@ -206,6 +217,6 @@ impl Client {
             job.building.as_ref().map(|building| building.wait(DUE));
             self.seal()?;
         }
-        Ok(Arc::clone(self.jobs.find(id).ok_or(Fault::UnknownPayload)?))
+        Ok(self.jobs.handle.shelf.sealed(id).ok_or(Fault::UnknownPayload)?)
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //!  consensus client ─► rpc ─► Handle ─orders─► Client, one thread ─► Steps: submit, stage, commit, rewind ─► service
 //!                                                │ Tree: payloads beside the chain, and invalid ones; Journal: their files
-//!                                                │ Jobs: blocks that are built until they are fetched
+//!                                      ▲         │ Jobs: blocks that are built until they are fetched
+//!                                      └─ Shelf ◄┤ Shelf: blocks that can be fetched while the thread is busy
 //!                                                └ Marks: safe and finalised block, durable
 //! ```
 //!
@@ -19,6 +20,8 @@ mod jobs;
 mod take;
 mod built;
 mod handle;
+mod waiting;
+mod shelf;
 mod marks;
 mod received;
 mod tree;

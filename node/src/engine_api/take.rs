@@ -55,6 +55,7 @@ impl Client {
             self.tree.condemn(hash, &invalid);
             return Ok(Status::invalid(&invalid));
         }
+        self.draft()?;
         self.tree.hold(block.clone(), None);
         let journal = self.journal.clone();
         // Written beside the execution, and answered once both are done.

@@ -1,10 +1,11 @@
 //! Payloads that the node builds: what is in them, what they are worth, and how they get better.
 
 use super::beacon::{Driven, ROOT, attributes, driven, quantity, read, state};
-use crate::kit::{Call, address, genesis, signed};
+use crate::kit::{Call, FUNDED, address, genesis, signed};
 use alloy_primitives::{Address, B256, U256, hex, keccak256};
+use phalanx::alloy::genesis::GenesisAccount;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Account that withdrawals go to.
 const WITHDRAWN: Address = Address::repeat_byte(0xdd);
@@ -77,6 +78,51 @@ fn a_payload_takes_what_arrives_until_it_is_fetched() {
         node.fetch(5, &id).txs().len() as u64 == attempt + 1
     };
     assert!((0..8).any(has_taken), "no payload takes what arrives behind its beginning");
+    node.stop();
+}
+
+#[test]
+fn a_job_goes_on_while_payloads_are_judged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Driven::start(&driven(folder.path(), genesis()));
+    let root = node.genesis();
+    let beside = node.build(5, root, &attributes(5, 12, 1));
+    node.client.send(&signed(2, &Call::to(0, 0, address(3), 1), vec![]));
+    // A payload beside the job leaves a draft of it, which takes nothing from the block that is fetched.
+    let has_taken = |attempt: u64| {
+        let id = node.begin(5, root, &attributes(5, 2_000_000_000 + attempt, attempt));
+        let changed = beside.with("gasLimit", json!(format!("{:#x}", quantity(&beside.body["gasLimit"]) - attempt)));
+        node.offer(&changed);
+        node.client.send(&signed(2, &Call::to(0, attempt + 1, address(3), 1), vec![]));
+        std::thread::sleep(Duration::from_millis(100 << attempt));
+        node.fetch(5, &id).txs().len() as u64 == attempt + 2
+    };
+    assert!((0..8).any(has_taken), "no payload takes what arrives behind another one");
+    node.stop();
+}
+
+#[test]
+fn a_block_is_fetched_while_a_long_payload_is_judged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut chain, contract) = (genesis(), Address::repeat_byte(0xcc));
+    // JUMPDEST, PUSH0, JUMP: until the gas is used.
+    chain.alloc.insert(contract, GenesisAccount::default().with_code(Some(vec![0x5b, 0x5f, 0x56].into())));
+    chain.gas_limit = 10_000_000_000;
+    let node = Driven::start(&driven(folder.path(), chain));
+    let root = node.genesis();
+    let call = |number: u64| Call::to(number % FUNDED, number / FUNDED, contract, 0);
+    let txs: Vec<_> = (0..8_000).map(|number| signed(2, &call(number), vec![])).collect();
+    let long = node.build(5, root, &attributes(5, 12, 1)).with("transactions", json!(txs));
+    let id = node.begin(5, root, &attributes(5, 2_000_000_000, 2));
+    let begun = Instant::now();
+    let (fetched, judged) = std::thread::scope(|scope| {
+        let judged = scope.spawn(|| (node.offer(&long), begun.elapsed()));
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(node.fetch(5, &id).parent(), root);
+        (begun.elapsed(), judged.join().expect("no panic").1)
+    });
+    // It does not wait for the verdict, unless that comes as soon.
+    assert!(fetched < judged || judged < Duration::from_millis(1_500), "{fetched:?}, {judged:?}");
     node.stop();
 }
 
