@@ -3,7 +3,10 @@
 use crate::{error::NodeError, keys::DevAccount, remote::Remote, upgrades::Upgrades};
 use phalanx::{
     RootKind,
-    alloy::{genesis::Genesis, primitives::Address},
+    alloy::{
+        genesis::Genesis,
+        primitives::{Address, Bytes},
+    },
     chain::ChainSpec,
 };
 use phalanx_net::{Beginning, NetConfig, ReplicaKeys};
@@ -89,9 +92,18 @@ pub struct EngineApiConfig {
     pub address: SocketAddr,
     /// File of the secret that client and node share, 64 hexadecimal digits. It is made if it is not there.
     pub jwt: PathBuf,
+    /// Extra data of built blocks, at most 32 bytes.
+    pub extra_data: Bytes,
+    /// First bytes of the commit that the program is built from, for the client; zero if it is unknown.
+    pub commit: [u8; 4],
 }
 
 impl EngineApiConfig {
+    /// Settings with empty extra data and an unknown commit.
+    pub const fn new(address: SocketAddr, jwt: PathBuf) -> Self {
+        Self { address, jwt, extra_data: Bytes::new(), commit: [0; 4] }
+    }
+
     /// Settings of the server for the client: the methods that the specification demands, for bodies as long as a payload.
     pub(crate) fn limits(&self, rpc: &RpcConfig) -> RpcConfig {
         RpcConfig {

@@ -101,10 +101,9 @@ impl Opening {
         let places = || Places::new(config.rpc.max_connections as usize, parts);
         let start = || async { Ingress::start(&config.ingress, &config.rpc, &intake, &metrics, places()) };
         let ingress = (!config.ingress.is_empty()).then(|| runtime.block_on(start())).transpose()?;
-        let development = (config.development.as_ref(), &config.genesis);
         let api = |limits: RpcConfig| {
             let (intake, exit) = (Arc::clone(&intake), exit.clone());
-            Arc::new(Api::new(Arc::clone(&chain), limits, Arc::clone(&metrics), (intake, exit), development))
+            Arc::new(Api::new(Arc::clone(&chain), limits, Arc::clone(&metrics), (intake, exit), config))
         };
         let server = runtime.block_on(Server::start(api(config.rpc.clone()), places(), None))?;
         let engine_api = config.engine_api().map(|of| {

@@ -4,7 +4,7 @@ use crate::{
     chain::Chain,
     config::{BlockSource, CometConfig, NodeConfig, Production, ReplicaConfig},
     decided::Decided,
-    engine_api::Client,
+    engine_api::{Client, Shape},
     error::NodeError,
     exit::Exit,
     follower::Follower,
@@ -103,9 +103,10 @@ impl Ready {
                 let follower = Follower::new(chain, metrics, upstream.clone(), stopped);
                 return Ok((Self::Follower(Box::new(follower), stop), Exit::Upstream(upstream)));
             }
-            BlockSource::Client(_) => {
+            BlockSource::Client(api) => {
                 let folder = config.store.folder().to_owned();
-                let (client, handle) = Client::new(chain, metrics, config.gas_limit, folder, stopped)?;
+                let shape = Shape::new(config.gas_limit, api.extra_data.clone())?;
+                let (client, handle) = Client::new(chain, metrics, shape, folder, stopped)?;
                 return Ok((Self::Client(Box::new(client), stop), Exit::Client(handle)));
             }
         }

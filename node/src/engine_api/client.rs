@@ -3,7 +3,7 @@
 use super::{
     fault::Fault,
     handle::{Handle, Order, Reply},
-    jobs::Jobs,
+    jobs::{Jobs, Shape},
     journal::Journal,
     marks::{Mark, Marks},
     sidecars::Sidecars,
@@ -84,15 +84,14 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Creates the receiver, which ends when the other side of `stop` is dropped. `gas_limit` is that of built blocks whose
-    /// attributes have none.
+    /// Creates the receiver, which ends when the other side of `stop` is dropped.
     ///
     /// # Errors
     /// The marks or the payloads of an earlier run cannot be read.
     pub(crate) fn new(
         chain: Arc<Chain>,
         metrics: Arc<Metrics>,
-        gas_limit: Option<u64>,
+        shape: Shape,
         folder: PathBuf,
         stop: Receiver<()>,
     ) -> Result<(Self, Handle), NodeError> {
@@ -100,7 +99,7 @@ impl Client {
         let is_there = |mark: &Mark| matches!(chain.head_at(mark.number), Ok(Some(head)) if head.hash == mark.hash);
         let marks = Marks::read(&folder)?.filter(is_there);
         let steps = Steps::new(Arc::clone(&chain));
-        let jobs = Jobs::new(handle.clone(), gas_limit);
+        let jobs = Jobs::new(handle.clone(), shape);
         let (journal, held) = Journal::open(&folder)?;
         let (tree, sidecars) = (Tree::default(), Sidecars::default());
         let mut client = Self { chain, metrics, steps, tree, marks, jobs, sidecars, folder, journal, orders, stop };

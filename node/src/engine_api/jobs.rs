@@ -8,8 +8,9 @@ use super::{
     handle::Handle,
     version::Version,
 };
-use crate::environment;
-use alloy_primitives::B64;
+use crate::{environment, error::NodeError};
+use alloy_consensus::constants::MAXIMUM_EXTRA_DATA_SIZE;
+use alloy_primitives::{B64, Bytes};
 use alloy_rpc_types_engine::PayloadAttributes;
 use phalanx::{
     BlockAttributes,
@@ -35,8 +36,29 @@ const SLOT: u64 = 12;
 pub(super) struct Jobs {
     active: Option<Job>,
     pub(super) handle: Handle,
+    shape: Shape,
+}
+
+/// Parts of built blocks that the node chooses.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
     /// Gas limit of blocks whose attributes have none; `None` for the parent's.
     gas_limit: Option<u64>,
+    /// `None` for none.
+    extra_data: Option<Bytes>,
+}
+
+impl Shape {
+    /// # Errors
+    /// [`NodeError::Setting`] for more than 32 bytes of extra data.
+    pub(crate) fn new(gas_limit: Option<u64>, extra_data: Bytes) -> Result<Self, NodeError> {
+        if extra_data.len() > MAXIMUM_EXTRA_DATA_SIZE {
+            let why =
+                format!("extra data has at most {MAXIMUM_EXTRA_DATA_SIZE} bytes, and these are {}", extra_data.len());
+            return Err(NodeError::Setting(why));
+        }
+        Ok(Self { gas_limit, extra_data: Some(extra_data).filter(|data| !data.is_empty()) })
+    }
 }
 
 /// A block that is being built. It is built anew when the pool has got more since.
@@ -58,8 +80,8 @@ impl core::fmt::Debug for Job {
 }
 
 impl Jobs {
-    pub(super) const fn new(handle: Handle, gas_limit: Option<u64>) -> Self {
-        Self { active: None, handle, gas_limit }
+    pub(super) const fn new(handle: Handle, shape: Shape) -> Self {
+        Self { active: None, handle, shape }
     }
 
     pub(super) const fn is_building(&self) -> bool {
@@ -92,7 +114,7 @@ impl Client {
             return Err(Fault::Attributes(why).into());
         }
         let limit = head.header.gas_limit;
-        let target = wanted.target_gas_limit.or(self.jobs.gas_limit).unwrap_or(limit);
+        let target = wanted.target_gas_limit.or(self.jobs.shape.gas_limit).unwrap_or(limit);
         let attributes = Attributes {
             timestamp: wanted.timestamp,
             beneficiary: wanted.suggested_fee_recipient,
@@ -107,6 +129,7 @@ impl Client {
             parent_beacon_block_root: wanted.parent_beacon_block_root.unwrap_or_default(),
             withdrawals: wanted.withdrawals.clone().unwrap_or_default(),
             slot_number: wanted.slot_number,
+            extra_data: self.jobs.shape.extra_data.clone(),
             ..BlockAttributes::default()
         };
         let attributes = attributes.encode();

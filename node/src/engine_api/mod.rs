@@ -39,6 +39,7 @@ pub(crate) use built::Envelope;
 pub(crate) use client::Client;
 pub(crate) use fault::Fault;
 pub(crate) use handle::Handle;
+pub(crate) use jobs::Shape;
 pub(crate) use received::{By, Received, receive};
 pub(crate) use secret::Secret;
 pub(crate) use status::{Status, Updated};

@@ -3,18 +3,14 @@
 use super::{args::BlockRef, error::RpcError, filters::Filters, keyring::Keyring};
 use crate::{
     chain::Chain,
-    config::{Development, RpcConfig},
+    config::{NodeConfig, RpcConfig},
     exit::Exit,
     intake::Intake,
     metrics::Metrics,
     next::Plan,
     store::{Block, Head},
 };
-use ::phalanx::{
-    StateSnapshot,
-    alloy::genesis::{Genesis, GenesisAccount},
-    chain::Attributes,
-};
+use ::phalanx::{StateSnapshot, alloy::genesis::GenesisAccount, chain::Attributes};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B64, B256, U256};
 use parking_lot::Mutex;
@@ -54,6 +50,8 @@ pub(crate) struct Api {
     pub(super) instance: [u8; 32],
     /// Total difficulty at which proof of stake begins, by the genesis.
     pub(super) terminal_difficulty: U256,
+    /// First bytes of the commit that the program is built from.
+    pub(super) commit: [u8; 4],
 }
 
 /// End of the time that a call has.
@@ -87,8 +85,9 @@ impl Api {
         limits: RpcConfig,
         metrics: Arc<Metrics>,
         (intake, exit): (Arc<Intake>, Exit),
-        (development, genesis): (Option<&Development>, &Genesis),
+        config: &NodeConfig,
     ) -> Self {
+        let (development, genesis) = (config.development.as_ref(), &config.genesis);
         let filters = Filters::new(limits.max_filters, limits.filter_timeout);
         let calls = Arc::new(Semaphore::new(limits.max_calls.max(1)));
         let os = std::env::consts::OS;
@@ -118,6 +117,7 @@ impl Api {
             alloc,
             instance,
             terminal_difficulty,
+            commit: config.engine_api().map_or([0; 4], |api| api.commit),
         }
     }
 

@@ -5,7 +5,7 @@ use super::{
     encoding::{Form, check},
 };
 use crate::rpc::registry::Registry;
-use alloy_primitives::B256;
+use alloy_primitives::{B256, hex};
 use alloy_rpc_types_engine::TransitionConfiguration;
 use serde::{Deserialize, Serialize};
 
@@ -45,9 +45,9 @@ pub(super) fn register(registry: &mut Registry) {
         args.required(0, |theirs| check(theirs, &TRANSITION))?;
         Ok(transition(api))
     });
-    registry.light("engine_getClientVersionV1", 1, |_, args| {
+    registry.light("engine_getClientVersionV1", 1, |api, args| {
         args.required(0, args::json::<ClientVersion>)?;
-        Ok([ClientVersion::own()])
+        Ok([ClientVersion::own(api.commit)])
     });
 }
 
@@ -61,10 +61,10 @@ struct ClientVersion {
 }
 
 impl ClientVersion {
-    /// A library does not know the commit that it is built from.
-    fn own() -> Self {
+    /// A library does not know the commit that it is built from: the program says it.
+    fn own(commit: [u8; 4]) -> Self {
         let version = concat!("v", env!("CARGO_PKG_VERSION")).into();
-        Self { code: "PX".into(), name: "Phalanx".into(), version, commit: "00000000".into() }
+        Self { code: "PX".into(), name: "Phalanx".into(), version, commit: hex::encode(commit) }
     }
 }
 

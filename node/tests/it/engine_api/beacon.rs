@@ -48,7 +48,8 @@ pub(super) fn driven(folder: &Path, genesis: Genesis) -> NodeConfig {
     let jwt = folder.join("jwt.hex");
     std::fs::create_dir_all(folder).expect("a folder");
     std::fs::write(&jwt, alloy_primitives::hex::encode(SECRET)).expect("written");
-    settings.source = BlockSource::Client(EngineApiConfig { address: SocketAddr::from(([127, 0, 0, 1], 0)), jwt });
+    let api = EngineApiConfig::new(SocketAddr::from(([127, 0, 0, 1], 0)), jwt);
+    settings.source = BlockSource::Client(EngineApiConfig { commit: [0xab, 0xcd, 0, 1], ..api });
     settings
 }
 

@@ -2,8 +2,9 @@
 
 use super::beacon::{Driven, ROOT, attributes, driven, quantity, read, state};
 use crate::kit::{Call, FUNDED, address, genesis, signed};
-use alloy_primitives::{Address, B256, U256, hex, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use phalanx::alloy::genesis::GenesisAccount;
+use phalanx_node::{BlockSource, Node};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,26 @@ fn a_payload_takes_what_arrives_until_it_is_fetched() {
         node.fetch(5, &id).txs().len() as u64 == attempt + 1
     };
     assert!((0..8).any(has_taken), "no payload takes what arrives behind its beginning");
+    node.stop();
+}
+
+#[test]
+fn built_payloads_have_the_nodes_extra_data() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let with = |bytes: &'static [u8]| {
+        let mut settings = driven(folder.path(), genesis());
+        if let BlockSource::Client(api) = &mut settings.source {
+            api.extra_data = Bytes::from_static(bytes);
+        }
+        settings
+    };
+    let refused = Node::start(&with(&[b'x'; 33])).expect_err("too long");
+    assert!(refused.to_string().contains("at most 32 bytes"), "{refused}");
+    let node = Driven::start(&with(b"a node"));
+    let payload = node.build(5, node.genesis(), &attributes(5, 12, 1));
+    assert_eq!(payload.body["extraData"], json!(hex::encode_prefixed("a node")));
+    assert_eq!(node.offer(&payload), ("VALID".into(), Some(payload.hash())));
+    node.head(payload.hash());
     node.stop();
 }
 
