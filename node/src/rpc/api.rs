@@ -121,12 +121,13 @@ impl Api {
         }
     }
 
-    /// Height of a named block that is committed; `None` for the pending one, and for one that is not there.
+    /// Height of a named block that is committed; `None` for the pending one, and for one that is not there. No safe or finalised
+    /// block is an error before the first.
     pub(super) fn height(&self, block: BlockRef) -> Result<Option<u64>, RpcError> {
         Ok(match block {
             BlockRef::Latest => Some(self.chain.height()),
-            BlockRef::Safe => self.chain.safe(),
-            BlockRef::Finalised => self.chain.finalised(),
+            BlockRef::Safe => Some(self.chain.safe().ok_or_else(RpcError::unknown_block)?),
+            BlockRef::Finalised => Some(self.chain.finalised().ok_or_else(RpcError::unknown_block)?),
             BlockRef::Earliest => Some(self.chain.first()?),
             BlockRef::Height(height) => Some(height).filter(|height| *height <= self.chain.height()),
             BlockRef::Hash(hash) => self.chain.height_of(&hash)?,

@@ -25,6 +25,8 @@ const REVERTED: i32 = 3;
 const PRUNED: i32 = 4444;
 /// Code of a request that a limit of the node stops for now (EIP-1474).
 const LIMIT: i32 = -32005;
+/// Code of a safe or finalised block before the first (execution-apis, `BlockTag`).
+const UNKNOWN_BLOCK: i32 = -39001;
 /// Code of a synchronous transaction whose receipt does not come in time (EIP-7966).
 const NO_RECEIPT: i32 = 4;
 
@@ -82,6 +84,11 @@ impl RpcError {
     pub(super) fn refused_elsewhere(code: i64, message: String, data: Option<&str>) -> Self {
         let code = i32::try_from(code).unwrap_or(SERVER);
         Self { code, message, data: data.and_then(|data| data.parse().ok()).map(Data::Bytes) }
+    }
+
+    /// No block is safe, or finalised, yet.
+    pub(super) fn unknown_block() -> Self {
+        Self::of(UNKNOWN_BLOCK, "Unknown block")
     }
 
     /// The block is pruned.

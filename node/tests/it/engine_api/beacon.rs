@@ -349,8 +349,12 @@ impl Driven {
 
     /// Block that a tag names.
     pub(super) fn tagged(&self, tag: &str) -> Option<B256> {
-        let block = self.client.get("eth_getBlockByNumber", json!([tag, false]));
-        read(&block.get("hash").cloned().unwrap_or_default())
+        let answer = self.client.ask("eth_getBlockByNumber", json!([tag, false]));
+        if let Some(error) = answer.get("error") {
+            assert!(error["code"] == json!(-39001) && ["safe", "finalized"].contains(&tag), "{tag}: {answer}");
+            return None;
+        }
+        read(&answer["result"].get("hash").cloned().unwrap_or_default())
     }
 
     /// Height of the block that a tag names.

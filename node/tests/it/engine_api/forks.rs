@@ -131,6 +131,11 @@ fn final_blocks_are_never_left_and_survive_restarts() {
     let mut node = Driven::start(&settings);
     let genesis = node.genesis();
     assert_eq!((node.tagged("safe"), node.tagged("finalized")), (None, None), "none is named yet");
+    for tag in ["safe", "finalized"] {
+        let unknown = (-39001, "Unknown block".to_owned());
+        assert_eq!(node.client.error("eth_getBlockByNumber", json!([tag, false])), unknown);
+        assert_eq!(node.client.error("eth_getBalance", json!([address(0), tag])), unknown);
+    }
     let sibling = node.build(5, genesis, &attributes(5, 12, 9));
     let mut chain = Vec::new();
     for height in 1..=4u64 {
