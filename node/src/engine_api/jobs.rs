@@ -209,6 +209,10 @@ impl Client {
     /// engine for it.
     pub(super) fn draft(&mut self) -> Result<(), Stop> {
         let Some(job) = &mut self.jobs.active else { return Ok(()) };
+        if job.building.as_ref().is_some_and(|building| !building.wait(Duration::ZERO)) {
+            // It ends early, so that the block is built anew.
+            self.jobs.handle.ring();
+        }
         job.settle();
         let Some(candidate) = job.best.as_ref().map(|best| best.candidate.clone()) else { return Ok(()) };
         let (job, id) = (job.id, candidate.id());

@@ -55,7 +55,6 @@ impl Client {
             self.tree.condemn(hash, &invalid);
             return Ok(Status::invalid(&invalid));
         }
-        self.draft()?;
         self.tree.hold(block.clone(), None);
         let journal = self.journal.clone();
         // Written beside the execution, and answered once both are done.
@@ -80,6 +79,8 @@ impl Client {
         if below < self.chain.height() {
             return Ok(Status::accepted());
         }
+        // What follows may take long.
+        self.draft()?;
         for next in path {
             let begun = Instant::now();
             match self.execute(next)? {
