@@ -14,7 +14,7 @@ pub(crate) struct Rounds {
     calls: AtomicU64,
     /// True while the producer sleeps, and no call has woken it.
     listens: AtomicBool,
-    /// The newest call whose round has taken all that could run. It is sent with every block, also while more waits.
+    /// The newest call whose round has taken all that could run.
     taken: watch::Sender<Call>,
 }
 
@@ -30,7 +30,7 @@ impl Rounds {
     pub(crate) fn set_instant(&self, is_instant: bool) {
         self.is_instant.store(is_instant, Ordering::Release);
         if !is_instant {
-            self.end(Some(self.newest()));
+            self.end(self.newest());
         }
     }
 
@@ -57,20 +57,16 @@ impl Rounds {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// Notes that a block is visible, or that there is none. With a call nothing of it can run now.
-    pub(crate) fn end(&self, taken: Option<Call>) {
-        self.taken.send_modify(|newest| *newest = taken.unwrap_or(*newest).max(*newest));
+    /// Notes that nothing of a call can run now: the blocks with what could are visible.
+    pub(crate) fn end(&self, taken: Call) {
+        self.taken.send_if_modified(|newest| core::mem::replace(newest, taken.max(*newest)) < taken);
     }
 
-    /// Waits until `is_done` returns true, which is checked with every block, or until nothing of the calls so far can run.
-    pub(crate) async fn follow(&self, mut is_done: impl FnMut() -> bool) {
+    /// Waits until nothing of the calls so far can run.
+    pub(crate) async fn follow(&self) {
         let (mut ended, call) = (self.taken.subscribe(), self.newest());
-        loop {
-            let taken = *ended.borrow_and_update();
-            if taken >= call || is_done() || ended.changed().await.is_err() {
-                return;
-            }
-        }
+        // An error means that the producer has gone.
+        let _ = ended.wait_for(|taken| *taken >= call).await;
     }
 }
 
@@ -102,31 +98,21 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_waits_for_its_own_block_or_for_a_round_that_leaves_nothing() {
+    fn a_caller_waits_for_a_round_that_leaves_nothing_of_its_call() {
         let rounds = Rounds::default();
         let context = &mut Context::from_waker(Waker::noop());
         rounds.call();
         let newest = rounds.newest();
-        let mut blocks = 0;
-        {
-            let mut own = pin!(rounds.follow(|| {
-                blocks += 1;
-                blocks > 2
-            }));
-            assert_eq!(own.as_mut().poll(context), Poll::Pending);
-            rounds.end(None);
-            assert_eq!(own.as_mut().poll(context), Poll::Pending, "a block without it, and more waits");
-            rounds.end(None);
-            assert_eq!(own.as_mut().poll(context), Poll::Ready(()));
-        }
-        let mut queued = pin!(rounds.follow(|| false));
+        let mut queued = pin!(rounds.follow());
         assert_eq!(queued.as_mut().poll(context), Poll::Pending);
         rounds.call();
-        rounds.end(Some(newest));
+        rounds.end(newest);
         assert_eq!(queued.as_mut().poll(context), Poll::Ready(()));
-        let mut late = pin!(rounds.follow(|| false));
+        let mut late = pin!(rounds.follow());
         assert_eq!(late.as_mut().poll(context), Poll::Pending, "its call has come behind that round");
-        rounds.end(Some(rounds.newest()));
+        rounds.end(newest - 1);
+        assert_eq!(late.as_mut().poll(context), Poll::Pending, "an older round ends nothing");
+        rounds.end(rounds.newest());
         assert_eq!(late.as_mut().poll(context), Poll::Ready(()));
     }
 }

@@ -9,8 +9,10 @@ mod anchor;
 mod metadata;
 mod failure;
 mod returns;
+mod awaited;
 
 pub(crate) use anchor::AnchorFiles;
+pub(crate) use awaited::Awaiting;
 pub(crate) use failure::StateUnread;
 pub(crate) use forks::forks;
 pub(crate) use metadata::Metadata;

@@ -1,8 +1,13 @@
-//! The newest stored blocks, as they were stored: what shows a block need not read it back.
+//! The newest stored blocks, as they were stored: what shows a block or a transaction of one need not read it back.
 
+use super::awaited::Placed;
 use crate::store::Block;
 use parking_lot::Mutex;
-use std::{collections::VecDeque, sync::Arc};
+use phalanx::alloy::primitives::B256;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 /// Maximum number of blocks that stay.
 const RECENT: usize = 32;
@@ -10,22 +15,38 @@ const RECENT: usize = 32;
 /// Maximum number of transactions of all but the newest two blocks: that which is shown, and that which is written.
 const RECENT_TXS: usize = 1 << 15;
 
+/// A block, and the places of its transactions by hash.
+#[derive(Debug)]
+struct Stored {
+    block: Arc<Block>,
+    places: HashMap<B256, usize>,
+}
+
+impl Stored {
+    fn height(&self) -> u64 {
+        self.block.height()
+    }
+}
+
 /// The newest stored blocks, in order of height. Not all of them need be committed.
 #[derive(Debug, Default)]
-pub(super) struct Recent(Mutex<VecDeque<Arc<Block>>>);
+pub(super) struct Recent(Mutex<VecDeque<Stored>>);
 
 impl Recent {
     /// Adds a block in place of those at its height and above.
     pub(super) fn put(&self, block: Arc<Block>) {
+        // Readers wait for none of this.
+        let places = block.entries.iter().map(|entry| entry.hash).zip(0..).collect();
+        let mut gone = VecDeque::new();
         let blocks = &mut *self.0.lock();
         cut(blocks, block.height());
         if blocks.back().is_some_and(|last| last.height() + 1 != block.height()) {
             blocks.clear();
         }
-        blocks.push_back(block);
-        let txs = |blocks: &VecDeque<Arc<Block>>| blocks.iter().map(|block| block.entries.len()).sum::<usize>();
+        blocks.push_back(Stored { block, places });
+        let txs = |blocks: &VecDeque<Stored>| blocks.iter().map(|stored| stored.block.entries.len()).sum::<usize>();
         while blocks.len() > RECENT || blocks.len() > 2 && txs(blocks) > RECENT_TXS {
-            blocks.pop_front();
+            gone.extend(blocks.pop_front());
         }
     }
 
@@ -37,19 +58,32 @@ impl Recent {
     pub(super) fn get(&self, height: u64) -> Option<Arc<Block>> {
         let blocks = self.0.lock();
         let place = height.checked_sub(blocks.front()?.height())?;
-        blocks.get(usize::try_from(place).ok()?).cloned()
+        blocks.get(usize::try_from(place).ok()?).map(|stored| Arc::clone(&stored.block))
+    }
+
+    /// The block with a hash. O(blocks).
+    pub(super) fn named(&self, hash: &B256) -> Option<Arc<Block>> {
+        let blocks = self.0.lock();
+        blocks.iter().rev().map(|stored| &stored.block).find(|block| block.head.hash == *hash).map(Arc::clone)
+    }
+
+    /// A transaction at its place in the newest block that holds it. O(blocks).
+    pub(super) fn transaction(&self, hash: &B256) -> Option<Placed> {
+        let blocks = self.0.lock();
+        blocks.iter().rev().find_map(|Stored { block, places }| {
+            places.get(hash).map(|index| Placed { block: Arc::clone(block), index: *index })
+        })
     }
 }
 
 /// Removes the blocks from a height on.
-fn cut(blocks: &mut VecDeque<Arc<Block>>, from: u64) {
-    while blocks.pop_back_if(|block| block.height() >= from).is_some() {}
+fn cut(blocks: &mut VecDeque<Stored>, from: u64) {
+    while blocks.pop_back_if(|stored| stored.height() >= from).is_some() {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx::alloy::primitives::B256;
 
     fn block(number: u64, name: u8) -> Arc<Block> {
         Arc::new(Block::of(number, B256::repeat_byte(name), (0, 0)))
@@ -89,5 +123,26 @@ mod tests {
         assert_eq!([46, 59, 60].map(|height| name(&recent, height)), [None, None, Some(60)]);
         recent.cut_above(0);
         assert_eq!(name(&recent, 60), None);
+    }
+
+    #[test]
+    fn blocks_and_transactions_are_found_by_hash_as_long_as_they_stay() {
+        let (recent, hash) = (Recent::default(), B256::repeat_byte);
+        let of = |height: u64, txs: &[u8]| {
+            let mut block = Block::of(height, hash(100 + height as u8), (txs.len(), 0));
+            block.entries.iter_mut().zip(txs).for_each(|(entry, name)| entry.hash = hash(*name));
+            recent.put(Arc::new(block));
+        };
+        let found = |name: u8| recent.transaction(&hash(name)).map(|placed| (placed.block.height(), placed.index));
+        of(1, &[1, 2]);
+        of(2, &[3, 2]);
+        assert_eq!([1, 2, 3, 4].map(found), [Some((1, 0)), Some((2, 1)), Some((2, 0)), None]);
+        assert_eq!(recent.named(&hash(101)).map(|block| block.height()), Some(1));
+        of(2, &[4]);
+        assert_eq!([2, 3, 4].map(found), [Some((1, 1)), None, Some((2, 0))], "the replaced block is gone");
+        recent.cut_above(1);
+        assert_eq!((found(4), found(1)), (None, Some((1, 0))));
+        (2..40).for_each(|height| of(height, &[]));
+        assert_eq!((found(1), recent.named(&hash(101)).is_none()), (None, true));
     }
 }

@@ -1,6 +1,7 @@
 //! Committed blocks and states for any number of readers. A block is visible here once the engine has committed it.
 
 use super::{
+    awaited::{Awaited, Awaiting, Placed},
     failure::StateUnread,
     recent::Recent,
     returns::{Missed, Returns},
@@ -80,6 +81,7 @@ pub(crate) struct Chain {
     recent: Arc<Recent>,
     returns: Returns,
     shown: broadcast::Sender<Shown>,
+    awaited: Arc<Awaited>,
     admitted: broadcast::Sender<Arc<PooledTx>>,
     /// Height of the snapshot that the chain was joined with: its block has no body here.
     anchor: Option<u64>,
@@ -119,6 +121,7 @@ impl Chain {
             recent,
             returns,
             shown,
+            awaited: Arc::default(),
             admitted,
             anchor,
             folder,
@@ -149,6 +152,7 @@ impl Chain {
             None => Arc::new(self.store.block(height)?.ok_or_else(missing)?),
         };
         *self.head.write() = Arc::new(block.head.clone());
+        self.awaited.wake(&block);
         // An error means that there is no subscriber.
         let _ = self.shown.send(Shown::Added(block));
         if height.is_multiple_of(PRUNE_EVERY)
@@ -230,6 +234,11 @@ impl Chain {
         self.shown.subscribe()
     }
 
+    /// Waits for the block of a transaction. The caller offers the transaction behind this call. `None` if as many wait as may.
+    pub(crate) fn await_tx(&self, hash: B256) -> Option<Awaiting> {
+        self.awaited.add(hash)
+    }
+
     /// Announces a transaction that the pool has admitted. Blocks may take it before the call.
     pub(crate) fn announce(&self, tx: Arc<PooledTx>) {
         // An error means that there is no subscriber.
@@ -247,15 +256,32 @@ impl Chain {
         Ok(if self.anchor == Some(first) { first + 1 } else { first })
     }
 
+    /// True if there is a block to show at a height, pruned or not.
+    fn shows(&self, height: u64) -> bool {
+        height <= self.height() && self.anchor != Some(height)
+    }
+
+    /// A visible block that is in memory.
+    pub(crate) fn recent(&self, height: u64) -> Option<Arc<Block>> {
+        self.recent.get(height).filter(|_| self.shows(height))
+    }
+
+    /// The visible block with a hash, if it is in memory.
+    pub(crate) fn recent_named(&self, hash: &B256) -> Option<Arc<Block>> {
+        self.recent.named(hash).filter(|block| self.shows(block.height()))
+    }
+
+    /// A visible transaction, if it is in memory.
+    pub(crate) fn recent_transaction(&self, hash: &B256) -> Option<Placed> {
+        self.recent.transaction(hash).filter(|placed| self.shows(placed.block.height()))
+    }
+
     /// A visible block; `None` above the newest, or if it is pruned.
     pub(crate) fn block(&self, height: u64) -> Result<Option<Arc<Block>>, StoreError> {
-        if height > self.height() || self.anchor == Some(height) {
-            return Ok(None);
-        }
-        if let Some(block) = self.recent.get(height) {
+        if let Some(block) = self.recent(height) {
             return Ok(Some(block));
         }
-        Ok(self.store.block(height)?.map(Arc::new))
+        if self.shows(height) { Ok(self.store.block(height)?.map(Arc::new)) } else { Ok(None) }
     }
 
     /// Head of a visible block.
@@ -272,6 +298,9 @@ impl Chain {
 
     /// Height of the visible block with a hash.
     pub(crate) fn height_of(&self, hash: &B256) -> Result<Option<u64>, StoreError> {
+        if let Some(block) = self.recent_named(hash) {
+            return Ok(Some(block.height()));
+        }
         let Some(height) = self.store.height_of(hash)?.filter(|height| *height <= self.height()) else {
             return Ok(None);
         };
@@ -281,14 +310,13 @@ impl Chain {
 
     /// Height, place and content of a visible transaction.
     pub(crate) fn transaction(&self, hash: &B256) -> Result<Option<(u64, u32, Entry)>, StoreError> {
-        let Some((height, index)) = self.store.place_of(hash)? else { return Ok(None) };
-        if height > self.height() {
-            return Ok(None);
+        if let Some(Placed { block, index }) = self.recent_transaction(hash) {
+            return Ok(block.entries.get(index).map(|entry| (block.height(), index as u32, entry.clone())));
         }
-        let entry = match self.recent.get(height) {
-            Some(block) => block.entries.get(index as usize).cloned(),
-            None => self.store.entry(height, index)?,
+        let Some((height, index)) = self.store.place_of(hash)?.filter(|(height, _)| *height <= self.height()) else {
+            return Ok(None);
         };
+        let entry = self.store.entry(height, index)?;
         Ok(entry.filter(|entry| entry.hash == *hash).map(|entry| (height, index, entry)))
     }
 

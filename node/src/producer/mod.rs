@@ -150,7 +150,7 @@ impl Producer {
     pub(crate) fn run(mut self) -> Result<(), NodeError> {
         let ran = self.make();
         // No caller waits for a block that will not come.
-        self.rounds.end(Some(Call::MAX));
+        self.rounds.end(Call::MAX);
         ran
     }
 
@@ -220,7 +220,7 @@ impl Producer {
                     }
                 }
                 Err(missed) => {
-                    self.rounds.end(Some(call));
+                    self.rounds.end(call);
                     self.pause(missed)?;
                 }
             }
@@ -233,7 +233,7 @@ impl Producer {
         self.seen = call;
         match &mut self.flight {
             Some(flight) => flight.taken = Some(call),
-            None => self.rounds.end(Some(call)),
+            None => self.rounds.end(call),
         }
     }
 
@@ -241,7 +241,7 @@ impl Producer {
     /// again.
     fn settle(&mut self) -> Result<(), NodeError> {
         while let Err(missed) = self.land() {
-            self.rounds.end(Some(self.rounds.newest()));
+            self.rounds.end(self.rounds.newest());
             self.pause(missed)?;
             self.round(Empty::LeftOut)?;
         }
@@ -334,7 +334,9 @@ impl Producer {
             self.chain.service.settle();
             self.is_waiting()
         };
-        self.rounds.end(taken.filter(|_| !follows));
+        if let Some(call) = taken.filter(|_| !follows) {
+            self.rounds.end(call);
+        }
         Ok(())
     }
 

@@ -91,6 +91,23 @@ impl Out {
         })
     }
 
+    /// Appends the next answer of a batch.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub(super) fn append_next(&mut self, answer: &[u8]) -> core::result::Result<(), RpcError> {
+        self.begin_next()?;
+        self.append(answer)
+    }
+
+    /// Begins the next answer of a batch.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub(super) fn begin_next(&mut self) -> core::result::Result<(), RpcError> {
+        self.append(if self.json.is_empty() { b"[" } else { b"," })
+    }
+
     pub(super) fn finish(self) -> Answer {
         Answer { json: self.json, _held: Some(self.held) }
     }

@@ -14,16 +14,29 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 
+/// Maximum number of bytes of transactions and logs of an answer that is written where the request was read.
+const QUICK_BYTES: usize = 32 << 10;
+
+/// Bytes that a transaction or a log counts beside its own.
+const EACH: usize = 128;
+
 pub(super) fn register(registry: &mut Registry) {
-    registry.light("eth_getBlockByNumber", 2, |api, args| block(api, args.required(0, args::number)?, args));
-    registry
-        .light("eth_getBlockByHash", 2, |api, args| block(api, BlockRef::Hash(args.required(0, args::hash)?), args));
+    registry.light_or_quick("eth_getBlockByNumber", 2, by_number, |api, args| {
+        block(api, args.required(0, args::number)?, args)
+    });
+    registry.light_or_quick("eth_getBlockByHash", 2, by_hash, |api, args| {
+        block(api, BlockRef::Hash(args.required(0, args::hash)?), args)
+    });
     registry.light("eth_getHeaderByNumber", 1, |api, args| header(api, args.required(0, args::number)?));
     registry.light("erigon_getHeaderByNumber", 1, |api, args| header(api, args.required(0, args::number)?));
     registry.light("eth_getHeaderByHash", 1, |api, args| header(api, BlockRef::Hash(args.required(0, args::hash)?)));
-    registry.light("eth_getBlockReceipts", 1, |api, args| block_receipts(api, args.required(0, args::block)?));
-    registry.light("eth_getBlockTransactionCountByNumber", 1, |api, args| count(api, args.required(0, args::number)?));
-    registry.light("eth_getBlockTransactionCountByHash", 1, |api, args| {
+    registry.light_or_quick("eth_getBlockReceipts", 1, by_either, |api, args| {
+        block_receipts(api, args.required(0, args::block)?)
+    });
+    registry.light_or_quick("eth_getBlockTransactionCountByNumber", 1, by_number, |api, args| {
+        count(api, args.required(0, args::number)?)
+    });
+    registry.light_or_quick("eth_getBlockTransactionCountByHash", 1, by_hash, |api, args| {
         count(api, BlockRef::Hash(args.required(0, args::hash)?))
     });
     registry.light("eth_getUncleCountByBlockNumber", 1, |api, args| {
@@ -34,8 +47,8 @@ pub(super) fn register(registry: &mut Registry) {
     });
     registry.light("eth_getUncleByBlockNumberAndIndex", 2, |_, _| Ok(Value::Null));
     registry.light("eth_getUncleByBlockHashAndIndex", 2, |_, _| Ok(Value::Null));
-    registry.light("eth_getTransactionByHash", 1, transaction);
-    registry.light("eth_getRawTransactionByHash", 1, raw_transaction);
+    registry.light_or_quick("eth_getTransactionByHash", 1, by_transaction, transaction);
+    registry.light_or_quick("eth_getRawTransactionByHash", 1, by_transaction, raw_transaction);
     registry.light("eth_getTransactionByBlockNumberAndIndex", 2, |api, args| {
         at_index(api, args.required(0, args::number)?, args)
     });
@@ -48,7 +61,49 @@ pub(super) fn register(registry: &mut Registry) {
     registry.light("eth_getTransactionByBlockHashAndIndex", 2, |api, args| {
         at_index(api, BlockRef::Hash(args.required(0, args::hash)?), args)
     });
-    registry.light("eth_getTransactionReceipt", 1, receipt);
+    registry.light_or_quick("eth_getTransactionReceipt", 1, by_transaction, receipt);
+}
+
+/// True if the answer about these transactions is written where the request was read: it takes less than a tenth of a millisecond.
+fn are_few(entries: &[Entry]) -> bool {
+    let mut left = QUICK_BYTES;
+    let mut fits = |bytes: usize| {
+        let rest = left.checked_sub(bytes.saturating_add(EACH));
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    entries.iter().all(|entry| fits(entry.bytes.len()) && entry.logs.iter().all(|log| fits(log.data.data.len())))
+}
+
+fn is_quick(api: &Api, block: BlockRef) -> bool {
+    let height = match block {
+        BlockRef::Latest => Some(api.chain.height()),
+        BlockRef::Safe => api.chain.safe(),
+        BlockRef::Finalised => api.chain.finalised(),
+        BlockRef::Height(height) => Some(height),
+        BlockRef::Hash(hash) => {
+            return api.chain.recent_named(&hash).is_some_and(|block| are_few(&block.entries));
+        }
+        BlockRef::Earliest | BlockRef::Pending => None,
+    };
+    height.and_then(|height| api.chain.recent(height)).is_some_and(|block| are_few(&block.entries))
+}
+
+fn by_number(api: &Api, args: &Args) -> bool {
+    args.required(0, args::number).is_ok_and(|block| is_quick(api, block))
+}
+
+fn by_hash(api: &Api, args: &Args) -> bool {
+    args.required(0, args::hash).is_ok_and(|hash| is_quick(api, BlockRef::Hash(hash)))
+}
+
+fn by_either(api: &Api, args: &Args) -> bool {
+    args.required(0, args::block).is_ok_and(|block| is_quick(api, block))
+}
+
+fn by_transaction(api: &Api, args: &Args) -> bool {
+    let placed = args.required(0, args::hash).ok().and_then(|hash| api.chain.recent_transaction(&hash));
+    placed.and_then(|placed| placed.entry().map(|entry| are_few(core::slice::from_ref(entry)))).unwrap_or_default()
 }
 
 /// A block; one that is not there is null.

@@ -5,8 +5,8 @@ use super::{
     api::Api,
     args::{Args, BlockRef},
     error::RpcError,
-    registry::{Load, Method, Registry, Run},
-    remote,
+    reads::{self, Read, panicked},
+    registry::{Load, Method, Quick, Registry, Run},
     request::{self, Body, Member, Request},
     send,
     subscribe::{self, Begun, Subscriptions},
@@ -42,6 +42,9 @@ const SEND: &str = "eth_sendRawTransaction";
 
 /// Maximum number of transactions of a batch that are offered together: a longer one would find no room ever.
 const TOGETHER: usize = 4_096;
+
+/// Maximum number of calls of a batch that run on one thread, one after the other: a client that goes meanwhile leaves no more.
+const TOGETHER_READ: usize = 256;
 
 /// Methods, and what they run on.
 #[derive(Debug)]
@@ -123,7 +126,8 @@ impl Dispatch {
         }
     }
 
-    /// Writes the answers to the members of a batch, in order. Transactions that follow each other are offered together.
+    /// Writes the answers to the members of a batch, in order. Transactions that follow each other are offered together, and calls
+    /// that may read the disk share a thread.
     async fn members(
         &self,
         texts: &[&RawValue],
@@ -131,26 +135,64 @@ impl Dispatch {
         begun: &mut Vec<Begun>,
         all: &mut Out,
     ) -> Result<(), RpcError> {
-        let mut sends = Vec::new();
+        let (mut sends, mut reads) = (Vec::new(), Vec::new());
         for text in texts {
-            if sends.len() == TOGETHER {
-                self.offer(core::mem::take(&mut sends), caller, all).await?;
-            }
             let member = request::read(text);
-            if let Member::Call(id, request) = &member
-                && let Some(Method::Send) = self.methods.get(&*request.method)
-            {
-                sends.push((*id, send::read(&params(request))));
+            let call = if let Member::Call(id, request) = &member {
+                self.methods.get_key_value(&*request.method).map(|(name, method)| (*id, request, *name, method))
+            } else {
+                None
+            };
+            if let Some((id, request, _, Method::Send)) = call {
+                self.read(core::mem::take(&mut reads), caller, all).await?;
+                if sends.len() == TOGETHER {
+                    self.offer(core::mem::take(&mut sends), caller, all).await?;
+                }
+                sends.push((id, send::read(&params(request))));
                 continue;
             }
             self.offer(core::mem::take(&mut sends), caller, all).await?;
+            if let Some((id, request, name, Method::Run { most, load: Load::Light(quick), run })) = call {
+                let (most, params) = (*most, params(request));
+                // Behind one that waits the next ones wait with it.
+                if !reads.is_empty() || !self.is_quick(*quick, &params, most) {
+                    if reads.len() == TOGETHER_READ {
+                        self.read(core::mem::take(&mut reads), caller, all).await?;
+                    }
+                    let (params, id) = (params.into_owned(), id.to_owned());
+                    reads.push(Read { name, most, run: Arc::clone(run), params, id });
+                    continue;
+                }
+            }
+            self.read(core::mem::take(&mut reads), caller, all).await?;
             if let Some(answer) = self.one(member, caller, begun).await {
-                next(all)?;
-                all.append(answer.as_ref())?;
+                all.append_next(answer.as_ref())?;
             }
         }
         self.offer(sends, caller, all).await?;
+        self.read(reads, caller, all).await?;
         if all.len() == 0 { Ok(()) } else { all.append(b"]") }
+    }
+
+    /// True if a call of a few reads is answered from memory. Arguments that cannot be read are, with an error.
+    fn is_quick(&self, quick: Quick, params: &Params<'_>, most: usize) -> bool {
+        self.api.chain.remote.is_none() && Args::read(params, most).map_or(true, |args| quick(&self.api, &args))
+    }
+
+    /// Runs calls that follow each other on one thread that may wait, and writes their answers.
+    async fn read(&self, reads: Vec<Read>, caller: &Caller, all: &mut Out) -> Result<(), RpcError> {
+        if reads.is_empty() {
+            return Ok(());
+        }
+        let (api, account) = (Arc::clone(&self.api), Arc::clone(&caller.connection.answers));
+        let mut out = core::mem::replace(all, self.out(caller));
+        let work = move || {
+            let appended = reads::append(&api, &reads, &account, &mut out);
+            (out, appended)
+        };
+        let (out, appended) = spawn_blocking(work).await.map_err(|_| panicked())?;
+        *all = out;
+        appended
     }
 
     /// Offers the transactions of calls that follow each other, and writes their answers.
@@ -169,7 +211,7 @@ impl Dispatch {
         for (id, read) in sends {
             let sent = read.and_then(|_| sent.next().unwrap_or_else(|| Err(RpcError::internal("no answer"))));
             self.api.metrics.rpc.request(SEND, sent.is_err(), since.elapsed());
-            next(all)?;
+            all.begin_next()?;
             match sent {
                 Ok(hash) => all.result(id, &hash)?,
                 Err(error) => all.append(answer::refused(&caller.connection.answers, id, error).as_ref())?,
@@ -244,32 +286,33 @@ impl Dispatch {
         id: &RawValue,
         caller: &Caller,
     ) -> Result<Answer, RpcError> {
-        let panicked = || RpcError::internal("the method panicked; see the node's log");
-        let mut out = self.out(caller);
         // Another node may have to be asked.
         let may_wait = self.api.chain.remote.is_some();
-        if let (Load::Instant(block), false) = (load, may_wait) {
-            let args = Args::read(&params, most)?;
-            if block.is_none_or(|place| args.block(place) == Ok(BlockRef::Latest)) {
-                // A panic is a bug of the node: the client gets an error, and the node goes on.
-                let ran = catch_unwind(AssertUnwindSafe(|| run(&self.api, &args, id, &mut out)));
-                return ran.map_err(|_| panicked())?.map(|()| out.finish());
-            }
-        }
         let place = match load {
-            Load::Instant(_) | Load::Light => None,
+            Load::Instant(_) | Load::Light(_) if may_wait => None,
+            Load::Instant(_) | Load::Light(_) => {
+                let args = Args::read(&params, most)?;
+                let waits = match load {
+                    Load::Instant(block) => {
+                        block.is_some_and(|place| args.block(place).as_ref() != Ok(&BlockRef::Latest))
+                    }
+                    Load::Light(quick) => !quick(&self.api, &args),
+                    Load::Heavy => true,
+                };
+                if !waits {
+                    let mut out = self.out(caller);
+                    let ran = catch_unwind(AssertUnwindSafe(|| run(&self.api, &args, id, &mut out)));
+                    return ran.map_err(|_| panicked())?.map(|()| out.finish());
+                }
+                None
+            }
             Load::Heavy => Some(self.place(caller).await?),
         };
-        let (api, run) = (Arc::clone(&self.api), Arc::clone(run));
-        let (params, id) = (params.into_owned(), id.to_owned());
+        let (api, out) = (Arc::clone(&self.api), self.out(caller));
+        let read = Read { name, most, run: Arc::clone(run), params: params.into_owned(), id: id.to_owned() };
         let work = move || {
             let _place = place;
-            let args = Args::read(&params, most).map_err(RpcError::from)?;
-            match remote::answer(&api, name, &args)? {
-                Some(found) => out.result(&id, &found)?,
-                None => run(&api, &args, &id, &mut out)?,
-            }
-            Ok(out.finish())
+            read.answer(&api, out)
         };
         spawn_blocking(work).await.unwrap_or_else(|_| Err(panicked()))
     }
@@ -299,9 +342,4 @@ impl Dispatch {
 
 fn params<'r>(request: &Request<'r>) -> Params<'r> {
     Params::new(request.params.map(RawValue::get))
-}
-
-/// Begins the next answer of a batch.
-fn next(all: &mut Out) -> Result<(), RpcError> {
-    all.append(if all.len() == 0 { b"[" } else { b"," })
 }

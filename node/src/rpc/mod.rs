@@ -9,6 +9,7 @@ mod page;
 mod visit;
 mod websocket;
 mod dispatch;
+mod reads;
 mod subscribe;
 mod feed;
 mod wait;

@@ -12,14 +12,17 @@ pub(super) struct Registry {
     pub(super) methods: HashMap<&'static str, Method>,
 }
 
+/// Says of arguments that their answer is in memory, and short.
+pub(super) type Quick = fn(&Api, &Args) -> bool;
+
 /// Load of a method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
     /// Values from memory: it runs where the request was read. With the place of an argument only if that names the newest block,
     /// or none.
     Instant(Option<usize>),
-    /// A few reads.
-    Light,
+    /// A few reads. They run where the request was read if this says that memory and little work answer it.
+    Light(Quick),
     /// As much as the limits allow: it takes a place.
     Heavy,
 }
@@ -88,7 +91,18 @@ impl Registry {
         most: usize,
         run: fn(&Api, &Args) -> Result<R, RpcError>,
     ) {
-        self.run(name, most, Load::Light, run);
+        self.light_or_quick(name, most, |_, _| false, run);
+    }
+
+    /// Adds a method of a few reads, which waits for nothing where `quick` is true.
+    pub(super) fn light_or_quick<R: Serialize + 'static>(
+        &mut self,
+        name: &'static str,
+        most: usize,
+        quick: Quick,
+        run: fn(&Api, &Args) -> Result<R, RpcError>,
+    ) {
+        self.run(name, most, Load::Light(quick), run);
     }
 
     /// Adds a method that runs the EVM, or reads many blocks.

@@ -6,7 +6,11 @@ use super::{
     error::{RpcError, refused, unsent},
     registry::{Method, Registry},
 };
-use crate::intake::{NoFate, Unadmitted};
+use crate::{
+    chain::Awaiting,
+    intake::{NoFate, Unadmitted},
+    raw,
+};
 use ::phalanx::{
     SendError,
     api::{Failure, RetryCause},
@@ -51,23 +55,38 @@ fn plain(params: &Params<'_>) -> Option<Bytes> {
 /// Offers transactions, in order, and returns what became of each. Where a block is made for every transaction, those that can
 /// run have a receipt then: libraries ask for it once, and some never again.
 pub(super) async fn all(api: &Api, txs: Vec<Bytes>) -> Vec<Sent> {
+    let awaiting = awaiting(api, &txs);
     let sent = admitted(api, txs).await;
-    included(api, &sent).await;
+    included(api, awaiting, &sent).await;
     sent
 }
 
-/// Waits for the receipts of admitted transactions, as long as they can run.
-pub(super) async fn included(api: &Api, sent: &[Sent]) {
-    if let Some(rounds) = api.exit.rounds() {
-        let mut open: Vec<B256> = sent.iter().filter_map(|sent| sent.as_ref().ok().copied()).collect();
-        let is_there = |hash: &B256| matches!(api.chain.transaction(hash), Ok(Some(_)));
-        let are_there = || {
-            while open.pop_if(|hash| is_there(hash)).is_some() {}
-            open.is_empty()
-        };
-        // Without an answer in time the block store or the disk fails: the hashes are true all the same.
-        let _ = timeout(api.limits.max_wait, rounds.follow(are_there)).await;
-    }
+/// Notes that the blocks of transactions are waited for, where a block is made for every transaction. They are offered next.
+pub(super) fn awaiting(api: &Api, txs: &[Bytes]) -> Vec<Option<Awaiting>> {
+    let note = |tx: &Bytes| raw::hash_of(tx).and_then(|hash| api.chain.await_tx(hash));
+    api.exit.rounds().map_or_else(Vec::new, |_| txs.iter().map(note).collect())
+}
+
+/// Waits for the blocks of the admitted ones among noted transactions, as long as they can run.
+pub(super) async fn included(api: &Api, awaiting: Vec<Option<Awaiting>>, sent: &[Sent]) {
+    let Some(rounds) = api.exit.rounds() else { return };
+    let placed = async {
+        for (awaiting, _) in awaiting.into_iter().zip(sent).filter(|(_, sent)| sent.is_ok()) {
+            match awaiting {
+                Some(mut awaiting) => _ = awaiting.placed().await,
+                // There was no room for the note: the end of the round tells as well.
+                None => core::future::pending().await,
+            }
+        }
+    };
+    let both = async {
+        tokio::select! {
+            () = placed => {}
+            () = rounds.follow() => {}
+        }
+    };
+    // Without an answer in time the block store or the disk fails: the hashes are true all the same.
+    let _ = timeout(api.limits.max_wait, both).await;
 }
 
 /// Offers transactions like [`all`], and waits for no block.

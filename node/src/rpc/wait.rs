@@ -8,7 +8,7 @@ use super::{
     registry::{Method, Registry},
     send,
 };
-use alloy_primitives::B256;
+use crate::raw;
 use alloy_rpc_types_eth::TransactionReceipt;
 use jsonrpsee::types::Params;
 use std::{sync::Arc, time::Duration};
@@ -23,25 +23,19 @@ pub(super) async fn answer(params: &Params<'_>, api: &Arc<Api>) -> Result<Transa
     let wanted = args.optional(1, args::count)?.map(Duration::from_millis);
     let max = api.limits.max_wait;
     let timeout = wanted.filter(|wanted| !wanted.is_zero()).unwrap_or(max).min(max);
-    // Before the transaction is sent, so that its block is not missed.
-    let mut blocks = api.chain.subscribe();
+    // Before the transaction is sent, so that its block is not missed. Bytes without a hash are refused below.
+    let awaiting = raw::hash_of(&bytes).map(|hash| api.chain.await_tx(hash).ok_or_else(too_many)).transpose()?;
     let hash = send::admitted(api, vec![bytes]).await.pop().ok_or_else(|| RpcError::internal("no answer"))??;
-    let wait = async {
-        loop {
-            if let Some(receipt) = find(api, hash)? {
-                return Ok(receipt);
-            }
-            // Who falls behind looks at the newest state next.
-            if let Err(tokio::sync::broadcast::error::RecvError::Closed) = blocks.recv().await {
-                return Err(RpcError::server("the node stops"));
-            }
-        }
+    let placed = match awaiting {
+        Some(mut awaiting) => tokio::time::timeout(timeout, async move { awaiting.placed().await }).await,
+        None => Ok(None),
     };
-    tokio::time::timeout(timeout, wait).await.unwrap_or_else(|_| Err(RpcError::no_receipt(hash.as_slice())))
+    let placed = placed.map_err(|_| RpcError::no_receipt(hash.as_slice()))?;
+    let placed = placed.ok_or_else(|| RpcError::server("the node stops"))?;
+    let entry = placed.entry().ok_or_else(|| RpcError::internal("the block lacks its transaction"))?;
+    convert::receipt(&api.chain.spec, &placed.block.head, placed.index as u64, entry)
 }
 
-fn find(api: &Api, hash: B256) -> Result<Option<TransactionReceipt>, RpcError> {
-    let Some((height, index, entry)) = api.chain.transaction(&hash)? else { return Ok(None) };
-    let head = api.chain.head_at(height)?.ok_or_else(RpcError::pruned)?;
-    convert::receipt(&api.chain.spec, &head, index.into(), &entry).map(Some)
+fn too_many() -> RpcError {
+    RpcError::limit("too many callers wait for receipts: retry later")
 }

@@ -68,10 +68,11 @@ fn send_transaction(api: &Api, args: &Args) -> Result<B256, RpcError> {
     let (request, from) = request(api, args)?;
     let nonces = api.keyring.nonces.lock();
     let bytes = filled(api, request, from)?;
-    let runtime = Handle::current();
-    let sent = runtime.block_on(send::admitted(api, vec![bytes]));
+    let (runtime, txs) = (Handle::current(), vec![bytes]);
+    let awaiting = send::awaiting(api, &txs);
+    let sent = runtime.block_on(send::admitted(api, txs));
     drop(nonces);
-    runtime.block_on(send::included(api, &sent));
+    runtime.block_on(send::included(api, awaiting, &sent));
     sent.into_iter().next().unwrap_or_else(|| Err(RpcError::internal("no answer")))
 }
 
