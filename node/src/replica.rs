@@ -131,7 +131,7 @@ pub(crate) fn start(
     let timestamp_ms = chain.genesis.timestamp.saturating_mul(1000);
     let genesis = Genesis { digest: chain.store.identity().1, timestamp_ms };
     let (engine, doorbell, admitting) = (Arc::clone(&chain.service), requests.doorbell(), requests.clone());
-    let admit = Arc::new(move |tx: &[u8]| admitting.admit(tx));
+    let admit = Arc::new(move |txs: &[Bytes]| admitting.admit(txs));
     let states = States { chain: Arc::clone(chain), taken: Taken::on_demand(SNAPSHOTS) };
     // Nothing that replicas agree on binds the store of a state with Ethereum's root.
     let has_snapshots = chain.spec.root() != RootKind::Ethereum;

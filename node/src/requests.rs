@@ -7,7 +7,7 @@
 use crate::{chain::Chain, store::Block};
 use parking_lot::Mutex;
 use phalanx::{
-    alloy::primitives::{B256, keccak256, map::B256Map},
+    alloy::primitives::{B256, Bytes, keccak256, map::B256Map},
     pool::{self, Pool, Refusal},
 };
 use phalanx_net::{Admission, Doorbell, PoolChanges};
@@ -140,21 +140,28 @@ impl Requests {
         self.0.doorbell.ring();
     }
 
-    /// Offers a transaction of another replica, or of its clients, to the pool.
-    pub(crate) fn admit(&self, tx: &[u8]) -> Admission {
-        match self.0.chain.service.send(tx) {
+    /// Offers transactions of another replica, or of its clients, to the pool: those that have come together, in order.
+    pub(crate) fn admit(&self, txs: &[Bytes]) -> Vec<Admission> {
+        let Ok(admitted) = self.0.chain.service.send_all(txs) else { return vec![Admission::Refused; txs.len()] };
+        let mut any = false;
+        let fate = |admission| match admission {
             Ok(pool::Admission::Admitted { tx, .. }) if !tx.tx().blob_hashes.is_empty() => {
                 self.0.chain.service.forget(tx.hash());
                 Admission::Refused
             }
             Ok(pool::Admission::Admitted { tx, .. }) => {
                 self.0.chain.announce(tx);
-                self.pass();
+                any = true;
                 Admission::Pooled
             }
             Ok(pool::Admission::Refused(Refusal::Known)) => Admission::Pooled,
             _ => Admission::Refused,
+        };
+        let fates = admitted.into_iter().map(fate).collect();
+        if any {
+            self.pass();
         }
+        fates
     }
 
     /// Returns what has changed for the replica: up to `most` transactions that can run now and are not handed out, and those that

@@ -56,6 +56,9 @@ impl Validator {
 
 impl Validator {
     /// Offers transactions to the pool, in order. Each is true if it is new there.
+    ///
+    /// They pass by the queue of the intake and its bounds. The server of ABCI bounds them: each of few connections offers what its
+    /// buffer holds, and reads no further until it has answered.
     fn take(&self, txs: &[Bytes]) -> Vec<Result<bool, Refused>> {
         let admissions = match self.chain().service.send_all(txs) {
             Ok(admissions) => admissions,

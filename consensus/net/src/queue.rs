@@ -148,6 +148,35 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Waits for an item, and takes what is there by then: so many items at most, and of so many bytes, but one of any length. Nothing once
+    /// the queue is closed and empty.
+    pub(crate) fn pop_together(&self, (items, bytes): (usize, usize)) -> Vec<T> {
+        let mut state = self.state.lock();
+        self.filled.wait_while(&mut state, |state| state.items.is_empty() && !state.closed);
+        self.take(&mut state, (items, bytes))
+    }
+
+    /// Takes what is there, as [`Self::pop_together`] does.
+    pub(crate) fn try_pop_together(&self, most: (usize, usize)) -> Vec<T> {
+        self.take(&mut self.state.lock(), most)
+    }
+
+    fn take(&self, state: &mut State<T>, (items, bytes): (usize, usize)) -> Vec<T> {
+        let (mut taken, mut left) = (Vec::new(), bytes);
+        while taken.len() < items
+            && let Some((bytes, _)) = state.items.front()
+            && (taken.is_empty() || *bytes <= left)
+        {
+            left = left.saturating_sub(*bytes);
+            taken.extend(state.pop());
+        }
+        // Each of them may have been in the way of another writer.
+        if !taken.is_empty() {
+            self.emptied.notify_all();
+        }
+        taken
+    }
+
     /// Refuses further items, and wakes every thread that waits.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
@@ -222,6 +251,30 @@ mod tests {
         queue.close();
         queue.push_over(1, 'f');
         assert_eq!((queue.pop(None), queue.pop(None)), (Popped::Item('e'), Popped::Closed));
+    }
+
+    #[test]
+    fn what_is_there_is_taken_together_in_order_and_within_bounds() {
+        let queue = Arc::new(Queue::new(100, 1_000));
+        for (bytes, item) in [(90, 0), (1, 1), (4, 2), (6, 3), (1, 4), (1, 5), (1, 6)] {
+            assert!(queue.try_push(bytes, item));
+        }
+        assert_eq!(queue.pop_together((3, 10)), [0], "one of any length");
+        assert_eq!(queue.pop_together((3, 10)), [1, 2], "the next one is too long beside them");
+        assert_eq!(queue.try_pop_together((3, 10)), [3, 4, 5]);
+        assert_eq!((queue.try_pop_together((3, 10)), queue.try_pop_together((3, 10))), (vec![6], vec![]));
+        let full = Arc::new(Queue::new(2, 100));
+        assert!(full.try_push(1, 0) && full.try_push(1, 1));
+        let writers: Vec<_> = (2..4)
+            .map(|item| {
+                let full = Arc::clone(&full);
+                thread::spawn(move || full.push_wait(1, item))
+            })
+            .collect();
+        assert_eq!(full.pop_together((2, 100)), [0, 1]);
+        assert!(writers.into_iter().all(|writer| writer.join().expect("no panic")), "both have room");
+        full.close();
+        assert_eq!((full.pop_together((9, 9)).len(), full.pop_together((9, 9)).len()), (2, 0));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{
     file::{EngineSection, Execution},
     snapshot::States,
 };
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{B256, Bytes, U256};
 use phalanx::{
     Engine, Executor, GenesisAccount, Service, ServiceConfig, SteppedService,
     merkle::{Backend, Durability, StoreConfig},
@@ -83,11 +83,15 @@ pub(crate) fn start(
             let pool = Arc::clone(&service);
             // The pool's rules are those of a node: a sender who cannot pay fills no blocks. It also keeps the recovered sender, so that
             // execution does not recover it again. A transaction that it knows may be unknown to the replica.
-            let admit: Admit = Arc::new(move |tx| match pool.send(tx) {
+            let fate = |admitted| match admitted {
                 Ok(pool::Admission::Admitted { .. } | pool::Admission::Refused(pool::Refusal::Known)) => {
                     Admission::Ordered
                 }
                 _ => Admission::Refused,
+            };
+            let admit: Admit = Arc::new(move |txs| match pool.send_all(txs) {
+                Ok(admitted) => admitted.into_iter().map(fate).collect(),
+                Err(_) => vec![Admission::Refused; txs.len()],
             });
             let states = Some(Arc::new(States::new(Arc::clone(&service))) as Arc<dyn Snapshots>);
             let machine = Machine { snapshots: states, ..machine(service, genesis, admit, None) };
@@ -105,10 +109,8 @@ pub(crate) fn start(
                 }
                 any
             };
-            let admit: Admit = Arc::new(|tx| match phalanx::recover(tx) {
-                Ok(_) => Admission::Ordered,
-                Err(_) => Admission::Refused,
-            });
+            let fate = |tx: &Bytes| if phalanx::recover(tx).is_ok() { Admission::Ordered } else { Admission::Refused };
+            let admit: Admit = Arc::new(move |txs| txs.iter().map(fate).collect());
             Replica::start(network, keys, dir, machine(service, genesis, admit, Some(Box::new(step))), beginning)
         }
     };

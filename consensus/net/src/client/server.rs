@@ -33,6 +33,8 @@ const MOST_WAITING: usize = 1 << 14;
 const MOST_PARTS: usize = MOST_REQUEST / ITEM;
 /// Memory of the transactions that wait to be checked or to be submitted, in bytes.
 const MOST_BYTES: usize = 64 << 20;
+/// Transactions that are checked together, and their memory in bytes, at most.
+const TOGETHER: (usize, usize) = (512, 2 << 20);
 /// Length of the replies that wait for one client, in bytes.
 const MOST_REPLIES: usize = 8 << 20;
 /// Patience with a client that neither follows nor submits.
@@ -122,11 +124,19 @@ impl Clients {
         self.open.lock().values().for_each(Open::close);
     }
 
-    /// Checks transactions until the clients are stopped, and keeps those that `admit` returns true for: the work of a batch thread.
-    pub(crate) fn check(&self, admit: impl Fn(&[u8]) -> bool) {
-        while let Popped::Item(tx) = self.raw.pop(None) {
-            if admit(&tx) && self.checked.push_wait(tx.len() + ITEM, tx) {
-                self.bell.ring();
+    /// Checks transactions until the clients are stopped, and keeps those that `admit` returns true for: the work of a batch thread. Those
+    /// that have come together are checked together.
+    pub(crate) fn check(&self, admit: impl Fn(&[Bytes]) -> Vec<bool>) {
+        loop {
+            let txs = self.raw.pop_together(TOGETHER);
+            if txs.is_empty() {
+                return;
+            }
+            let admitted = admit(&txs);
+            for (tx, _) in txs.into_iter().zip(admitted).filter(|(_, admitted)| *admitted) {
+                if self.checked.push_wait(tx.len() + ITEM, tx) {
+                    self.bell.ring();
+                }
             }
         }
     }
@@ -317,6 +327,24 @@ mod tests {
         replies[0].close();
         Follower::merge(&mut followers, &mut Vec::new());
         assert_eq!(followers.len(), 1);
+    }
+
+    #[test]
+    fn what_has_come_together_is_checked_together_and_keeps_its_order() {
+        let clients = Arc::new(Clients::new(Arc::default(), Arc::default(), Offers::default()));
+        let replies = Arc::new(Queue::new(usize::MAX, MOST_REPLIES));
+        let txs: Vec<Bytes> = (0..1_000_u32).map(|number| number.to_be_bytes().to_vec().into()).collect();
+        let ended = clients.read(0, requests(&[Request::Submit(txs.clone())]).as_slice(), &replies);
+        assert!(matches!(ended, Err(Refused::Io(_))), "{ended:?}");
+        clients.raw.close();
+        let calls = Mutex::new(Vec::new());
+        clients.check(|txs| {
+            calls.lock().push(txs.len());
+            txs.iter().map(|tx| tx[3] % 3 != 0).collect()
+        });
+        assert_eq!(calls.into_inner(), [TOGETHER.0, 1_000 - TOGETHER.0]);
+        let kept: Vec<Bytes> = core::iter::from_fn(|| clients.checked.try_pop()).collect();
+        assert_eq!(kept, txs.into_iter().filter(|tx| tx[3] % 3 != 0).collect::<Vec<_>>());
     }
 
     #[test]

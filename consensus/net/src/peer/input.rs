@@ -2,8 +2,9 @@
 
 use crate::{
     queue::{Bell, Queue},
-    wire::{Identity, Refusals, Refused, Seal, Timed, accept, read_frame, weigh},
+    wire::{Identity, Refusals, Refused, Seal, Timed, accept, has_frame, read_frame, weigh},
 };
+use alloy_primitives::Bytes;
 use alloy_rlp::Decodable as _;
 use parking_lot::Mutex;
 use phalanx_bft::{Index, Message};
@@ -35,8 +36,8 @@ const SHUT_OUT: Duration = Duration::from_secs(1);
 /// Doublings, at most.
 const MOST_DOUBLINGS: u32 = 10;
 
-/// Returns true if a transaction that a peer forwards may be submitted.
-pub(crate) type Check = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+/// Returns true for each transaction that may be submitted, of those that have come together.
+pub(crate) type Check = Arc<dyn Fn(&[Bytes]) -> Vec<bool> + Send + Sync>;
 
 /// Maximum length of a frame, in bytes, and maximum number of its items.
 pub(crate) type Most = (usize, usize);
@@ -162,6 +163,7 @@ impl<M: Message + Send + 'static> Inputs<M> {
     ) -> Result<(), Refused> {
         let Some(queue) = self.queues.get(usize::from(peer.0)) else { return Ok(()) };
         let mut input = BufReader::with_capacity(1 << 16, stream);
+        let mut requests: Vec<(usize, Bytes)> = Vec::new();
         loop {
             let body = read_frame(&mut input, &mut seal, most_bytes)?;
             // What a proposal may have, an answer with that batch has room for.
@@ -172,15 +174,27 @@ impl<M: Message + Send + 'static> Inputs<M> {
             if !rest.is_empty() {
                 return Err(Refused::Malformed(alloy_rlp::Error::UnexpectedLength));
             }
-            if let Frame::Request(tx) = &frame
-                && !(self.admit)(tx)
-            {
+            let other = match frame {
+                Frame::Request(tx) => {
+                    requests.push((weight, tx));
+                    None
+                }
+                other => Some(other),
+            };
+            // What has arrived behind a request is read first, so that requests are checked together: no more than the buffer holds.
+            if other.is_none() && has_frame(input.buffer()) {
                 continue;
             }
-            if !queue.push_of(writer, weight, frame) {
-                return Ok(());
+            let (weights, txs): (Vec<_>, Vec<_>) = core::mem::take(&mut requests).into_iter().unzip();
+            let admitted = if txs.is_empty() { Vec::new() } else { (self.admit)(&txs) };
+            let requests = weights.into_iter().zip(txs).zip(admitted).filter(|(_, admitted)| *admitted);
+            let requests = requests.map(|((weight, tx), _)| (weight, Frame::Request(tx)));
+            for (weight, frame) in requests.chain(other.map(|other| (weight, other))) {
+                if !queue.push_of(writer, weight, frame) {
+                    return Ok(());
+                }
+                self.bell.ring();
             }
-            self.bell.ring();
         }
     }
 }

@@ -34,7 +34,7 @@ fn identity(index: usize) -> Identity {
 
 /// Replica 0 that listens, and its address.
 fn listening() -> (Arc<Inputs<Msg>>, SocketAddr) {
-    let admit = Arc::new(|tx: &[u8]| tx != b"forged");
+    let admit = Arc::new(|txs: &[Bytes]| txs.iter().map(|tx| tx[..] != b"forged"[..]).collect());
     let inputs = Arc::new(Inputs::new(4, Arc::new(Bell::default()), Arc::new(Refusals::default()), admit));
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -232,12 +232,19 @@ fn slow_greetings_keep_no_peer_out() {
 fn forged_transactions_and_frames_of_many_items_are_refused() {
     let (inputs, address) = listening();
     let (mut stream, mut seal) = connected(address);
-    for tx in [&b"forged"[..], b"true"] {
-        let body = alloy_rlp::encode(Frame::<Msg>::Request(Bytes::copy_from_slice(tx)));
-        write_frame(&mut stream, &mut seal, &body).expect("it is open");
+    // They come in one piece, and are checked together as far as they have.
+    let mut piece = Vec::new();
+    let request = |tx: &'static [u8]| Frame::<Msg>::Request(Bytes::from_static(tx));
+    let vote = || Frame::Protocol(Msg::Prepare(Vote { view: 3, slot: 9, digest: B256::ZERO }));
+    let sent = [request(b"forged"), request(b"true"), request(b"too"), request(b"forged"), vote(), request(b"last")];
+    for frame in &sent {
+        write_frame(&mut piece, &mut seal, &alloy_rlp::encode(frame)).expect("memory");
     }
-    let first = inputs.queues[3].pop(Some(Instant::now() + Duration::from_secs(600)));
-    assert_eq!(first, Popped::Item(Frame::Request(Bytes::from_static(b"true"))));
+    std::io::Write::write_all(&mut stream, &piece).expect("it is open");
+    let next = || inputs.queues[3].pop(Some(Instant::now() + Duration::from_secs(600)));
+    for expected in [request(b"true"), request(b"too"), vote(), request(b"last")] {
+        assert_eq!(next(), Popped::Item(expected));
+    }
     let many = Batch::new(1, Default::default(), vec![Bytes::new(); ITEMS]);
     let flood = alloy_rlp::encode(Frame::Protocol(Msg::Fetched(many)));
     write_frame(&mut stream, &mut seal, &flood).expect("it is open");

@@ -19,8 +19,8 @@ pub enum Admission {
     Refused,
 }
 
-/// Decides about a transaction.
-pub type Admit = Arc<dyn Fn(&[u8]) -> Admission + Send + Sync>;
+/// Decides about transactions that have come together, in order: one fate for each.
+pub type Admit = Arc<dyn Fn(&[Bytes]) -> Vec<Admission> + Send + Sync>;
 
 /// The state that an engine began with: replicas with another one are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::{
     snapshot::Offers,
     wire::{Identity, Refusals, instance},
 };
-use alloy_primitives::{B256, bytes::Buf as _};
+use alloy_primitives::{B256, Bytes, bytes::Buf as _};
 use parking_lot::Mutex;
 use phalanx_adapter::{Handshake, Node, OpenError};
 use phalanx_bft::Index;
@@ -128,16 +128,21 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
     shared.clients.boundaries.lock().extend(kept.into_iter().map(|kept| (kept.change.epoch, kept)));
     let (admit, clients) = (Arc::clone(&machine.admit), Arc::clone(&shared.clients));
     let (quorums, domain, members) = (host_config.quorums, host_config.domain, Arc::clone(&scheme));
-    let check = move |tx: &[u8]| {
-        let admission = match SignedChange::is_claimed(tx) {
-            true if SignedChange::check(tx, quorums, domain, &*members).is_ok() => Admission::Ordered,
-            true => Admission::Refused,
-            false => admit(tx),
-        };
-        if admission == Admission::Refused {
-            clients.refused_txs.fetch_add(1, Relaxed);
+    let judge = move |tx: &[u8]| match SignedChange::check(tx, quorums, domain, &*members) {
+        Ok(_) => Admission::Ordered,
+        Err(_) => Admission::Refused,
+    };
+    let check = move |txs: &[Bytes]| {
+        let mut fates = Vec::with_capacity(txs.len());
+        for txs in txs.chunk_by(|one, next| !SignedChange::is_claimed(one) && !SignedChange::is_claimed(next)) {
+            match txs {
+                [change] if SignedChange::is_claimed(change) => fates.push(judge(change)),
+                _ => fates.extend(admit(txs)),
+            }
         }
-        admission == Admission::Ordered
+        let refused = fates.iter().filter(|fate| **fate == Admission::Refused).count();
+        clients.refused_txs.fetch_add(refused as u64, Relaxed);
+        fates.into_iter().map(|fate| fate == Admission::Ordered).collect()
     };
     let check: Check = Arc::new(check);
     let inputs = Arc::new(Inputs::<P::Msg>::new(n, Arc::clone(&bell), refusals, Arc::clone(&check)));

@@ -187,14 +187,12 @@ impl<P: Networked, E: ExecutionEngine> Worker<P, E> {
 
     fn take_txs(&mut self) -> bool {
         let clients = &self.shared.clients;
-        let mut active = false;
-        for _ in 0..BATCH {
-            let queue = if self.check.is_some() { &clients.raw } else { &clients.checked };
-            let Some(tx) = queue.try_pop() else { break };
-            active = true;
-            if self.check.as_ref().is_none_or(|check| check(&tx)) {
-                self.node.consensus().submit(self.clock.now(), tx);
-            }
+        let queue = if self.check.is_some() { &clients.raw } else { &clients.checked };
+        let txs = queue.try_pop_together((BATCH, usize::MAX));
+        let active = !txs.is_empty();
+        let admitted = self.check.as_ref().map_or_else(|| vec![true; txs.len()], |check| check(&txs));
+        for (tx, _) in txs.into_iter().zip(admitted).filter(|(_, admitted)| *admitted) {
+            self.node.consensus().submit(self.clock.now(), tx);
         }
         active
     }

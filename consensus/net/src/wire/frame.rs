@@ -21,6 +21,11 @@ pub(crate) fn write_frame(out: &mut impl Write, seal: &mut Seal, body: &[u8]) ->
     Ok(())
 }
 
+/// True if these bytes begin with a whole frame.
+pub(crate) fn has_frame(bytes: &[u8]) -> bool {
+    bytes.split_first_chunk().is_some_and(|(length, rest)| rest.len() >= u32::from_be_bytes(*length) as usize)
+}
+
 /// Reads the next frame and checks its tag. Memory grows with the bytes that come, not with the length that is claimed.
 pub(crate) fn read_frame(input: &mut impl Read, seal: &mut Seal, most: usize) -> Result<Vec<u8>, Refused> {
     let mut length = [0; 4];
@@ -51,6 +56,8 @@ mod tests {
         for body in [&b""[..], b"one", &[7; 100_000]] {
             write_frame(&mut wire, &mut Seal::None, body).expect("memory");
         }
+        assert!(has_frame(&wire[..4]) && has_frame(&wire[4..11]), "of no bytes, and of three");
+        assert!((4..11).all(|end| !has_frame(&wire[4..end])) && !has_frame(&[]));
         let mut input = wire.as_slice();
         let mut read = |most| read_frame(&mut input, &mut Seal::None, most);
         assert_eq!(read(100_000).expect("a frame"), b"");

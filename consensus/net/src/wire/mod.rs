@@ -7,7 +7,7 @@ mod refused;
 mod timed;
 mod weight;
 
-pub(crate) use frame::{read_frame, write_frame};
+pub(crate) use frame::{has_frame, read_frame, write_frame};
 pub(crate) use hello::{accept, dial, instance};
 pub(crate) use refused::Refusals;
 pub use refused::Refused;

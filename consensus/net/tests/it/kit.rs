@@ -110,7 +110,9 @@ pub(crate) fn machine(disk: Disk) -> (Arc<ModelEngine>, Machine<ModelEngine>) {
         engine: Arc::clone(&engine),
         genesis: Genesis::default(),
         content: Content::new(|tx| !tx.is_empty()),
-        admit: Arc::new(|tx| if tx.is_empty() { Admission::Refused } else { Admission::Ordered }),
+        admit: Arc::new(|txs| {
+            txs.iter().map(|tx| if tx.is_empty() { Admission::Refused } else { Admission::Ordered }).collect()
+        }),
         step: Some(Box::new(step)),
         embedder: Box::new(()),
         doorbell: Doorbell::default(),
