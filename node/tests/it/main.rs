@@ -9,6 +9,7 @@ mod tracing;
 mod explorers;
 mod simulating;
 mod following;
+mod receipts;
 mod hostile;
 mod edge;
 mod ingress;
