@@ -51,7 +51,7 @@ pub(crate) enum UpstreamError {
     Busy,
     /// It answers with an error.
     #[error("the upstream node says: {message}")]
-    Refused { code: i32, message: String, data: Option<Bytes> },
+    Refused { code: i32, message: String, data: Option<Value> },
 }
 
 /// The node that is followed. Clones share what they know of it, and its connections.
@@ -96,7 +96,6 @@ impl Answer {
     pub(crate) fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, UpstreamError> {
         let message: Message<'a> = serde_json::from_slice(&self.0).map_err(|error| away(&error))?;
         if let Some(Refusal { code, message, data }) = message.error {
-            let data = data.and_then(|data| serde_json::from_value(data).ok());
             return Err(UpstreamError::Refused { code, message, data });
         }
         serde_json::from_str(message.result.map_or("null", RawValue::get)).map_err(|error| away(&error))

@@ -1,8 +1,8 @@
 //! Errors of JSON-RPC: geth's codes and texts where libraries match them.
 
 use super::args::BadArgument;
-use crate::{chain::StateUnread, store::StoreError, upstream::UpstreamError};
-use alloy_primitives::{Address, Bytes, U256};
+use crate::{chain::StateUnread, intake::NoFate, store::StoreError, upstream::UpstreamError};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{Panic, Revert, SolError as _};
 use jsonrpsee::types::{
     ErrorObjectOwned,
@@ -15,7 +15,7 @@ use phalanx::{
     revm::context_interface::result::{ExecutionResult, HaltReason, InvalidTransaction},
     simulate::SimulateError,
 };
-use serde::Serialize;
+use serde_json::{Value, json};
 
 /// Code of most of geth's errors.
 const SERVER: i32 = -32000;
@@ -27,6 +27,8 @@ const PRUNED: i32 = 4444;
 const LIMIT: i32 = -32005;
 /// Code of a safe or finalised block before the first (execution-apis, `BlockTag`).
 const UNKNOWN_BLOCK: i32 = -39001;
+/// Data of the refusal of transactions for which the queue has no room: other limits have the same code, and no data.
+const QUEUE_FULL: &str = "queueFull";
 /// Code of a synchronous transaction whose receipt does not come in time (EIP-7966).
 const NO_RECEIPT: i32 = 4;
 
@@ -36,17 +38,7 @@ const NO_RECEIPT: i32 = 4;
 pub(super) struct RpcError {
     code: i32,
     message: String,
-    data: Option<Data>,
-}
-
-/// Data of an error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-enum Data {
-    /// What a call reverts with, or the hash of a transaction.
-    Bytes(Bytes),
-    /// The reason, as the Engine API has it.
-    Reason { err: String },
+    data: Option<Value>,
 }
 
 impl RpcError {
@@ -72,7 +64,7 @@ impl RpcError {
 
     /// A fault of the node in the form of the Engine API: the reason is in the data.
     pub(super) fn explained(code: i32, message: &str, err: String) -> Self {
-        Self { code, message: message.into(), data: Some(Data::Reason { err }) }
+        Self { code, message: message.into(), data: Some(json!({ "err": err })) }
     }
 
     /// A fault of the node.
@@ -83,7 +75,9 @@ impl RpcError {
     /// Another node's error, with its code.
     pub(super) fn refused_elsewhere(code: i64, message: String, data: Option<&str>) -> Self {
         let code = i32::try_from(code).unwrap_or(SERVER);
-        Self { code, message, data: data.and_then(|data| data.parse().ok()).map(Data::Bytes) }
+        // Tools take it for bytes.
+        let data = data.and_then(|data| data.parse::<Bytes>().ok());
+        Self { code, message, data: data.map(|data| json!(data)) }
     }
 
     /// No block is safe, or finalised, yet.
@@ -97,9 +91,9 @@ impl RpcError {
     }
 
     /// The transaction waits, and its receipt has not come.
-    pub(super) fn no_receipt(hash: &[u8]) -> Self {
+    pub(super) fn no_receipt(hash: &B256) -> Self {
         let message = "The transaction was added to the mempool but wasn't processed in time".into();
-        Self { code: NO_RECEIPT, message, data: Some(Data::Bytes(Bytes::copy_from_slice(hash))) }
+        Self { code: NO_RECEIPT, message, data: Some(json!(hash)) }
     }
 
     /// Data of a call that reverts.
@@ -114,7 +108,7 @@ impl RpcError {
             Some(reason) => format!("execution reverted: {reason}"),
             None => "execution reverted".into(),
         };
-        Self { code: REVERTED, message, data: Some(Data::Bytes(output.clone())) }
+        Self { code: REVERTED, message, data: Some(json!(output)) }
     }
 }
 
@@ -140,7 +134,7 @@ impl From<UpstreamError> for RpcError {
     fn from(error: UpstreamError) -> Self {
         match error {
             // Libraries match its code and text.
-            UpstreamError::Refused { code, message, data } => Self { code, message, data: data.map(Data::Bytes) },
+            UpstreamError::Refused { code, message, data } => Self { code, message, data },
             UpstreamError::Away(_) | UpstreamError::TooLong { .. } | UpstreamError::Busy => {
                 Self::server(error.to_string())
             }
@@ -236,6 +230,14 @@ fn invalid(sender: Address, reason: &InvalidTransaction) -> String {
     }
 }
 
+/// Error of transactions without a fate.
+pub(super) fn unoffered(why: NoFate) -> RpcError {
+    match why {
+        NoFate::Full => RpcError { data: Some(json!(QUEUE_FULL)), ..RpcError::limit(why.to_string()) },
+        NoFate::Panicked => RpcError::internal(why.to_string()),
+    }
+}
+
 /// Error of a transaction that did not reach the pool's rules.
 pub(super) fn unsent(error: &SendError) -> RpcError {
     match error {
@@ -302,6 +304,21 @@ pub(super) fn refused(refusal: &Refusal) -> RpcError {
 mod tests {
     use super::*;
     use phalanx::{alloy::consensus::TxType, revm::primitives::hardfork::SpecId};
+
+    #[test]
+    fn a_full_queue_is_told_from_other_limits() {
+        let written = |error: RpcError| serde_json::to_value(ErrorObjectOwned::from(error)).expect("JSON");
+        let full = written(unoffered(NoFate::Full));
+        assert_eq!((&full["code"], &full["data"]), (&json!(LIMIT), &json!("queueFull")));
+        assert!(full["message"].as_str().is_some_and(|text| text.contains("too many transactions wait")), "{full}");
+        let other = written(RpcError::limit("another limit"));
+        assert_eq!((&other["code"], other.get("data")), (&json!(LIMIT), None));
+        assert_eq!(written(unoffered(NoFate::Panicked))["code"], json!(INTERNAL_ERROR_CODE));
+        // A follower passes it on as it comes.
+        let data = Some(full["data"].clone());
+        let passed = UpstreamError::Refused { code: LIMIT, message: "x".into(), data };
+        assert_eq!(written(passed.into())["data"], json!("queueFull"));
+    }
 
     #[test]
     fn panics_have_the_texts_of_geth() {

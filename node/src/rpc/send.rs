@@ -3,14 +3,10 @@
 use super::{
     api::Api,
     args::{self, Args},
-    error::{RpcError, refused, unsent},
+    error::{RpcError, refused, unoffered, unsent},
     registry::{Method, Registry},
 };
-use crate::{
-    chain::Awaiting,
-    intake::{NoFate, Unadmitted},
-    raw,
-};
+use crate::{chain::Awaiting, intake::Unadmitted, raw};
 use ::phalanx::{
     SendError,
     api::{Failure, RetryCause},
@@ -96,12 +92,10 @@ pub(super) async fn admitted(api: &Api, txs: Vec<Bytes>) -> Vec<Sent> {
         Ok(fates) => fates.all().await,
         Err(full) => Err(full),
     };
-    let error = match fates {
-        Ok(fates) => return fates.into_iter().map(|fate| fate.map_err(|why| unadmitted(api, why))).collect(),
-        Err(why @ NoFate::Full) => RpcError::limit(why.to_string()),
-        Err(why @ NoFate::Panicked) => RpcError::internal(why.to_string()),
-    };
-    vec![Err(error); count]
+    match fates {
+        Ok(fates) => fates.into_iter().map(|fate| fate.map_err(|why| unadmitted(api, why))).collect(),
+        Err(why) => vec![Err(unoffered(why)); count],
+    }
 }
 
 fn unadmitted(api: &Api, why: Unadmitted) -> RpcError {

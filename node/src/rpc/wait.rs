@@ -30,7 +30,7 @@ pub(super) async fn answer(params: &Params<'_>, api: &Arc<Api>) -> Result<Transa
         Some(mut awaiting) => tokio::time::timeout(timeout, async move { awaiting.placed().await }).await,
         None => Ok(None),
     };
-    let placed = placed.map_err(|_| RpcError::no_receipt(hash.as_slice()))?;
+    let placed = placed.map_err(|_| RpcError::no_receipt(&hash))?;
     let placed = placed.ok_or_else(|| RpcError::server("the node stops"))?;
     let entry = placed.entry().ok_or_else(|| RpcError::internal("the block lacks its transaction"))?;
     convert::receipt(&api.chain.spec, &placed.block.head, placed.index as u64, entry)
