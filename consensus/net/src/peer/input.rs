@@ -154,49 +154,63 @@ impl<M: Message + Send + 'static> Inputs<M> {
     }
 
     /// Reads frames until the connection ends or one is refused.
-    fn read(
-        &self,
-        (peer, writer): (Index, u64),
-        stream: TcpStream,
-        mut seal: Seal,
-        (most_bytes, most_items): Most,
-    ) -> Result<(), Refused> {
+    fn read(&self, (peer, writer): (Index, u64), stream: TcpStream, mut seal: Seal, most: Most) -> Result<(), Refused> {
         let Some(queue) = self.queues.get(usize::from(peer.0)) else { return Ok(()) };
         let mut input = BufReader::with_capacity(1 << 16, stream);
         let mut requests: Vec<(usize, Bytes)> = Vec::new();
         loop {
-            let body = read_frame(&mut input, &mut seal, most_bytes)?;
-            // What a proposal may have, an answer with that batch has room for.
-            let proposed = body.first() == Some(&Frame::<M>::PROTOCOL);
-            let weight = weigh(&body, most_items - if proposed { SPARE_ITEMS } else { 0 })?;
-            let mut rest = body.as_slice();
-            let frame = Frame::<M>::decode(&mut rest).map_err(Refused::Malformed)?;
-            if !rest.is_empty() {
-                return Err(Refused::Malformed(alloy_rlp::Error::UnexpectedLength));
-            }
-            let other = match frame {
-                Frame::Request(tx) => {
+            let next = match next_frame::<M>(&mut input, &mut seal, most) {
+                Ok((weight, Frame::Request(tx))) => {
                     requests.push((weight, tx));
-                    None
+                    // What has arrived behind it is read first, so that requests are checked together: no more than the buffer holds.
+                    if has_frame(input.buffer()) {
+                        continue;
+                    }
+                    Ok(None)
                 }
-                other => Some(other),
+                Ok(other) => Ok(Some(other)),
+                // The requests before it came whole.
+                Err(refused) => Err(refused),
             };
-            // What has arrived behind a request is read first, so that requests are checked together: no more than the buffer holds.
-            if other.is_none() && has_frame(input.buffer()) {
-                continue;
-            }
-            let (weights, txs): (Vec<_>, Vec<_>) = core::mem::take(&mut requests).into_iter().unzip();
-            let admitted = if txs.is_empty() { Vec::new() } else { (self.admit)(&txs) };
-            let requests = weights.into_iter().zip(txs).zip(admitted).filter(|(_, admitted)| *admitted);
-            let requests = requests.map(|((weight, tx), _)| (weight, Frame::Request(tx)));
-            for (weight, frame) in requests.chain(other.map(|other| (weight, other))) {
+            let admitted = self.checked(core::mem::take(&mut requests));
+            let (other, end) = next.map_or_else(|refused| (None, Some(refused)), |other| (other, None));
+            for (weight, frame) in admitted.into_iter().chain(other) {
                 if !queue.push_of(writer, weight, frame) {
-                    return Ok(());
+                    return end.map_or(Ok(()), Err);
                 }
                 self.bell.ring();
             }
+            if let Some(refused) = end {
+                return Err(refused);
+            }
         }
     }
+
+    /// The frames of those requests that may be submitted.
+    fn checked(&self, requests: Vec<(usize, Bytes)>) -> Vec<(usize, Frame<M>)> {
+        if requests.is_empty() {
+            return Vec::new();
+        }
+        let (weights, txs): (Vec<_>, Vec<_>) = requests.into_iter().unzip();
+        let admitted = (self.admit)(&txs);
+        let admitted = weights.into_iter().zip(txs).zip(admitted).filter(|(_, admitted)| *admitted);
+        admitted.map(|((weight, tx), _)| (weight, Frame::Request(tx))).collect()
+    }
+}
+
+/// Reads a frame, with its weight in a queue.
+fn next_frame<M: Message>(
+    input: &mut BufReader<TcpStream>,
+    seal: &mut Seal,
+    (most_bytes, most_items): Most,
+) -> Result<(usize, Frame<M>), Refused> {
+    let body = read_frame(input, seal, most_bytes)?;
+    // What a proposal may have, an answer with that batch has room for.
+    let proposed = body.first() == Some(&Frame::<M>::PROTOCOL);
+    let weight = weigh(&body, most_items - if proposed { SPARE_ITEMS } else { 0 })?;
+    let mut rest = body.as_slice();
+    let frame = Frame::<M>::decode(&mut rest).map_err(Refused::Malformed)?;
+    if rest.is_empty() { Ok((weight, frame)) } else { Err(Refused::Malformed(alloy_rlp::Error::UnexpectedLength)) }
 }
 
 /// Accepts connections until the inputs are stopped.

@@ -7,6 +7,7 @@ use crate::{
     wire::{Identity, Refusals, dial, write_frame},
 };
 use alloy_primitives::{B256, Bytes};
+use parking_lot::Mutex;
 use phalanx_bft::{
     Batch, Index,
     pbft::{Decision, Fetch, Msg, PrePrepare, Status, Vote},
@@ -34,13 +35,27 @@ fn identity(index: usize) -> Identity {
 
 /// Replica 0 that listens, and its address.
 fn listening() -> (Arc<Inputs<Msg>>, SocketAddr) {
-    let admit = Arc::new(|txs: &[Bytes]| txs.iter().map(|tx| tx[..] != b"forged"[..]).collect());
+    let (inputs, address, _) = listening_and_counting();
+    (inputs, address)
+}
+
+/// Numbers of transactions that were checked together.
+type Checked = Arc<Mutex<Vec<usize>>>;
+
+/// Replica 0 that listens, its address, and what it checks.
+fn listening_and_counting() -> (Arc<Inputs<Msg>>, SocketAddr, Checked) {
+    let checked = Checked::default();
+    let counts = Arc::clone(&checked);
+    let admit = Arc::new(move |txs: &[Bytes]| {
+        counts.lock().push(txs.len());
+        txs.iter().map(|tx| tx[..] != b"forged"[..]).collect()
+    });
     let inputs = Arc::new(Inputs::new(4, Arc::new(Bell::default()), Arc::new(Refusals::default()), admit));
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     let shared = Arc::clone(&inputs);
     thread::spawn(move || listen(&listener, &shared, &identity(0), INSTANCE, (MOST, ITEMS)));
-    (inputs, address)
+    (inputs, address, checked)
 }
 
 fn frames() -> Vec<Frame<Msg>> {
@@ -230,7 +245,7 @@ fn slow_greetings_keep_no_peer_out() {
 /// bytes.
 #[test]
 fn forged_transactions_and_frames_of_many_items_are_refused() {
-    let (inputs, address) = listening();
+    let (inputs, address, checked) = listening_and_counting();
     let (mut stream, mut seal) = connected(address);
     // They come in one piece, and are checked together as far as they have.
     let mut piece = Vec::new();
@@ -245,10 +260,44 @@ fn forged_transactions_and_frames_of_many_items_are_refused() {
     for expected in [request(b"true"), request(b"too"), vote(), request(b"last")] {
         assert_eq!(next(), Popped::Item(expected));
     }
+    assert_eq!(*checked.lock(), [4, 1], "those before the vote, and the one behind it");
     let many = Batch::new(1, Default::default(), vec![Bytes::new(); ITEMS]);
     let flood = alloy_rlp::encode(Frame::Protocol(Msg::Fetched(many)));
     write_frame(&mut stream, &mut seal, &flood).expect("it is open");
     soon("too many items", || count(&inputs, "malformed") == 1);
     assert!(inputs.queues[3].try_pop().is_none());
+    inputs.stop();
+}
+
+/// Requests that have come whole are not lost by a wrong frame in the same piece, which ends the connection.
+#[test]
+fn requests_before_a_wrong_frame_are_admitted() {
+    let (inputs, address, checked) = listening_and_counting();
+    let request = |tx: &'static [u8]| Frame::<Msg>::Request(Bytes::from_static(tx));
+    let wrong = |seal: &mut crate::wire::Seal, piece: &mut Vec<u8>| {
+        write_frame(piece, seal, b"no frame").expect("memory");
+    };
+    let forged = move |seal: &mut crate::wire::Seal, piece: &mut Vec<u8>| {
+        write_frame(piece, seal, &alloy_rlp::encode(request(b"changed"))).expect("memory");
+        *piece.last_mut().expect("a byte") ^= 1;
+    };
+    type Append = dyn Fn(&mut crate::wire::Seal, &mut Vec<u8>);
+    let cases: [(&str, &Append); 2] = [("malformed", &wrong), ("not_authentic", &forged)];
+    for (kind, append) in cases {
+        let (mut stream, mut seal) = connected(address);
+        let mut piece = Vec::new();
+        for tx in [&b"one"[..], b"forged", b"two"] {
+            write_frame(&mut piece, &mut seal, &alloy_rlp::encode(request(tx))).expect("memory");
+        }
+        append(&mut seal, &mut piece);
+        std::io::Write::write_all(&mut stream, &piece).expect("it is open");
+        for expected in [request(b"one"), request(b"two")] {
+            let next = inputs.queues[3].pop(Some(Instant::now() + Duration::from_secs(600)));
+            assert_eq!(next, Popped::Item(expected), "{kind}");
+        }
+        soon("the wrong frame is noted", || count(&inputs, kind) == 1);
+        assert!(inputs.queues[3].try_pop().is_none(), "{kind}");
+    }
+    assert_eq!(*checked.lock(), [3, 3]);
     inputs.stop();
 }
