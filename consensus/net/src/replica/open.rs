@@ -137,7 +137,12 @@ pub(super) fn start<P: Networked, E: ExecutionEngine + 'static>(
         for txs in txs.chunk_by(|one, next| !SignedChange::is_claimed(one) && !SignedChange::is_claimed(next)) {
             match txs {
                 [change] if SignedChange::is_claimed(change) => fates.push(judge(change)),
-                _ => fates.extend(admit(txs)),
+                _ => {
+                    // A fate that is missing must not shift those of the next ones.
+                    let end = fates.len() + txs.len();
+                    fates.extend(admit(txs));
+                    fates.resize(end, Admission::Refused);
+                }
             }
         }
         let refused = fates.iter().filter(|fate| **fate == Admission::Refused).count();
