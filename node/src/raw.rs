@@ -1,8 +1,8 @@
 //! Blocks and transactions as other nodes send them: a block has its content, and the result that it must have.
 
 use crate::store::Block;
-use alloy_consensus::transaction::PooledTransaction;
-use alloy_eips::Decodable2718 as _;
+use alloy_consensus::{EthereumTxEnvelope, TxEip4844WithSidecar};
+use alloy_eips::{Decodable2718 as _, eip7594::BlobTransactionSidecarVariant};
 use core::{fmt, marker::PhantomData};
 use phalanx::{
     alloy::primitives::{Address, B256, Bytes, U64, keccak256},
@@ -24,13 +24,18 @@ const MOST_TXS: usize = 1 << 20;
 /// First byte of a blob transaction.
 const BLOB: u8 = 3;
 
+/// A transaction as its sender has encoded it: blobs have proofs of their cells, or a proof each before Osaka.
+type Sent = EthereumTxEnvelope<TxEip4844WithSidecar<BlobTransactionSidecarVariant>>;
+
+/// True for bytes that are a blob transaction, if they are a transaction.
+pub(crate) fn is_blob(tx: &[u8]) -> bool {
+    tx.first() == Some(&BLOB)
+}
+
 /// Hash of a transaction as its sender has encoded it: a blob transaction comes with its blobs, and its hash is without them. `None`
 /// for bytes with the type of a blob transaction that are none.
 pub(crate) fn hash_of(tx: &[u8]) -> Option<B256> {
-    match tx.first() {
-        Some(&BLOB) => PooledTransaction::decode_2718_exact(tx).ok().map(|tx| *tx.hash()),
-        _ => Some(keccak256(tx)),
-    }
+    if is_blob(tx) { Sent::decode_2718_exact(tx).ok().map(|tx| *tx.hash()) } else { Some(keccak256(tx)) }
 }
 
 /// A block with everything that its execution depends on but the parent. The name of the execution binds all of that, the chain id
@@ -144,6 +149,26 @@ impl RawBlock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloy_consensus::{SignableTransaction as _, TxEip4844};
+    use alloy_eips::{Encodable2718 as _, eip4844::BlobTransactionSidecar, eip7594::BlobTransactionSidecarEip7594};
+    use phalanx::alloy::primitives::Signature;
+
+    #[test]
+    fn a_blob_transaction_has_one_hash_whatever_its_proofs_are() {
+        let (tx, signature) = (TxEip4844 { chain_id: 7, ..TxEip4844::default() }, Signature::test_signature());
+        let hash = *tx.clone().into_signed(signature).hash();
+        let sidecars = [
+            BlobTransactionSidecarVariant::Eip4844(BlobTransactionSidecar::default()),
+            BlobTransactionSidecarVariant::Eip7594(BlobTransactionSidecarEip7594::default()),
+        ];
+        for sidecar in sidecars {
+            let with = TxEip4844WithSidecar { tx: tx.clone(), sidecar };
+            let bytes = Sent::Eip4844(with.into_signed(signature)).encoded_2718();
+            assert!(is_blob(&bytes));
+            assert_eq!(hash_of(&bytes), Some(hash));
+            assert_eq!(hash_of(&bytes[..bytes.len() - 1]), None);
+        }
+    }
 
     #[test]
     fn lists_end_at_their_maximum() {
