@@ -4,7 +4,7 @@
 //! has it ordered: by its own proposals, or by those of the leader that it forwards to. What is handed out stays in the pool until a
 //! block has it. What a block skips, because another block was faster or the gas was used up, is taken again, after a pause that grows.
 
-use crate::{chain::Chain, store::Block};
+use crate::{chain::Chain, raw, store::Block};
 use parking_lot::Mutex;
 use phalanx::{
     alloy::primitives::{B256, Bytes, keccak256, map::B256Map},
@@ -142,22 +142,25 @@ impl Requests {
 
     /// Offers transactions of another replica, or of its clients, to the pool: those that have come together, in order.
     pub(crate) fn admit(&self, txs: &[Bytes]) -> Vec<Admission> {
-        let Ok(admitted) = self.0.chain.service.send_all(txs) else { return vec![Admission::Refused; txs.len()] };
+        let Way { chain, .. } = &*self.0;
+        // Blobs are not ordered. A blob transaction in the pool would change the verdict on the next one of its sender.
+        let plain: Vec<&Bytes> = txs.iter().filter(|tx| !raw::is_blob(tx)).collect();
+        // If the state of one cannot be read, the others are admitted all the same.
+        let one_by_one = |_| plain.iter().map(|tx| chain.service.send(tx)).collect();
+        let admitted = chain.service.send_all(&plain).unwrap_or_else(one_by_one);
         let mut any = false;
         let fate = |admission| match admission {
-            Ok(pool::Admission::Admitted { tx, .. }) if !tx.tx().blob_hashes.is_empty() => {
-                self.0.chain.service.forget(tx.hash());
-                Admission::Refused
-            }
             Ok(pool::Admission::Admitted { tx, .. }) => {
-                self.0.chain.announce(tx);
+                chain.announce(tx);
                 any = true;
                 Admission::Pooled
             }
             Ok(pool::Admission::Refused(Refusal::Known)) => Admission::Pooled,
             _ => Admission::Refused,
         };
-        let fates = admitted.into_iter().map(fate).collect();
+        let mut admitted = admitted.into_iter().map(fate);
+        let of = |tx: &Bytes| if raw::is_blob(tx) { None } else { admitted.next() };
+        let fates = txs.iter().map(of).map(|fate| fate.unwrap_or(Admission::Refused)).collect();
         if any {
             self.pass();
         }
