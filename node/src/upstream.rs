@@ -37,6 +37,9 @@ const BATCH: usize = 500;
 /// Maximum size of an answer for a client, in bytes: a hash, a number, or an error with its data.
 const SHORT: usize = 64 << 10;
 
+/// Length up to which the text and the data of an error are repeated for each transaction of a batch, in bytes.
+const REPEATED: usize = 4 << 10;
+
 /// Reason for which there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UpstreamError {
@@ -52,6 +55,26 @@ pub(crate) enum UpstreamError {
     /// It answers with an error.
     #[error("the upstream node says: {message}")]
     Refused { code: i32, message: String, data: Option<Value> },
+}
+
+impl UpstreamError {
+    /// The error as it is repeated: without what is long.
+    fn brief(self) -> Self {
+        let cut = |mut text: String| {
+            text.truncate(text.floor_char_boundary(REPEATED));
+            // The rest of its memory as well.
+            text.shrink_to_fit();
+            text
+        };
+        match self {
+            Self::Away(why) => Self::Away(cut(why)),
+            Self::Refused { code, message, data } => {
+                let data = data.filter(|data| data.to_string().len() <= REPEATED);
+                Self::Refused { code, message: cut(message), data }
+            }
+            Self::TooLong { .. } | Self::Busy => self,
+        }
+    }
 }
 
 /// The node that is followed. Clones share what they know of it, and its connections.
@@ -129,7 +152,10 @@ impl Upstream {
         for txs in txs.chunks(BATCH) {
             match self.send_batch(txs) {
                 Ok(sent) => all.extend(sent),
-                Err(error) => all.extend(txs.iter().map(|_| Err(error.clone()))),
+                Err(error) => {
+                    let error = error.brief();
+                    all.extend(txs.iter().map(|_| Err(error.clone())));
+                }
             }
         }
         all
@@ -239,6 +265,19 @@ mod tests {
         let client = Client::new(&format!("http://{address}")).expect("an address");
         let upstream = Upstream::new(runtime.handle().clone(), client, stops);
         (runtime, stop, upstream, told)
+    }
+
+    #[test]
+    fn an_error_that_is_repeated_is_short() {
+        let refused = |message: String, data| UpstreamError::Refused { code: -32_000, message, data };
+        let kept = refused("x".repeat(REPEATED), Some(json!("y".repeat(REPEATED - 2))));
+        assert_eq!(kept.clone().brief(), kept);
+        // A letter of two bytes is not cut in two.
+        let long = refused("é".repeat(REPEATED), Some(json!("y".repeat(REPEATED - 1))));
+        assert_eq!(long.brief(), refused("é".repeat(REPEATED / 2), None));
+        let away = UpstreamError::Away(format!("x{}", "é".repeat(REPEATED))).brief();
+        assert_eq!(away, UpstreamError::Away(format!("x{}", "é".repeat(REPEATED / 2 - 1))));
+        assert_eq!(UpstreamError::Busy.brief(), UpstreamError::Busy);
     }
 
     #[test]
