@@ -37,11 +37,12 @@ impl Recent {
     pub(super) fn put(&self, block: Arc<Block>) {
         // Readers wait for none of this.
         let places = block.entries.iter().map(|entry| entry.hash).zip(0..).collect();
+        // What goes is freed behind the lock, which is declared after it.
         let mut gone = VecDeque::new();
         let blocks = &mut *self.0.lock();
-        cut(blocks, block.height());
+        gone.append(&mut cut(blocks, block.height()));
         if blocks.back().is_some_and(|last| last.height() + 1 != block.height()) {
-            blocks.clear();
+            gone.append(blocks);
         }
         blocks.push_back(Stored { block, places });
         let txs = |blocks: &VecDeque<Stored>| blocks.iter().map(|stored| stored.block.entries.len()).sum::<usize>();
@@ -52,7 +53,9 @@ impl Recent {
 
     /// Removes the blocks above a height.
     pub(super) fn cut_above(&self, height: u64) {
-        cut(&mut self.0.lock(), height.saturating_add(1));
+        let gone = cut(&mut self.0.lock(), height.saturating_add(1));
+        // Behind the lock.
+        drop(gone);
     }
 
     pub(super) fn get(&self, height: u64) -> Option<Arc<Block>> {
@@ -76,9 +79,9 @@ impl Recent {
     }
 }
 
-/// Removes the blocks from a height on.
-fn cut(blocks: &mut VecDeque<Stored>, from: u64) {
-    while blocks.pop_back_if(|stored| stored.height() >= from).is_some() {}
+/// Removes the blocks from a height on. The caller frees them.
+fn cut(blocks: &mut VecDeque<Stored>, from: u64) -> VecDeque<Stored> {
+    blocks.split_off(blocks.partition_point(|stored| stored.height() < from))
 }
 
 #[cfg(test)]
