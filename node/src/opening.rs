@@ -62,6 +62,8 @@ impl Serving {
                 server.stop(patience).await;
             }
         };
+        // A request may wait for a receipt for longer.
+        self.chain.end_waits();
         tokio::join!(self.server.stop(patience), engine_api, ingress);
         self.chain
     }

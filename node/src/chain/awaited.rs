@@ -1,7 +1,8 @@
 //! Callers that wait for transactions. Each is woken once, by the block that holds its transaction, and gets that block from memory.
 //!
-//! A caller notes the hash before it offers the transaction. So the block is made visible behind the note, and finds it: no wake-up is
-//! lost, and no caller has to look for what it may have missed.
+//! A caller notes the hash before it offers the transaction. A block that is made visible behind the note finds it. A pool that follows
+//! the chain a moment later may admit a transaction of a block that was visible before. So the caller looks for the transaction in
+//! memory once it is admitted, and waits only then.
 
 use crate::store::{Block, Entry};
 use parking_lot::Mutex;
@@ -40,19 +41,22 @@ struct Waiting {
     callers: HashMap<B256, Vec<Caller>>,
     count: usize,
     last: u64,
+    has_ended: bool,
 }
 
 impl Awaited {
-    /// Notes a caller; `None` if as many wait as may.
+    /// Notes a caller; `None` if as many wait as may. After the end it is told so at once.
     pub(super) fn add(self: &Arc<Self>, hash: B256) -> Option<Awaiting> {
         let (placed, receiver) = oneshot::channel();
         let waiting = &mut *self.0.lock();
         if waiting.count == MOST {
             return None;
         }
-        waiting.count += 1;
         waiting.last += 1;
-        waiting.callers.entry(hash).or_default().push((waiting.last, placed));
+        if !waiting.has_ended {
+            waiting.count += 1;
+            waiting.callers.entry(hash).or_default().push((waiting.last, placed));
+        }
         Some(Awaiting { all: Arc::clone(self), hash, number: waiting.last, receiver })
     }
 
@@ -71,6 +75,13 @@ impl Awaited {
                 }
             }
         }
+    }
+
+    /// Ends the wait of all callers, and of those to come.
+    pub(super) fn end(&self) {
+        let waiting = &mut *self.0.lock();
+        (waiting.has_ended, waiting.count) = (true, 0);
+        waiting.callers = HashMap::new();
     }
 
     fn remove(&self, hash: &B256, number: u64) {
@@ -95,7 +106,7 @@ pub(crate) struct Awaiting {
 }
 
 impl Awaiting {
-    /// Waits until a visible block holds the transaction; `None` if the chain ends.
+    /// Waits until a visible block holds the transaction; `None` if the node stops.
     pub(crate) async fn placed(&mut self) -> Option<Placed> {
         (&mut self.receiver).await.ok()
     }
@@ -162,6 +173,32 @@ mod tests {
         all.wake(&block(7, 1..2));
         assert_eq!(found(&mut second), Some((7, 0, hash(1))));
         assert_eq!(all.0.lock().count, 0);
+    }
+
+    #[test]
+    fn the_end_ends_every_wait_and_leaves_no_caller() {
+        let (all, runtime) = (Arc::new(Awaited::default()), tokio::runtime::Builder::new_current_thread().build());
+        let runtime = runtime.expect("a runtime");
+        let mut before = all.add(hash(1)).expect("room");
+        all.end();
+        let mut after = all.add(hash(2)).expect("room");
+        assert!(runtime.block_on(async { (before.placed().await, after.placed().await) }).0.is_none());
+        assert_eq!((all.0.lock().count, all.0.lock().callers.len()), (0, 0));
+        all.wake(&block(1, 1..3));
+        drop((before, after));
+        assert_eq!(all.0.lock().count, 0);
+    }
+
+    #[test]
+    fn a_caller_that_gives_up_its_wait_is_forgotten() {
+        let all = Arc::new(Awaited::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let mut caller = all.add(hash(1)).expect("room");
+        // As the future of a request whose client disconnects, which is dropped while it waits.
+        let waits = async move { caller.placed().await };
+        let waited = runtime.block_on(async { tokio::time::timeout(std::time::Duration::from_millis(1), waits).await });
+        assert!(waited.is_err());
+        assert_eq!((all.0.lock().count, all.0.lock().callers.len()), (0, 0));
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod returns;
 mod awaited;
 
 pub(crate) use anchor::AnchorFiles;
-pub(crate) use awaited::Awaiting;
+pub(crate) use awaited::{Awaiting, Placed};
 pub(crate) use failure::StateUnread;
 pub(crate) use forks::forks;
 pub(crate) use metadata::Metadata;

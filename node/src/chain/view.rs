@@ -234,9 +234,14 @@ impl Chain {
         self.shown.subscribe()
     }
 
-    /// Waits for the block of a transaction. The caller offers the transaction behind this call. `None` if as many wait as may.
+    /// Notes a caller that waits for the block of a transaction, which it offers next. `None` if as many wait as may.
     pub(crate) fn await_tx(&self, hash: B256) -> Option<Awaiting> {
         self.awaited.add(hash)
+    }
+
+    /// Ends the wait of all callers for transactions: the node stops.
+    pub(crate) fn end_waits(&self) {
+        self.awaited.end();
     }
 
     /// Announces a transaction that the pool has admitted. Blocks may take it before the call.

@@ -15,10 +15,13 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// Maximum number of bytes of transactions and logs of an answer that is written where the request was read.
-const QUICK_BYTES: usize = 32 << 10;
+pub(super) const QUICK_BYTES: usize = 32 << 10;
 
 /// Bytes that a transaction or a log counts beside its own.
 const EACH: usize = 128;
+
+/// Bytes that a call counts beside those: its header, and the search in memory.
+pub(super) const CALL: usize = 1 << 10;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.light_or_quick("eth_getBlockByNumber", 2, by_number, |api, args| {
@@ -64,46 +67,48 @@ pub(super) fn register(registry: &mut Registry) {
     registry.light_or_quick("eth_getTransactionReceipt", 1, by_transaction, receipt);
 }
 
-/// True if the answer about these transactions is written where the request was read: it takes less than a tenth of a millisecond.
-fn are_few(entries: &[Entry]) -> bool {
-    let mut left = QUICK_BYTES;
+/// Bytes that the answer about these transactions counts, if it is written where the request was read: it takes less than a tenth of a
+/// millisecond.
+pub(super) fn bytes_if_few(entries: &[Entry]) -> Option<usize> {
+    let mut left = QUICK_BYTES - CALL;
     let mut fits = |bytes: usize| {
         let rest = left.checked_sub(bytes.saturating_add(EACH));
         left = rest.unwrap_or_default();
         rest.is_some()
     };
-    entries.iter().all(|entry| fits(entry.bytes.len()) && entry.logs.iter().all(|log| fits(log.data.data.len())))
+    let all = |entry: &Entry| fits(entry.bytes.len()) && entry.logs.iter().all(|log| fits(log.data.data.len()));
+    entries.iter().all(all).then_some(QUICK_BYTES - left)
 }
 
-fn is_quick(api: &Api, block: BlockRef) -> bool {
+fn bytes(api: &Api, block: BlockRef) -> Option<usize> {
     let height = match block {
         BlockRef::Latest => Some(api.chain.height()),
         BlockRef::Safe => api.chain.safe(),
         BlockRef::Finalised => api.chain.finalised(),
         BlockRef::Height(height) => Some(height),
         BlockRef::Hash(hash) => {
-            return api.chain.recent_named(&hash).is_some_and(|block| are_few(&block.entries));
+            return api.chain.recent_named(&hash).and_then(|block| bytes_if_few(&block.entries));
         }
         BlockRef::Earliest | BlockRef::Pending => None,
     };
-    height.and_then(|height| api.chain.recent(height)).is_some_and(|block| are_few(&block.entries))
+    height.and_then(|height| api.chain.recent(height)).and_then(|block| bytes_if_few(&block.entries))
 }
 
-fn by_number(api: &Api, args: &Args) -> bool {
-    args.required(0, args::number).is_ok_and(|block| is_quick(api, block))
+fn by_number(api: &Api, args: &Args) -> Option<usize> {
+    args.required(0, args::number).ok().and_then(|block| bytes(api, block))
 }
 
-fn by_hash(api: &Api, args: &Args) -> bool {
-    args.required(0, args::hash).is_ok_and(|hash| is_quick(api, BlockRef::Hash(hash)))
+fn by_hash(api: &Api, args: &Args) -> Option<usize> {
+    args.required(0, args::hash).ok().and_then(|hash| bytes(api, BlockRef::Hash(hash)))
 }
 
-fn by_either(api: &Api, args: &Args) -> bool {
-    args.required(0, args::block).is_ok_and(|block| is_quick(api, block))
+fn by_either(api: &Api, args: &Args) -> Option<usize> {
+    args.required(0, args::block).ok().and_then(|block| bytes(api, block))
 }
 
-fn by_transaction(api: &Api, args: &Args) -> bool {
-    let placed = args.required(0, args::hash).ok().and_then(|hash| api.chain.recent_transaction(&hash));
-    placed.and_then(|placed| placed.entry().map(|entry| are_few(core::slice::from_ref(entry)))).unwrap_or_default()
+fn by_transaction(api: &Api, args: &Args) -> Option<usize> {
+    let placed = args.required(0, args::hash).ok().and_then(|hash| api.chain.recent_transaction(&hash))?;
+    bytes_if_few(core::slice::from_ref(placed.entry()?))
 }
 
 /// A block; one that is not there is null.

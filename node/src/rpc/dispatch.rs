@@ -4,8 +4,9 @@ use super::{
     answer::{self, Answer, Out},
     api::Api,
     args::{Args, BlockRef},
+    blocks,
     error::RpcError,
-    reads::{self, Read, panicked},
+    reads::{self, Read, Waiter, panicked},
     registry::{Load, Method, Quick, Registry, Run},
     request::{self, Body, Member, Request},
     send,
@@ -43,7 +44,7 @@ const SEND: &str = "eth_sendRawTransaction";
 /// Maximum number of transactions of a batch that are offered together: a longer one would find no room ever.
 const TOGETHER: usize = 4_096;
 
-/// Maximum number of calls of a batch that run on one thread, one after the other: a client that goes meanwhile leaves no more.
+/// Maximum number of calls of a batch that run on one thread, one after the other.
 const TOGETHER_READ: usize = 256;
 
 /// Methods, and what they run on.
@@ -70,6 +71,21 @@ pub(super) struct Reply {
     pub(super) answer: Option<Answer>,
     /// Subscriptions that begin right behind the answer.
     pub(super) begun: Vec<Begun>,
+}
+
+/// Reason for which a batch has no answers.
+#[derive(Debug)]
+enum Unanswered {
+    /// They have no room.
+    TooLong,
+    /// A thread has panicked.
+    Panicked,
+}
+
+impl From<RpcError> for Unanswered {
+    fn from(_: RpcError) -> Self {
+        Self::TooLong
+    }
 }
 
 impl Caller {
@@ -118,10 +134,13 @@ impl Dispatch {
         match self.members(texts, caller, begun, &mut all).await {
             Ok(()) if all.len() == 0 => None,
             Ok(()) => Some(all.finish()),
-            Err(_) => {
+            Err(why) => {
                 // Nothing goes on whose name the client does not get.
                 begun.clear();
-                wrong(RpcError::of(TOO_BIG_BATCH_RESPONSE_CODE, TOO_BIG_BATCH_RESPONSE_MSG).into())
+                wrong(match why {
+                    Unanswered::TooLong => RpcError::of(TOO_BIG_BATCH_RESPONSE_CODE, TOO_BIG_BATCH_RESPONSE_MSG).into(),
+                    Unanswered::Panicked => panicked().into(),
+                })
             }
         }
     }
@@ -134,8 +153,10 @@ impl Dispatch {
         caller: &Caller,
         begun: &mut Vec<Begun>,
         all: &mut Out,
-    ) -> Result<(), RpcError> {
+    ) -> Result<(), Unanswered> {
         let (mut sends, mut reads) = (Vec::new(), Vec::new());
+        // A long batch of quick calls is no quick call.
+        let mut quick_bytes = blocks::QUICK_BYTES;
         for text in texts {
             let member = request::read(text);
             let call = if let Member::Call(id, request) = &member {
@@ -155,7 +176,7 @@ impl Dispatch {
             if let Some((id, request, name, Method::Run { most, load: Load::Light(quick), run })) = call {
                 let (most, params) = (*most, params(request));
                 // Behind one that waits the next ones wait with it.
-                if !reads.is_empty() || !self.is_quick(*quick, &params, most) {
+                if !reads.is_empty() || !self.is_quick(*quick, &params, most, &mut quick_bytes) {
                     if reads.len() == TOGETHER_READ {
                         self.read(core::mem::take(&mut reads), caller, all).await?;
                     }
@@ -171,28 +192,42 @@ impl Dispatch {
         }
         self.offer(sends, caller, all).await?;
         self.read(reads, caller, all).await?;
-        if all.len() == 0 { Ok(()) } else { all.append(b"]") }
+        if all.len() > 0 {
+            all.append(b"]")?;
+        }
+        Ok(())
     }
 
-    /// True if a call of a few reads is answered from memory. Arguments that cannot be read are, with an error.
-    fn is_quick(&self, quick: Quick, params: &Params<'_>, most: usize) -> bool {
-        self.api.chain.remote.is_none() && Args::read(params, most).map_or(true, |args| quick(&self.api, &args))
+    /// True if a call of a few reads is answered from memory, and what it counts was left. Arguments that cannot be read count as a call
+    /// without content: their answer is an error.
+    fn is_quick(&self, quick: Quick, params: &Params<'_>, most: usize, left: &mut usize) -> bool {
+        if self.api.chain.remote.is_some() || *left < blocks::CALL {
+            return false;
+        }
+        let counted = Args::read(params, most).map_or(Some(blocks::CALL), |args| quick(&self.api, &args));
+        let rest = counted.and_then(|bytes| left.checked_sub(bytes));
+        *left = rest.unwrap_or(*left);
+        rest.is_some()
     }
 
     /// Runs calls that follow each other on one thread that may wait, and writes their answers.
-    async fn read(&self, reads: Vec<Read>, caller: &Caller, all: &mut Out) -> Result<(), RpcError> {
+    async fn read(&self, reads: Vec<Read>, caller: &Caller, all: &mut Out) -> Result<(), Unanswered> {
         if reads.is_empty() {
             return Ok(());
         }
         let (api, account) = (Arc::clone(&self.api), Arc::clone(&caller.connection.answers));
         let mut out = core::mem::replace(all, self.out(caller));
+        // It is dropped with this future, if the client goes.
+        let waiter = Waiter::default();
+        let watch = waiter.watch();
         let work = move || {
-            let appended = reads::append(&api, &reads, &account, &mut out);
+            let appended = reads::append(&api, &reads, &account, &watch, &mut out);
             (out, appended)
         };
-        let (out, appended) = spawn_blocking(work).await.map_err(|_| panicked())?;
+        let (out, appended) = spawn_blocking(work).await.map_err(|_| Unanswered::Panicked)?;
+        drop(waiter);
         *all = out;
-        appended
+        Ok(appended?)
     }
 
     /// Offers the transactions of calls that follow each other, and writes their answers.
@@ -201,7 +236,7 @@ impl Dispatch {
         mut sends: Vec<(&RawValue, Result<Bytes, RpcError>)>,
         caller: &Caller,
         all: &mut Out,
-    ) -> Result<(), RpcError> {
+    ) -> Result<(), Unanswered> {
         if sends.is_empty() {
             return Ok(());
         }
@@ -240,10 +275,7 @@ impl Dispatch {
                 Err(error) => Err(error),
             },
             Method::Run { most, load, run } => self.run(name, (*most, *load, run), params, id, caller).await,
-            Method::Wait => match wait::answer(&params, &self.api).await {
-                Ok(receipt) => self.write(id, &receipt, caller),
-                Err(error) => Err(error),
-            },
+            Method::Wait => wait::answer(&params, &self.api, id, self.out(caller)).await,
             Method::Subscribe => match subscribe::begin(&params, caller) {
                 Ok(new) => {
                     let named = self.write(id, new.name(), caller);
@@ -296,7 +328,9 @@ impl Dispatch {
                     Load::Instant(block) => {
                         block.is_some_and(|place| args.block(place).as_ref() != Ok(&BlockRef::Latest))
                     }
-                    Load::Light(quick) => !quick(&self.api, &args),
+                    // The method looks again. A block that has left memory in between, as it was the oldest or the chain went back,
+                    // costs one read of the disk here: no more than the few reads of one light method.
+                    Load::Light(quick) => quick(&self.api, &args).is_none(),
                     Load::Heavy => true,
                 };
                 if !waits {

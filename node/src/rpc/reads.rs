@@ -13,7 +13,10 @@ use jsonrpsee::types::Params;
 use serde_json::value::RawValue;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Instant,
 };
 
@@ -46,13 +49,61 @@ impl Read {
     }
 }
 
-/// Runs calls in order, and appends their answers to those of a batch, until these have no room.
-pub(super) fn append(api: &Api, reads: &[Read], account: &Arc<Account>, all: &mut Out) -> Result<(), RpcError> {
+/// Someone who waits for calls, and may go before they end.
+#[derive(Debug, Default)]
+pub(super) struct Waiter(Arc<AtomicBool>);
+
+/// Tells whether the one who waits has gone.
+#[derive(Debug)]
+pub(super) struct Watch(Arc<AtomicBool>);
+
+impl Waiter {
+    pub(super) fn watch(&self) -> Watch {
+        Watch(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Runs calls in order, and appends their answers to those of a batch, until these have no room. Ends before the next one if nobody
+/// waits any more.
+pub(super) fn append(
+    api: &Api,
+    reads: &[Read],
+    account: &Arc<Account>,
+    watch: &Watch,
+    all: &mut Out,
+) -> Result<(), RpcError> {
     for read in reads {
+        if watch.0.load(Relaxed) {
+            return Err(RpcError::internal("nobody waits for the answer"));
+        }
         let since = Instant::now();
         let answer = read.answer(api, Out::new(account, api.limits.max_response as usize));
         api.metrics.rpc.request(read.name, answer.is_err(), since.elapsed());
         all.append_next(answer.unwrap_or_else(|error| answer::refused(account, &read.id, error)).as_ref())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_future_that_is_dropped_tells_its_thread() {
+        let waiter = Waiter::default();
+        let watch = waiter.watch();
+        let future = async move {
+            core::future::pending::<()>().await;
+            drop(waiter);
+        };
+        assert!(!watch.0.load(Relaxed));
+        drop(future);
+        assert!(watch.0.load(Relaxed));
+    }
 }

@@ -12,8 +12,8 @@ pub(super) struct Registry {
     pub(super) methods: HashMap<&'static str, Method>,
 }
 
-/// Says of arguments that their answer is in memory, and short.
-pub(super) type Quick = fn(&Api, &Args) -> bool;
+/// Says of arguments that their answer is in memory, and short: the number of bytes that it counts, or `None` if it may be neither.
+pub(super) type Quick = fn(&Api, &Args) -> Option<usize>;
 
 /// Load of a method.
 #[derive(Clone, Copy, Debug)]
@@ -91,10 +91,10 @@ impl Registry {
         most: usize,
         run: fn(&Api, &Args) -> Result<R, RpcError>,
     ) {
-        self.light_or_quick(name, most, |_, _| false, run);
+        self.light_or_quick(name, most, |_, _| None, run);
     }
 
-    /// Adds a method of a few reads, which waits for nothing where `quick` is true.
+    /// Adds a method of a few reads, which waits for nothing where `quick` counts bytes.
     pub(super) fn light_or_quick<R: Serialize + 'static>(
         &mut self,
         name: &'static str,
