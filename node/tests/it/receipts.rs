@@ -1,6 +1,6 @@
 //! Receipts that clients wait for, and reads of blocks in memory and on the disk, singly and in batches.
 
-use crate::kit::{Call, Client, Socket, address, config, instant, signed};
+use crate::kit::{Blobs, Call, Client, Socket, address, config, instant, signed, with_blobs};
 use alloy_primitives::{B256, Bytes, keccak256};
 use phalanx_node::{Node, Production};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn many_wait_at_once_and_each_gets_the_receipt_of_its_own_transaction() {
         let node = Node::start(&config(&folder, production)).expect("a node");
         let client = Client::new(node.address());
         // One that cannot run waits beside them all.
-        let stuck = std::thread::spawn(move || client.ask(SYNC, json!([transfer(8, 1), "0x2710"])));
+        let stuck = std::thread::spawn(move || client.ask(SYNC, json!([transfer(8, 1), "0x7530"])));
         let work = |from: u64| {
             let mut socket = Socket::connect(client.address());
             let mut expected: BTreeMap<u64, B256> = BTreeMap::new();
@@ -41,7 +41,11 @@ fn many_wait_at_once_and_each_gets_the_receipt_of_its_own_transaction() {
         };
         std::thread::scope(|scope| (0..8).for_each(|from| _ = scope.spawn(move || work(from))));
         assert_eq!(client.error(SYNC, json!([transfer(0, 0)])).1, "nonce too low: next nonce 40, tx nonce 0");
-        // The one that was stuck is woken as well, once it can run.
+        // The one that was stuck is woken as well, once it can run. It is noted before it is in the pool.
+        let hash = keccak256(transfer(8, 1));
+        while client.get("eth_getTransactionByHash", json!([hash])).is_null() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         client.send(&transfer(8, 0));
         let answer = stuck.join().expect("no panic");
         assert_eq!(answer["result"]["transactionHash"], json!(keccak256(transfer(8, 1))), "{answer}");
@@ -69,6 +73,39 @@ fn a_replaced_transaction_has_no_receipt_in_time_and_its_replacement_has() {
     let answer = first.join().expect("no panic");
     assert_eq!((&answer["error"]["code"], &answer["error"]["data"]), (&json!(4), &json!(hash)), "{answer}");
     node.stop();
+}
+
+/// A blob has one proof before Osaka, and proofs of its cells from then on.
+#[test]
+fn a_transaction_with_blobs_gets_its_receipt_whatever_their_proofs_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (is_old, blobs) in [(true, Blobs::whole(1)), (false, Blobs::cells(1))] {
+        let mut settings = config(&folder.path().join(is_old.to_string()), Production::Instant);
+        if is_old {
+            settings.genesis.config.osaka_time = None;
+        }
+        let node = Node::start(&settings).expect("a node");
+        let client = Client::new(node.address());
+        let receipt = client.get(SYNC, json!([with_blobs(&Call::to(1, 0, address(9), 1), &blobs)]));
+        assert_eq!((&receipt["type"], &receipt["status"]), (&json!("0x3"), &json!("0x1")), "{receipt}");
+        let again = client.get("eth_getTransactionReceipt", json!([receipt["transactionHash"]]));
+        assert_eq!(receipt, again);
+        node.stop();
+    }
+}
+
+#[test]
+fn a_node_that_stops_lets_go_those_that_wait() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (node, client) = instant(folder.path());
+    let hash = keccak256(transfer(1, 1));
+    let waits = std::thread::spawn(move || client.ask(SYNC, json!([transfer(1, 1)])));
+    while client.get("eth_getTransactionByHash", json!([hash])).is_null() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    node.stop();
+    let answer = waits.join().expect("no panic");
+    assert_eq!(answer["error"]["message"], json!("the node stops"), "{answer}");
 }
 
 #[test]
@@ -108,9 +145,14 @@ fn a_batch_of_reads_answers_what_its_calls_answer_singly() {
         })
         .collect();
     let request = |(id, (method, params)): (usize, &(&str, Value))| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-    // More than one thread takes of a batch, and the same in the other order.
+    // Many of all kinds, and the same in the other order. Then reads alone behind one of an old block: more than one thread takes.
     let many: Vec<_> = core::iter::repeat_n(&calls, 8).flatten().enumerate().map(request).collect();
-    for batch in [many.clone(), many.into_iter().rev().collect()] {
+    let is_read = |method: &str| !["eth_chainId", "eth_getLogs"].contains(&method);
+    let (old_block, all) = (json!(["0x2", true]), many.iter().cycle().take(2 * many.len()));
+    let reads = all.filter(|asked| is_read(asked["method"].as_str().expect("a method")));
+    let reads: Vec<_> = reads.skip_while(|asked| asked["params"] != old_block).take(600).cloned().collect();
+    assert_eq!(reads.len(), 600);
+    for batch in [many.clone(), many.into_iter().rev().collect(), reads] {
         let (status, body) = client.post(Value::Array(batch.clone()).to_string().as_bytes()).expect("an answer");
         let answers: Vec<Value> = serde_json::from_str(&body).expect("a batch");
         assert_eq!((status, answers.len()), (200, batch.len()));
