@@ -25,8 +25,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Maximum time that a client waits for a builder which is not done. The specification gives the node a second.
-const DUE: Duration = Duration::from_millis(500);
+/// Maximum time that a client waits for a builder which is not done. The specification gives the node a second, and the block is still
+/// to be sealed.
+const DUE: Duration = Duration::from_millis(400);
 
 /// Seconds behind the time of a block after which it is no longer improved: a slot of Ethereum.
 const SLOT: u64 = 12;
@@ -71,6 +72,8 @@ struct Job {
     best: Option<BuiltCandidate>,
     /// Admissions that the last builder has seen.
     seen: u64,
+    /// The block that the engine holds as a draft.
+    drafted: Option<ExecId>,
 }
 
 impl core::fmt::Debug for Job {
@@ -102,6 +105,19 @@ impl Job {
         if self.best.as_ref().is_none_or(|best| gas(&done) >= gas(best)) {
             self.best = Some(done);
         }
+    }
+
+    /// The best block so far. A builder that has a block ends with that; one that has none may not have begun, and goes on.
+    fn best_so_far(&mut self) -> Option<Candidate> {
+        let is_empty = |best: &BuiltCandidate| best.candidate.payload().txs().is_empty();
+        let first = match &self.building {
+            Some(building) if !building.wait(Duration::ZERO) => building.best().ok().filter(is_empty),
+            _ => None,
+        };
+        if first.is_none() {
+            self.settle();
+        }
+        self.best.as_ref().or(first.as_ref()).map(|best| best.candidate.clone())
     }
 }
 
@@ -149,18 +165,25 @@ impl Client {
         let request = BuildRequest { parent, env, budget, forced: Vec::new(), attributes };
         let seen = self.jobs.handle.admitted();
         let building = Some(self.chain.service.build(request.clone())?);
-        self.jobs.active = Some(Job { id, request, building, best: None, seen });
+        self.jobs.active = Some(Job { id, request, building, best: None, seen, drafted: None });
         Ok(id)
     }
 
-    /// Builds the block anew if its builder is done, and the pool has got more since it began, or the builder has failed.
+    /// Improves the block until its slot is over.
     pub(super) fn improve(&mut self) {
+        let Some(job) = &self.jobs.active else { return };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        if now <= (job.request.env.timestamp_ms / 1000).saturating_add(SLOT) {
+            self.renew();
+        }
+    }
+
+    /// Builds the block anew if its builder is done, and the pool has got more since it began, or the builder was ended early, or has
+    /// failed.
+    fn renew(&mut self) {
         let admitted = self.jobs.handle.admitted();
         let Some(job) = &mut self.jobs.active else { return };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let is_over = now > (job.request.env.timestamp_ms / 1000).saturating_add(SLOT);
-        let is_done = job.building.as_ref().is_none_or(|building| building.wait(Duration::ZERO));
-        if is_over || !is_done {
+        if job.building.as_ref().is_some_and(|building| !building.wait(Duration::ZERO)) {
             return;
         }
         job.settle();
@@ -205,18 +228,22 @@ impl Client {
         Ok(Built { whole, version, blobs })
     }
 
-    /// Leaves the best block so far for a client that fetches it while the thread is busy. The job goes on, and nothing leaves the
-    /// engine for it.
+    /// Leaves the best block so far for a client that fetches it while the thread is busy. The job goes on. No payload that is executed
+    /// leaves the engine for it.
     pub(super) fn draft(&mut self) -> Result<(), Stop> {
         let Some(job) = &mut self.jobs.active else { return Ok(()) };
         if job.building.as_ref().is_some_and(|building| !building.wait(Duration::ZERO)) {
             // It ends early, so that the block is built anew.
             self.jobs.handle.ring();
         }
-        job.settle();
-        let Some(candidate) = job.best.as_ref().map(|best| best.candidate.clone()) else { return Ok(()) };
-        let (job, id) = (job.id, candidate.id());
-        let executed = self.steps.submit(candidate, Priority::Speculative).map_err(Stop::from);
+        let Some(candidate) = job.best_so_far() else { return Ok(()) };
+        let (job, id, before) = (job.id, candidate.id(), job.drafted.replace(candidate.id()));
+        // One at a time: payloads beside it need the engine's places.
+        let room = match before.filter(|before| *before != id) {
+            Some(_) => self.steps.keep_only(&self.tree.executed()),
+            None => Ok(()),
+        };
+        let executed = room.and_then(|()| self.steps.submit(candidate, Priority::Speculative)).map_err(Stop::from);
         match executed.and_then(|_| self.whole(id)) {
             Ok(built) => self.jobs.handle.shelf.draft(job, built),
             Err(Stop::Fault(fault)) => tracing::debug!(%fault, "a built block is not kept"),
@@ -239,9 +266,14 @@ impl Client {
 
     /// The best block of a job, which ends with that.
     pub(super) fn fetch(&mut self, id: B64) -> Result<Arc<Built>, Stop> {
-        if let Some(job) = self.jobs.active.as_ref().filter(|job| job.id == id) {
+        if self.jobs.active.as_ref().is_some_and(|job| job.id == id) {
+            // The thread is not busy with another order, so that a better block comes soon.
+            self.jobs.handle.shelf.clear();
+            // An order may have ended the builder early.
+            self.renew();
             // Right after its beginning the block would be empty, on a busy machine.
-            job.building.as_ref().map(|building| building.wait(DUE));
+            let building = self.jobs.active.as_ref().and_then(|job| job.building.as_ref());
+            building.map(|building| building.wait(DUE));
             self.seal()?;
         }
         Ok(self.jobs.handle.shelf.sealed(id).ok_or(Fault::UnknownPayload)?)

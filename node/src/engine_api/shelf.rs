@@ -16,7 +16,7 @@ pub(super) struct Shelf<B = Built>(Mutex<Kept<B>>);
 struct Kept<B> {
     /// Blocks of jobs that have ended, oldest first.
     sealed: VecDeque<(B64, Arc<B>)>,
-    /// The best block so far of the job that goes on, as the thread has left it before its last payload.
+    /// The best block so far of the job that goes on, as the thread has left it before the last executed payload.
     draft: Option<(B64, Arc<B>)>,
 }
 
@@ -42,6 +42,11 @@ impl<B> Shelf<B> {
         self.0.lock().draft = Some((id, Arc::new(block)));
     }
 
+    /// Removes the block of the job that goes on: a better one comes soon.
+    pub(super) fn clear(&self) {
+        self.0.lock().draft = None;
+    }
+
     /// The block of a job that has ended.
     pub(super) fn sealed(&self, id: B64) -> Option<Arc<B>> {
         self.0.lock().sealed.iter().find(|(name, _)| *name == id).map(|(_, block)| Arc::clone(block))
@@ -62,6 +67,8 @@ mod tests {
     fn the_newest_blocks_of_ended_jobs_stay_and_a_draft_until_its_job_ends() {
         let (shelf, name) = (Shelf::default(), |job: u8| B64::with_last_byte(job));
         shelf.draft(name(0), 'd');
+        shelf.clear();
+        assert_eq!(shelf.find(name(0)), None);
         shelf.draft(name(0), 'e');
         assert_eq!((shelf.find(name(0)).as_deref(), shelf.sealed(name(0))), (Some(&'e'), None));
         shelf.seal(name(0), 'f');
