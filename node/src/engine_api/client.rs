@@ -121,12 +121,6 @@ impl Client {
     /// # Errors
     /// If the engine has ended.
     pub(crate) fn run(mut self) -> Result<(), NodeError> {
-        let ended = self.carry_out();
-        self.jobs.handle.end();
-        ended
-    }
-
-    fn carry_out(&mut self) -> Result<(), NodeError> {
         loop {
             let tick = if self.jobs.is_building() { after(TICK) } else { never() };
             let order = crossbeam_channel::select_biased! {
@@ -154,6 +148,14 @@ impl Client {
     fn sweep(&mut self) {
         self.tree.trim();
         self.tree.take_gone().iter().for_each(|hash| self.journal.remove(hash));
+    }
+}
+
+impl Drop for Client {
+    /// Ends the waiting of all callers, also after a panic. In this order: what comes in between finds the line closed.
+    fn drop(&mut self) {
+        drop(core::mem::replace(&mut self.orders, never()));
+        self.jobs.handle.end();
     }
 }
 

@@ -41,7 +41,9 @@ impl<C> Default for Waiting<C> {
 }
 
 impl<C> Waiting<C> {
-    /// Adds a caller to a payload of so many bytes.
+    /// Adds a caller to a payload of so many bytes. One that joins gets the verdict of the first: that is as of the first's place in the
+    /// line, also if other orders have come between them. `VALID` and `INVALID` are for ever, and an older `SYNCING` or `ACCEPTED` only
+    /// makes the client ask again.
     pub(super) fn join(&mut self, hash: B256, bytes: usize, caller: C) -> Joined {
         if let Some(entry) = self.payloads.get_mut(&hash) {
             if entry.callers.len() >= CALLERS {
