@@ -38,7 +38,7 @@ pub(crate) use blobs::{with_cells, with_proofs};
 pub(crate) use built::Envelope;
 pub(crate) use client::Client;
 pub(crate) use fault::Fault;
-pub(crate) use handle::Handle;
+pub(crate) use handle::{Handle, PATIENCE};
 pub(crate) use jobs::Shape;
 pub(crate) use received::{By, Received, receive};
 pub(crate) use secret::Secret;

@@ -1,26 +1,30 @@
 //! WebSocket: requests are read as long as few are in flight, and everything that is sent waits in one outbox.
 
 use super::{
-    answer,
+    answer::{self, Answer, Out},
     api::stopped,
-    dispatch::{Caller, Dispatch},
+    dispatch::{Caller, Dispatch, Reply},
+    engine,
     error::RpcError,
     frames::{self, Broken, GOING_AWAY, Incoming, NORMAL, Reader},
     outbox::{Message, Outbox},
+    request::{self, Body, Member},
     subscribe::Subscriptions,
-    turns::{Line, is_ordered},
+    turns::{Line, Turn, is_ordered},
 };
-use crate::edge::Socket;
+use crate::edge::{Held, Socket};
 use serde_json::value::RawValue;
 use soketto::base::OpCode;
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt as _, BufWriter, ReadHalf},
-    sync::{Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
+    time::timeout_at,
 };
 
 /// Interval of the pings: a client that is there answers them.
@@ -50,6 +54,7 @@ pub(super) async fn serve(
         subscriptions: Arc::clone(&subscriptions),
         outbox: Arc::clone(&outbox),
         places: Arc::new(Semaphore::new(in_flight)),
+        orders: Arc::new(Semaphore::new(in_flight)),
         in_flight,
     };
     // Reading ends with a last message in the outbox, so that only the other two end the connection.
@@ -69,13 +74,78 @@ struct Session {
     outbox: Arc<Outbox>,
     /// Requests in flight: from their arrival until their answers are written.
     places: Arc<Semaphore>,
+    /// Requests with a turn: from their arrival until they are done, which may be later than their answers.
+    orders: Arc<Semaphore>,
     in_flight: usize,
+}
+
+/// A request that has arrived, with everything that its answer needs.
+#[derive(Debug)]
+struct Arrived {
+    dispatch: Arc<Dispatch>,
+    caller: Arc<Caller>,
+    subscriptions: Arc<Subscriptions>,
+    outbox: Arc<Outbox>,
+    body: Vec<u8>,
+    held: Held,
+    place: OwnedSemaphorePermit,
+}
+
+impl Arrived {
+    async fn answer(self) {
+        let Self { dispatch, caller, subscriptions, outbox, body, held, place } = self;
+        let reply = dispatch.answer(&body, held, &caller).await;
+        drop(body);
+        put(reply, &subscriptions, &outbox, place);
+    }
+
+    /// Answers behind the requests with earlier turns. A call that has not been answered by then gets the answer to a late one, and is
+    /// carried out none the less.
+    async fn answer_in_turn(self, mut turn: Turn, until: Instant) {
+        let Self { dispatch, caller, subscriptions, outbox, body, held, place } = self;
+        let mut answering = pin!(async {
+            turn.begin().await;
+            let reply = dispatch.answer(&body, held, &caller).await;
+            drop(turn);
+            reply
+        });
+        let reply = match timeout_at(until.into(), answering.as_mut()).await {
+            Ok(reply) => reply,
+            Err(_) => match late(&body, &dispatch, &caller) {
+                Some(answer) => {
+                    outbox.answer(answer, place);
+                    answering.await;
+                    return;
+                }
+                None => answering.await,
+            },
+        };
+        put(reply, &subscriptions, &outbox, place);
+    }
+}
+
+/// Sends an answer, and begins the subscriptions of its request behind it.
+fn put(reply: Reply, subscriptions: &Subscriptions, outbox: &Arc<Outbox>, place: OwnedSemaphorePermit) {
+    subscriptions.start(reply.begun, outbox, || {
+        if let Some(answer) = reply.answer {
+            outbox.answer(answer, place);
+        }
+    });
+}
+
+/// Answer to a call that is not carried out in time; `None` if the body is another one.
+fn late(body: &[u8], dispatch: &Dispatch, caller: &Caller) -> Option<Answer> {
+    let Ok(Body::One(text)) = Body::read(body) else { return None };
+    let Member::Call(id, request) = request::read(text) else { return None };
+    let mut out = Out::new(&caller.connection.answers, dispatch.api.limits.max_response as usize);
+    out.result(id, &engine::late(&request.method)?).ok()?;
+    Some(out.finish())
 }
 
 impl Session {
     /// Reads and starts requests, until the client goes or the node stops.
     async fn receive(&self, mut reader: Reader<ReadHalf<Socket>>, mut stops: watch::Receiver<bool>) {
-        // Requests end with their connection.
+        // Requests end with their connection, but for those with a turn.
         let mut running = JoinSet::new();
         let code = tokio::select! {
             broken = self.requests(&mut reader, &mut running) => match broken {
@@ -114,6 +184,7 @@ impl Session {
         loop {
             // Nothing is read that could not be begun.
             let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return Ok(()) };
+            let Ok(order) = Arc::clone(&self.orders).acquire_owned().await else { return Ok(()) };
             connection.requests.at_most(max).await;
             connection.rest(Instant::now());
             let body = loop {
@@ -133,23 +204,23 @@ impl Session {
                     drop(connection.complete(Instant::now()));
                 }
             };
+            let until = Instant::now() + engine::PATIENCE;
             let held = connection.complete(Instant::now());
             let (dispatch, caller) = (Arc::clone(&self.dispatch), Arc::clone(&self.caller));
             let (subscriptions, outbox) = (Arc::clone(&self.subscriptions), Arc::clone(&self.outbox));
-            let turn = (has_order && is_ordered(&body)).then(|| line.join());
-            running.spawn(async move {
-                let mut turn = turn;
-                if let Some(turn) = &mut turn {
-                    turn.begin().await;
-                }
-                let reply = dispatch.answer(&body, held, &caller).await;
-                drop((body, turn));
-                subscriptions.start(reply.begun, &outbox, || {
-                    if let Some(answer) = reply.answer {
-                        outbox.answer(answer, place);
-                    }
+            let is_order = has_order && is_ordered(&body);
+            let arrived = Arrived { dispatch, caller, subscriptions, outbox, body, held, place };
+            if is_order {
+                let turn = line.join();
+                // What has arrived is carried out also if the connection ends.
+                tokio::spawn(async move {
+                    arrived.answer_in_turn(turn, until).await;
+                    drop(order);
                 });
-            });
+            } else {
+                drop(order);
+                running.spawn(arrived.answer());
+            }
             while running.try_join_next().is_some() {}
         }
     }

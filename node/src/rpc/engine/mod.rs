@@ -4,6 +4,7 @@ mod structures;
 mod bodies;
 mod handshake;
 mod encoding;
+mod late;
 
 use super::{
     api::Api,
@@ -16,6 +17,8 @@ use crate::engine_api::{
 };
 use alloy_eips::eip4844::{BlobAndProofV1, BlobAndProofV2};
 use alloy_primitives::{B64, B256, Bytes};
+
+pub(super) use late::{PATIENCE, late};
 
 /// Maximum number of blobs of a request, which the specification demands at least.
 const MOST_BLOBS: usize = 128;

@@ -1,10 +1,16 @@
 //! Several connections of a client, and requests that are sent before the answers to those before.
 
 use super::beacon::{Driven, Payload, SECRET, attributes, driven, said, state, token};
-use crate::kit::{Call, address, genesis, signed};
+use crate::kit::{Call, PATIENCE, address, genesis, signed};
 use alloy_primitives::{B256, U256};
 use serde_json::{Value, json};
-use std::{io::Write as _, net::TcpStream, path::Path, thread::scope, time::Duration};
+use std::{
+    io::Write as _,
+    net::TcpStream,
+    path::Path,
+    thread::scope,
+    time::{Duration, Instant},
+};
 
 /// Blocks of the chain that tests hand over.
 const HEIGHT: u64 = 10;
@@ -70,6 +76,29 @@ fn fork_choices_of_a_websocket_are_processed_in_their_order() {
             assert_eq!(answer["result"]["payloadStatus"]["status"], json!("VALID"), "{answer}");
         }
         assert_eq!(node.tagged("latest"), Some(both[(round + 7) % 2]), "the last one counts");
+    }
+    node.stop();
+}
+
+#[test]
+fn fork_choices_of_a_websocket_are_carried_out_also_if_it_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (node, both) = siblings(folder.path());
+    for round in 0..20usize {
+        let (first, last) = (both[round % 2], both[(round + 1) % 2]);
+        let mut socket = node.socket(&token(&SECRET, 0)).expect("a connection");
+        for id in 0..8 {
+            socket.send(id, "engine_forkchoiceUpdatedV3", choice(if id < 7 { first } else { last }));
+        }
+        // What is answered has been received behind all of them.
+        socket.send(100, "eth_chainId", json!([]));
+        while socket.next().expect("an answer")["id"] != json!(100) {}
+        drop(socket);
+        let begun = Instant::now();
+        while node.tagged("latest") != Some(last) {
+            assert!(begun.elapsed() < PATIENCE, "the last choice of round {round} is lost");
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
     node.stop();
 }
