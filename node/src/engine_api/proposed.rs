@@ -26,6 +26,14 @@ struct Written {
     txs: Vec<Bytes>,
 }
 
+/// The reason for which no ancestor makes a block valid.
+#[derive(Clone, Debug)]
+pub(super) enum Broken {
+    /// An entry of its transactions is none.
+    Entry(Arc<str>),
+    Header(Arc<str>),
+}
+
 /// A block whose hash is that of its header. Clones share the transactions.
 #[derive(Clone, Debug)]
 pub(crate) struct Proposed {
@@ -36,7 +44,7 @@ pub(crate) struct Proposed {
     /// The block access list that its header commits to, if it came with one: the execution runs on it.
     list: Option<Bytes>,
     /// The reason for which no ancestor makes it valid.
-    broken: Option<Arc<str>>,
+    broken: Option<Broken>,
 }
 
 impl Proposed {
@@ -60,14 +68,14 @@ impl Proposed {
     }
 
     /// The same block, which no ancestor makes valid.
-    pub(super) fn breaking(mut self, why: &str) -> Self {
-        self.broken = Some(why.into());
+    pub(super) fn breaking(mut self, why: Broken) -> Self {
+        self.broken = Some(why);
         self
     }
 
     /// The reason for which no ancestor makes it valid, if one is known.
-    pub(super) fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
+    pub(super) const fn broken(&self) -> Option<&Broken> {
+        self.broken.as_ref()
     }
 
     /// A stored block.

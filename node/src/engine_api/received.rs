@@ -1,6 +1,10 @@
 //! A payload as it arrives: everything that is judged without its ancestors.
 
-use super::{blobs::is_blob, proposed::Proposed, status::Status};
+use super::{
+    blobs::is_blob,
+    proposed::{Broken, Proposed},
+    status::Status,
+};
 use crate::chain::Chain;
 use alloy_consensus::{Transaction as _, TxEnvelope, constants::MAXIMUM_EXTRA_DATA_SIZE};
 use alloy_eips::Decodable2718 as _;
@@ -25,6 +29,9 @@ pub(crate) enum Received {
 }
 
 /// Checks a payload, in time linear in its bytes and on all threads. What is recovered is kept for the execution.
+///
+/// A payload with its own hash is sound even if it breaks a rule, and is remembered so that its descendants are invalid with it. The one
+/// exception is a base fee of 2^64 and more, which no header here can hold: it is broken each time, and its descendants have no ancestor.
 pub(crate) fn receive(
     chain: &Chain,
     mut payload: ExecutionPayload,
@@ -57,18 +64,22 @@ pub(crate) fn receive(
     let withdrawals = block.body.withdrawals.map_or_else(Vec::new, |list| list.into_inner());
     let proposed = Proposed::new(hash, &block.header, block.body.transactions, withdrawals).with_list(list);
     let extra = block.header.extra_data.len();
-    let broken = match blobs {
-        _ if extra > MAXIMUM_EXTRA_DATA_SIZE => {
-            Some(format!("{extra} bytes of extra data are more than {MAXIMUM_EXTRA_DATA_SIZE}"))
-        }
+    let entry = match blobs {
         Err(place) => Some(format!("transaction {place} is no blob transaction")),
         Ok(_) => {
             let checked = chain.service.check_payload(proposed.env(), proposed.txs());
             checked.err().map(|(place, why)| format!("transaction {place}: {why}"))
         }
     };
-    // Its hash is its own, so that its descendants are invalid with it.
-    Received::Sound(Box::new(broken.into_iter().fold(proposed, |proposed, why| proposed.breaking(&why))))
+    let broken = match entry {
+        Some(why) => Some(Broken::Entry(why.into())),
+        None if extra > MAXIMUM_EXTRA_DATA_SIZE => {
+            let why = format!("{extra} bytes of extra data are more than {MAXIMUM_EXTRA_DATA_SIZE}");
+            Some(Broken::Header(why.into()))
+        }
+        None => None,
+    };
+    Received::Sound(Box::new(broken.into_iter().fold(proposed, Proposed::breaking)))
 }
 
 /// Hashes of the blobs of all transactions, in order.

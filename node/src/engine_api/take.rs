@@ -3,7 +3,7 @@
 use super::{
     client::{Client, Stop},
     fault::Fault,
-    proposed::Proposed,
+    proposed::{Broken, Proposed},
     status::Status,
     tree::Invalid,
 };
@@ -34,8 +34,13 @@ impl Client {
     /// Judges a payload whose hash is that of its header.
     pub(super) fn take(&mut self, block: Proposed) -> Result<Status, Stop> {
         let hash = block.hash;
+        // With an entry that is no transaction the answer has no ancestor, though its descendants and fork choices get it.
+        let refusal = |invalid: &Invalid| match block.broken() {
+            Some(Broken::Entry(why)) => Status::broken(why.to_string()),
+            Some(Broken::Header(_)) | None => Status::invalid(invalid),
+        };
         if let Some(invalid) = self.tree.invalid(&hash) {
-            return Ok(Status::invalid(invalid));
+            return Ok(refusal(invalid));
         }
         if self.tree.is_valid(&hash) || self.chain.height_of(&hash)?.is_some() {
             return Ok(Status::valid(hash));
@@ -44,16 +49,16 @@ impl Client {
         let invalid = match inherited {
             Some(invalid) => Some(invalid),
             None => match block.broken() {
-                Some(why) => {
+                Some(Broken::Entry(why) | Broken::Header(why)) => {
                     let parent = self.parent(&block.parent)?.and_then(|parent| parent.exec);
-                    Some(Invalid { latest_valid: parent.map(|_| block.parent), why: why.to_owned() })
+                    Some(Invalid { latest_valid: parent.map(|_| block.parent), why: why.to_string() })
                 }
                 None => self.misfit(&block)?,
             },
         };
         if let Some(invalid) = invalid {
             self.tree.condemn(hash, &invalid);
-            return Ok(Status::invalid(&invalid));
+            return Ok(refusal(&invalid));
         }
         self.tree.hold(block.clone(), None);
         let journal = self.journal.clone();

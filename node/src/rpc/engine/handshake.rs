@@ -8,6 +8,7 @@ use crate::rpc::registry::Registry;
 use alloy_primitives::{B256, hex};
 use alloy_rpc_types_engine::TransitionConfiguration;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Methods that a client may rely on. `engine_exchangeCapabilities` is none of its own answers.
 const CAPABILITIES: [&str; 23] = [
@@ -42,7 +43,7 @@ pub(super) fn register(registry: &mut Registry) {
         Ok(CAPABILITIES)
     });
     registry.light("engine_exchangeTransitionConfigurationV1", 1, |api, args| {
-        args.required(0, |theirs| check(theirs, &TRANSITION))?;
+        args.required(0, transition_of)?;
         Ok(transition(api))
     });
     registry.light("engine_getClientVersionV1", 1, |api, args| {
@@ -74,6 +75,12 @@ const TRANSITION: [(&str, Form); 3] = [
     ("terminalBlockHash", Form::Data),
     ("terminalBlockNumber", Form::Quantity(64)),
 ];
+
+/// Reads the transition that a client knows.
+fn transition_of(theirs: &Value) -> Result<TransitionConfiguration, String> {
+    check(theirs, &TRANSITION)?;
+    args::json(theirs)
+}
 
 /// The transition to proof of stake of the node's own genesis, whatever the client's is: the client compares.
 const fn transition(api: &Api) -> TransitionConfiguration {

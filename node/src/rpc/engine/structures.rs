@@ -149,7 +149,7 @@ pub(super) fn attributes(chain: &ChainSpec, method: u8, value: &Value) -> Result
     check(value, &ATTRIBUTES[..fields]).map_err(Fault::Attributes)?;
     let attributes: PayloadAttributes = args::json(value).map_err(Fault::Attributes)?;
     if attributes.withdrawals.as_ref().is_some_and(|list| list.len() > MOST_WITHDRAWALS) {
-        return Err(Fault::Attributes(format!("a block has at most {MOST_WITHDRAWALS} withdrawals")));
+        return Err(Fault::Attributes(format!("attributes have at most {MOST_WITHDRAWALS} withdrawals")));
     }
     let fits = match method {
         1 => version == Version::Paris,

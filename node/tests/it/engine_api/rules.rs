@@ -74,6 +74,25 @@ fn requests_need_a_fresh_token_of_the_secret() {
     driven.stop();
 }
 
+#[test]
+fn the_transition_is_that_of_the_nodes_genesis() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut chain = genesis();
+    chain.config.terminal_total_difficulty = Some(U256::from(0x300));
+    let driven = Driven::start(&driven(folder.path(), chain));
+    let method = "engine_exchangeTransitionConfigurationV1";
+    let of = |difficulty: &str, hash: Value| json!([{ "terminalTotalDifficulty": difficulty, "terminalBlockHash": hash, "terminalBlockNumber": "0x0" }]);
+    for theirs in ["0x0", "0x300", "0x301"] {
+        let ours = driven.get(method, &of(theirs, json!(B256::ZERO)));
+        assert_eq!(json!([ours]), of("0x300", json!(B256::ZERO)), "whatever the client says");
+    }
+    for wrong in [json!("0xzz"), json!("0x00"), json!(format!("0x{}", "zz".repeat(32)))] {
+        assert_eq!(driven.error(method, &of("0x300", wrong.clone())), -32602, "{wrong}");
+    }
+    assert_eq!(driven.error(method, &of("0xzz", json!(B256::ZERO))), -32602);
+    driven.stop();
+}
+
 /// A payload on the genesis of a chain with all forks, of each of them.
 fn of_each_fork(driven: &Driven) -> Vec<Payload> {
     let genesis = driven.genesis();
@@ -169,25 +188,29 @@ fn wrong_payloads_are_invalid_and_so_are_their_descendants() {
     assert_eq!(driven.offer(&hash), broken);
     // The block has its own hash, and is remembered with its descendants.
     let long = json!(Bytes::from(vec![0; 33]));
-    for (field, value) in [
-        ("transactions", json!(["0x"])),
-        ("transactions", json!([first.txs()[0], "0x"])),
-        ("transactions", json!(["0x03c0"])),
-        ("transactions", json!(["0x02c0"])),
-        ("transactions", json!(["0x7f00"])),
-        ("extraData", long.clone()),
+    let wrong = ("INVALID".to_owned(), Some(genesis));
+    for (field, value, expected) in [
+        // An entry that is no transaction: the payload itself is answered without an ancestor.
+        ("transactions", json!(["0x"]), &broken),
+        ("transactions", json!([first.txs()[0], "0x"]), &broken),
+        ("transactions", json!(["0x03c0"]), &broken),
+        ("transactions", json!(["0x02c0"]), &broken),
+        ("transactions", json!(["0x7f00"]), &broken),
+        ("extraData", long.clone(), &wrong),
     ] {
         let unsound = first.with(field, value.clone());
-        let wrong = ("INVALID".to_owned(), Some(genesis));
-        assert_eq!(driven.offer(&unsound), wrong, "{field} {value}");
-        assert_eq!(driven.choose(unsound.hash(), genesis, genesis), wrong, "{field} {value}");
+        for _ in 0..2 {
+            assert_eq!(&driven.offer(&unsound), expected, "{field} {value}");
+            assert_eq!(driven.choose(unsound.hash(), genesis, genesis), wrong, "{field} {value}");
+        }
         let child = first.with("parentHash", json!(unsound.hash())).with("blockNumber", json!("0x2"));
         assert_eq!(driven.offer(&child), wrong, "a child of {field} {value}");
+        let grandchild = first.with("parentHash", json!(child.hash())).with("transactions", json!(["0x"]));
+        assert_eq!(driven.offer(&grandchild), broken, "an entry that is none, behind a wrong {field} {value}");
     }
     let params = json!([first.body, [B256::repeat_byte(1)], ROOT, first.requests]);
     assert_eq!(said(&driven.get("engine_newPayloadV4", &params)), broken, "a blob that no transaction has");
     // Known from the parent, and from the execution.
-    let wrong = ("INVALID".to_owned(), Some(genesis));
     let fields = [
         ("stateRoot", json!(B256::repeat_byte(1))),
         ("receiptsRoot", json!(B256::repeat_byte(1))),
