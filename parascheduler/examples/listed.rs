@@ -11,7 +11,9 @@ use alloy_consensus::{
 };
 use phalanx_parascheduler::{
     Listed, ListedError, Protocol, TxIndex, Workers,
-    eip7928::{AccountChanges, BalanceChange, BlockAccessIndex, BlockAccessList, NonceChange},
+    eip7928::{
+        AccountChanges, BalanceChange, BlockAccessIndex, BlockAccessList, NonceChange, SlotChanges, StorageChange,
+    },
 };
 use phalanx_recovery::alloy::recover_signers;
 use rayon::prelude::*;
@@ -23,8 +25,8 @@ use revm::{
     },
     database::{CacheDB, EmptyDB},
     database_interface::WrapDatabaseRef,
-    primitives::{Address, B256, TxKind, U256, keccak256},
-    state::{AccountInfo, EvmState},
+    primitives::{Address, B256, TxKind, U256, hex, keccak256},
+    state::{AccountInfo, Bytecode, EvmState},
 };
 use std::{collections::BTreeMap, error::Error, thread, time::Instant};
 
@@ -33,11 +35,20 @@ const TXS: u64 = 4_000;
 type Tx = Signed<TxEip1559>;
 type Database = CacheDB<EmptyDB>;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let (txs, database) = world()?;
-    let block = BlockEnv { basefee: 7, gas_limit: 21_000 * TXS, ..BlockEnv::default() };
-    let workers = Workers::new(thread::available_parallelism()?.get())?;
+/// Hashes 200 times, and then counts in its slot 0.
+const COUNTER: [u8; 29] = hex!("60c85b6020600020600052600190038060025760005460010160005500");
 
+fn main() -> Result<(), Box<dyn Error>> {
+    let workers = Workers::new(thread::available_parallelism()?.get())?;
+    println!("{TXS} transactions, {} threads", workers.threads());
+    compare("transfers", &workers, None)?;
+    compare("calls that count in one slot", &workers, Some(Address::repeat_byte(0xc0)))
+}
+
+/// Runs a block before and after the change: transfers to many accounts, or calls of a contract.
+fn compare(what: &str, workers: &Workers, contract: Option<Address>) -> Result<(), Box<dyn Error>> {
+    let (txs, database) = world(contract)?;
+    let block = BlockEnv { basefee: 7, gas_limit: 100_000 * TXS, ..BlockEnv::default() };
     let (mut before, mut after) = (database.clone(), database.clone());
 
     let start = Instant::now();
@@ -70,13 +81,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     after.commit(listed.changes(&database)?);
     // [/after]
     let took = start.elapsed();
-    println!("{TXS} transactions, {} threads", workers.threads());
-    println!("before: {loop_took:.1?}, of which {loop_recovered:.1?} for signers");
-    println!("after:  {took:.1?}, of which {recovered:.1?} for signers");
+    println!("{what}: {loop_took:.1?} before, of which {loop_recovered:.1?} for signers");
+    println!("{what}: {took:.1?} after, of which {recovered:.1?} for signers");
 
     assert_eq!(outputs, receipts);
     for address in list.iter().map(|account| account.address) {
         assert_eq!(after.basic_ref(address)?, before.basic_ref(address)?);
+        assert_eq!(after.storage_ref(address, U256::ZERO)?, before.storage_ref(address, U256::ZERO)?);
     }
 
     // A list that lies is refused, with the lowest transaction at which it does.
@@ -95,22 +106,27 @@ fn main() -> Result<(), Box<dyn Error>> {
         },
     );
     match run {
-        Err(refusal @ ListedError::Departs { tx: TxIndex(2_000), .. }) => println!("refused: {refusal}"),
+        Err(refusal @ ListedError::Departs { tx: TxIndex(2_000), .. }) => println!("{what}: refused, as {refusal}"),
         other => return Err(format!("a lie was not refused: {other:?}").into()),
     }
     Ok(())
 }
 
-/// The block's transactions, and the state before it. Each is a transfer of a sender of its own.
-fn world() -> Result<(Vec<Tx>, Database), Box<dyn Error>> {
+/// The block's transactions, each of a sender of its own, and the state before it.
+fn world(contract: Option<Address>) -> Result<(Vec<Tx>, Database), Box<dyn Error>> {
     let (mut txs, mut database) = (Vec::new(), CacheDB::new(EmptyDB::new()));
+    if let Some(contract) = contract {
+        let code = Bytecode::new_raw(COUNTER.into());
+        database.insert_account_info(contract, AccountInfo { nonce: 1, ..AccountInfo::from_bytecode(code) });
+    }
     for number in 1..=TXS {
+        let receiver = contract.unwrap_or_else(|| Address::from_word(keccak256(number.to_be_bytes())));
         let tx = TxEip1559 {
             chain_id: 1,
-            gas_limit: 21_000,
+            gas_limit: 100_000,
             max_fee_per_gas: 1_000_000_000,
             max_priority_fee_per_gas: 1,
-            to: TxKind::Call(Address::from_word(keccak256(number.to_be_bytes()))),
+            to: TxKind::Call(receiver),
             value: U256::from(number),
             ..TxEip1559::default()
         };
@@ -158,7 +174,7 @@ fn run_loop(
     Ok(receipts)
 }
 
-/// The block's access list, as its builder makes it. Transfers change balances and nonces alone.
+/// The block's access list, as its builder makes it. No transaction changes code, nor more than slot 0.
 fn list(mut database: Database, block: &BlockEnv, txs: &[TxEnv]) -> Result<BlockAccessList, Box<dyn Error>> {
     let mut list = BTreeMap::new();
     run_loop(&mut database, block, txs, |index, state| {
@@ -170,6 +186,12 @@ fn list(mut database: Database, block: &BlockEnv, txs: &[TxEnv]) -> Result<Block
             }
             if before.nonce != after.nonce {
                 changes.nonce_changes.push(NonceChange::new(index, after.nonce));
+            }
+            for (slot, value) in account.storage.iter().filter(|(_, value)| value.is_changed()) {
+                if changes.storage_changes.is_empty() {
+                    changes.storage_changes.push(SlotChanges::new(*slot, Vec::new()));
+                }
+                changes.storage_changes[0].changes.push(StorageChange::new(index, value.present_value));
             }
         }
     })?;

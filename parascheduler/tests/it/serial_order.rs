@@ -268,19 +268,19 @@ fn locals_that_no_thread_may_send_are_made_where_they_are_used() {
     // An `Rc` with the thread that made it.
     type Local = (std::rc::Rc<std::cell::Cell<u32>>, std::thread::ThreadId);
     let here = || -> Local { (Default::default(), std::thread::current().id()) };
-    for seed in 0..50 {
-        let (sets, n_keys) = random_block(seed, 60);
-        let dag = Dag::build(&sets, n_keys);
-        for threads in THREADS {
+    for threads in THREADS {
+        let workers = Workers::new(threads).unwrap();
+        for seed in 0..50 {
+            let (sets, n_keys) = random_block(seed, 60);
+            let dag = Dag::build(&sets, n_keys);
             let machine = Machine::new(&sets, n_keys, NEVER);
             let made = AtomicU32::new(0);
             let local = || (made.fetch_add(1, Relaxed), here()).1;
-            let report =
-                Workers::new(threads).unwrap().run_with(&dag, local, &|(count, of): &mut Local, tx: TxIndex| {
-                    assert_eq!(std::thread::current().id(), *of);
-                    count.set(count.get() + 1);
-                    machine.run(&mut 0, tx)
-                });
+            let report = workers.run_with(&dag, local, &|(count, of): &mut Local, tx: TxIndex| {
+                assert_eq!(std::thread::current().id(), *of);
+                count.set(count.get() + 1);
+                machine.run(&mut 0, tx)
+            });
             assert!(report.is_clean());
             assert_eq!(machine.outcome(), sequential(&sets, n_keys), "seed {seed}, {threads} threads");
             assert!(made.into_inner() as usize <= threads);
