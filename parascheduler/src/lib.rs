@@ -1,9 +1,9 @@
 //! Orders transactions by an exact per-slot DAG and runs them on persistent workers.
 //!
-//! The crate knows keys and closures, and no EVM without its feature `eip7928`. A block's access sets become a [`Dag`] whose edges are exactly the conflicts of
-//! its transactions in block order. [`Workers::run`] then calls a [`Job`] once for every transaction, after all earlier
-//! transactions that conflict with it. With an exact DAG a key needs one current value and no versions. While a job runs, no
-//! other job may change what it reads or read what it writes.
+//! The crate knows keys and closures, and no EVM without its feature `eip7928`. A block's access sets become a [`Dag`] whose
+//! edges are exactly the conflicts of its transactions in block order. [`Workers::run`] then calls a [`Job`] once for every
+//! transaction, after all earlier transactions that conflict with it. With an exact DAG a key needs one current value and no
+//! versions. While a job runs, no other job may change what it reads or read what it writes.
 //!
 //! ```text
 //! AccessSets<KeyId> ──► DagBuilder ──► Dag ──► Workers::run ──► Report
@@ -84,7 +84,7 @@
 //! ```
 //!
 //! With the feature `eip7928` a block that comes with its access list runs on the values of that list, all transactions at once:
-//! `Workers::run_listed`, see there.
+//! `Workers::run_listed`, which the crate's README shows.
 //!
 //! Modules stand in reading order, and import only modules further down. The hand-made protocols, `countdown.rs`, `idle.rs`
 //! and Block-STM's in `stm/`, are explained in the crate's README and model-checked in `tests/loom`.
@@ -122,6 +122,11 @@ mod sync;
 
 #[cfg(feature = "eip7928")]
 pub use alloy_eip7928 as eip7928;
+/// Programs of the README, which are tests.
+#[cfg(all(doctest, feature = "eip7928"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub use builder::DagBuilder;
 pub use dag::{Dag, TxIndex};
 pub use job::{Job, Lookahead, Report, Verdict};
