@@ -142,6 +142,12 @@ mod tests {
         Arc::new(Block { entries: txs.map(entry).collect(), ..Block::of(height, B256::ZERO, (0, 0)) })
     }
 
+    /// Numbers of callers and of their transactions.
+    fn counts(all: &Awaited) -> (usize, usize) {
+        let waiting = all.0.lock();
+        (waiting.count, waiting.callers.len())
+    }
+
     fn found(awaiting: &mut Awaiting) -> Option<(u64, usize, B256)> {
         let placed = awaiting.receiver.try_recv().ok()?;
         Some((placed.block.height(), placed.index, placed.entry()?.hash))
@@ -159,9 +165,9 @@ mod tests {
             let expected = (of < 800).then(|| (2, 799 - of as usize, own));
             assert_eq!(found(caller), expected, "{number}");
         }
-        assert_eq!((all.0.lock().count, all.0.lock().callers.len()), (100, 100));
+        assert_eq!(counts(&all), (100, 100));
         drop(callers);
-        assert_eq!((all.0.lock().count, all.0.lock().callers.len()), (0, 0), "callers that go are forgotten");
+        assert_eq!(counts(&all), (0, 0), "callers that go are forgotten");
         all.wake(&block(3, 800..900));
     }
 
@@ -172,7 +178,7 @@ mod tests {
         drop(first);
         all.wake(&block(7, 1..2));
         assert_eq!(found(&mut second), Some((7, 0, hash(1))));
-        assert_eq!(all.0.lock().count, 0);
+        assert_eq!(counts(&all), (0, 0));
     }
 
     #[test]
@@ -231,6 +237,6 @@ mod tests {
             drop(offer);
             makes.join().expect("no panic");
         });
-        assert_eq!(all.0.lock().count, 0);
+        assert_eq!(counts(&all), (0, 0));
     }
 }
