@@ -3,13 +3,18 @@
 use anyhow::{Context as _, anyhow, ensure};
 use phalanx::{
     EngineBuilder, Service, ServiceConfig,
-    alloy::{consensus::Header, genesis::Genesis},
+    alloy::{consensus::Header, genesis::Genesis, primitives::Bytes},
     api::{
-        BlockEnv, Candidate, CommitMeta, EngineEvent, ExecId, ExecOutcome, ExecutionEngine as _, Failure, Payload,
-        Priority, Ticket, TxPolicy,
+        BlockBudget, BlockEnv, Build as _, BuildRequest, Candidate, CommitMeta, EngineEvent, ExecId, ExecOutcome,
+        ExecutionEngine as _, Failure, Payload, Priority, Ticket, TxPolicy,
     },
-    chain::ChainSpec,
+    chain::{Attributes, ChainSpec},
+    pool::Admission,
 };
+use std::time::Duration;
+
+/// Maximum time that a block is built for: it ends when the pool is exhausted, or the block full.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A chain at its newest block.
 #[derive(Debug)]
@@ -33,10 +38,32 @@ impl Chain {
         Ok((Self { service, id: spec.chain_id(), newest: ExecId::GENESIS, events: Vec::new() }, header))
     }
 
+    /// Environment of the next block.
+    pub(super) fn next_env(&self, attributes: &Attributes) -> anyhow::Result<BlockEnv> {
+        self.service.next_env(self.newest, attributes).map_err(failed)
+    }
+
     /// Executes and commits a block.
     pub(super) fn add(&mut self, env: BlockEnv, payload: Payload) -> anyhow::Result<ExecOutcome> {
-        let height = env.height;
-        let candidate = Candidate::new(self.id, self.newest, env, TxPolicy::Strict, payload.into());
+        self.commit(Candidate::new(self.id, self.newest, env, TxPolicy::Strict, payload.into()))
+    }
+
+    /// Offers transactions to the pool, and commits a block that is built from it. Returns the number of the block's transactions.
+    pub(super) fn build(&mut self, env: BlockEnv, txs: &[Bytes]) -> anyhow::Result<usize> {
+        for admission in self.service.send_all(txs).map_err(failed)? {
+            let admission = admission?;
+            ensure!(matches!(admission, Admission::Admitted { .. }), "the pool refuses a transaction: {admission:?}");
+        }
+        let (budget, parent) = (BlockBudget::UNLIMITED, self.newest);
+        let request = BuildRequest { parent, env, budget, forced: Vec::new(), attributes: Bytes::new() };
+        let job = self.service.build(request).map_err(failed)?;
+        job.wait(PATIENCE);
+        let built = job.finish().map_err(failed)?;
+        Ok(self.commit(built.candidate)?.txs.len())
+    }
+
+    fn commit(&mut self, candidate: Candidate) -> anyhow::Result<ExecOutcome> {
+        let height = candidate.env().height;
         self.newest = candidate.id();
         self.service.submit(Ticket(2 * height), candidate, Priority::Decided).map_err(failed)?;
         let meta = CommitMeta { cursor: height, ..CommitMeta::default() };

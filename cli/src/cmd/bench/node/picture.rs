@@ -102,7 +102,8 @@ mod tests {
         let used = Used { cpu: 0.006, threads, ..Used::default() };
         let latencies = (1..=100).map(Duration::from_millis).collect();
         let took = Duration::from_secs(1);
-        Ran { took, latencies, blocks: 2, resent: 0, answers: Vec::new(), receipts, reads: Vec::new(), used }
+        let (clients, answers, reads) = (took, Vec::new(), Vec::new());
+        Ran { took, latencies, blocks: 2, admitted: 9.0, clients, resent: 0, answers, receipts, reads, used }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::{
 };
 use alloy_primitives::B256;
 use anyhow::{anyhow, bail, ensure};
+use phalanx_lab::machine::clock;
 use phalanx_node::Production;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -62,6 +63,10 @@ pub(super) struct Ran {
     /// From the time at which each transaction was due to the reading of its block, sorted.
     pub(super) latencies: Vec<Duration>,
     pub(super) blocks: u64,
+    /// Transactions of the writers ÷ the time until the last of their answers, per second.
+    pub(super) admitted: f64,
+    /// Processor time of this process until the end: clients, and the reading of blocks.
+    pub(super) clients: Duration,
     /// Transactions that were refused and sent again.
     pub(super) resent: u64,
     /// From the sending of each request with transactions to its answer, sorted.
@@ -139,10 +144,11 @@ impl Drop for Guard<'_> {
 pub(super) fn run(plan: &Plan<'_>) -> anyhow::Result<Ran> {
     let node = Served::start(plan.load, plan.production, plan.threads)?;
     let (address, way) = (node.rpc, Way::default());
-    let (before, begun) = (node.used()?, Instant::now());
     let writers = plan.writers as usize;
     let share = |writer| plan.load.of_writer(writer, writers, plan.has_receipts.into());
     let shares: Vec<_> = (0..writers).map(share).collect();
+    let offered: usize = shares.iter().map(Vec::len).sum();
+    let (before, cpu, begun) = (node.used()?, clock::process(), Instant::now());
     let watched = thread::scope(|scope| {
         let (way, node) = (&way, &node);
         let writers: Vec<_> =
@@ -156,9 +162,12 @@ pub(super) fn run(plan: &Plan<'_>) -> anyhow::Result<Ran> {
         way.end();
         let panicked = |_| anyhow!("a client panicked");
         // The reason for which a writer has failed comes before that of the watcher, which waits for it in vain.
-        let mut answers = Vec::new();
+        let (mut answers, mut last) = (Vec::new(), begun);
         for writer in writers {
-            answers.extend(writer.join().map_err(panicked)??.into_iter().map(|(_, time)| time));
+            for (at, time) in writer.join().map_err(panicked)?? {
+                answers.push(time);
+                last = last.max(at);
+            }
         }
         let receipts = receipts.map(|writer| writer.join().map_err(panicked)?).transpose()?.unwrap_or_default();
         let mut reads = Vec::new();
@@ -168,10 +177,11 @@ pub(super) fn run(plan: &Plan<'_>) -> anyhow::Result<Ran> {
         let watched = watched?;
         let is_within = |(at, time): (Instant, Duration)| (at <= begun + watched.took).then_some(time);
         let receipts = receipts.into_iter().filter_map(is_within).collect();
-        anyhow::Ok((watched, [answers, receipts, reads]))
+        anyhow::Ok((watched, last - begun, [answers, receipts, reads]))
     });
-    let (Watched { took, latencies, blocks, used, height }, [answers, receipts, reads]) = watched?;
-    let used = used.since(&before);
+    let (Watched { took, latencies, blocks, used, clock, height }, until, [answers, receipts, reads]) = watched?;
+    let (used, clients) = (used.since(&before), Duration::from_nanos(clock - cpu));
+    let admitted = offered as f64 / until.as_secs_f64();
     judge::check(address, height, plan.load)?;
     node.stop();
     let sorted = |mut times: Vec<Duration>| {
@@ -179,7 +189,8 @@ pub(super) fn run(plan: &Plan<'_>) -> anyhow::Result<Ran> {
         times
     };
     let [latencies, answers, receipts, reads] = [latencies, answers, receipts, reads].map(sorted);
-    Ok(Ran { took, latencies, blocks, resent: way.resent.into_inner(), answers, receipts, reads, used })
+    let resent = way.resent.into_inner();
+    Ok(Ran { took, latencies, blocks, admitted, clients, resent, answers, receipts, reads, used })
 }
 
 /// Sends a writer's transactions; those that find no room are sent again. Returns when each of its requests was answered, and after
@@ -261,6 +272,8 @@ struct Watched {
     blocks: u64,
     /// What the node has used since its start.
     used: Used,
+    /// Processor time of this process since its start, in nanoseconds.
+    clock: u64,
     /// The block with the last of all transactions.
     height: u64,
 }
@@ -301,9 +314,9 @@ fn watch(plan: &Plan<'_>, node: &Served, begun: Instant, way: &Way) -> anyhow::R
         way.room.notify_all();
         height += 1;
         if rest == 0 && ended.is_none() {
-            ended = Some((begun.elapsed(), node.used()?, height));
+            ended = Some((begun.elapsed(), node.used()?, clock::process(), height));
         }
     }
-    let (took, used, blocks) = ended.ok_or_else(|| anyhow!("a run without transactions"))?;
-    Ok(Watched { took, latencies, blocks, used, height })
+    let (took, used, clock, blocks) = ended.ok_or_else(|| anyhow!("a run without transactions"))?;
+    Ok(Watched { took, latencies, blocks, used, clock, height })
 }

@@ -83,6 +83,12 @@ struct Run<'a> {
     receipts: Option<Times>,
     /// Processor time of the node's process ÷ transactions, in µs.
     node_us_per_tx: f64,
+    /// `node_us_per_tx` ÷ that of the engine alone, which builds equal blocks.
+    node_to_engine: f64,
+    /// Processor time of the clients, which send, read blocks and keep their times, ÷ transactions, in µs.
+    clients_us_per_tx: f64,
+    /// Transactions of the senders ÷ time until the last of their answers. Beside it `tps` is that of blocks.
+    admitted_per_second: f64,
     /// Growth of the node's resident memory in the run ÷ transactions, in bytes. The accounts that the transfers make are a part of it.
     node_bytes_per_tx: f64,
     /// Reads of balances beside. Absent without readers.
@@ -155,6 +161,8 @@ struct Engine {
     tps: f64,
     /// Blocks: as long as those of the first run on average.
     blocks: u64,
+    /// Processor time of the same transactions over the pool and the builder ÷ transactions, from bytes to the durable commit, in µs.
+    built_us_per_tx: f64,
 }
 
 /// Schema of what is written.
@@ -172,7 +180,11 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn run<'a>(bench: &NodeBench, recovery_us: f64, &(name, batch, ref ran): &'a (&str, u64, Ran)) -> Run<'a> {
+fn run<'a>(
+    bench: &NodeBench,
+    (recovery_us, built_us): (f64, f64),
+    &(name, batch, ref ran): &'a (&str, u64, Ran),
+) -> Run<'a> {
     // A run has no other load where few receipts are asked for.
     let (seconds, txs) = (ran.took.as_secs_f64(), ran.latencies.len() as f64);
     let reads = (!ran.reads.is_empty()).then(|| Reads {
@@ -199,6 +211,9 @@ fn run<'a>(bench: &NodeBench, recovery_us: f64, &(name, batch, ref ran): &'a (&s
         answers: Times::of(&ran.answers),
         receipts: Times::of(&ran.receipts),
         node_us_per_tx: ran.used.cpu / txs * 1e6,
+        node_to_engine: ran.used.cpu / txs * 1e6 / built_us,
+        clients_us_per_tx: ran.clients.as_secs_f64() / txs * 1e6,
+        admitted_per_second: ran.admitted,
         node_bytes_per_tx: ran.used.resident / txs,
         reads,
         stages: ran.used.stages.iter().chain([&(RECOVERY.to_owned(), recovery_us * txs / 1e6)]).map(stage).collect(),
@@ -210,6 +225,7 @@ fn run<'a>(bench: &NodeBench, recovery_us: f64, &(name, batch, ref ran): &'a (&s
 pub(super) fn output(bench: &NodeBench, recovered: &Recovered, runs: &[(&str, u64, Ran)], alone: &Alone) -> Output {
     let seconds = alone.took.as_secs_f64();
     let recovery_us = recovered.took.as_secs_f64() / recovered.count.max(1) as f64 * 1e6;
+    let built_us = alone.built.as_secs_f64() / bench.txs as f64 * 1e6;
     let written = Written {
         schema: SCHEMA,
         tool: host::tool(),
@@ -225,8 +241,8 @@ pub(super) fn output(bench: &NodeBench, recovered: &Recovered, runs: &[(&str, u6
             _ => "instant".into(),
         },
         gas_limit: bench.gas_limit,
-        runs: runs.iter().map(|ran| run(bench, recovery_us, ran)).collect(),
-        engine: Engine { seconds, tps: bench.txs as f64 / seconds, blocks: alone.blocks },
+        runs: runs.iter().map(|ran| run(bench, (recovery_us, built_us), ran)).collect(),
+        engine: Engine { seconds, tps: bench.txs as f64 / seconds, blocks: alone.blocks, built_us_per_tx: built_us },
         recovery_us,
         command: output::command(),
     };
@@ -264,6 +280,9 @@ fn text(written: &Written<'_>) -> String {
         name,
         tps,
         node_us_per_tx,
+        node_to_engine,
+        clients_us_per_tx,
+        admitted_per_second,
         node_bytes_per_tx,
         p50_ms,
         p99_ms,
@@ -282,6 +301,10 @@ fn text(written: &Written<'_>) -> String {
             text,
             "{name:<22}{tps:>10.0}{node_us_per_tx:>13.1}{node_bytes_per_tx:>12.0}{p50_ms:>10.1}{p99_ms:>10.1}{p50:>12}{p99:>12}{blocks:>8}{resent:>8}"
         );
+        let _ = writeln!(
+            text,
+            "  {admitted_per_second:.0} admitted/s; {node_to_engine:.2} times the engine's processor time; clients {clients_us_per_tx:.1} µs/tx"
+        );
         if let Some(Times { count, p50_ms, p99_ms }) = receipts {
             let _ = writeln!(text, "  {count} receipts as answers: p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms");
         }
@@ -299,6 +322,7 @@ fn text(written: &Written<'_>) -> String {
     );
     let _ =
         writeln!(text, "  from bytes to the durable commit, recovery included; no pool, no block store, no JSON-RPC");
+    let _ = writeln!(text, "  processor time with pool and builder: {:.1} µs/tx", engine.built_us_per_tx);
     for Run { name, stages, threads, .. } in &written.runs {
         for (what, stages) in [("work", stages), ("processor", threads)] {
             let head = format!("{what}: {name}");
