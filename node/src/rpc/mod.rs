@@ -1,8 +1,8 @@
 //! JSON-RPC: methods of wallets, libraries and explorers, over HTTP and WebSocket.
 //!
-//! Every method is a function of [`api::Api`] and its arguments, and runs on a thread that may wait. Calls, traces and log
-//! queries take one of a bounded number of places first. Nothing here waits for a block that executes. Sockets and the bytes of
-//! messages are the business of `edge`.
+//! Every method is a function of [`api::Api`] and its arguments, and runs on a thread that may wait, unless memory answers it. Calls,
+//! traces and log queries take one of a bounded number of places first. Nothing here waits for a block that executes. Sockets and the
+//! bytes of messages are the business of `edge`.
 
 mod server;
 mod page;
