@@ -334,9 +334,7 @@ impl Producer {
             self.chain.service.settle();
             self.is_waiting()
         };
-        if let Some(call) = taken.filter(|_| !follows) {
-            self.rounds.end(call);
-        }
+        taken.filter(|_| !follows).into_iter().for_each(|call| self.rounds.end(call));
         Ok(())
     }
 
