@@ -18,6 +18,8 @@ mod deploy;
 mod details;
 mod development;
 mod kills;
+mod disks;
+mod full;
 mod ordered;
 mod proofs;
 mod witness;

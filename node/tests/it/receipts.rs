@@ -1,10 +1,13 @@
 //! Receipts that clients wait for, and reads of blocks in memory and on the disk, singly and in batches.
 
-use crate::kit::{Blobs, Call, Client, Socket, address, config, instant, signed, with_blobs};
+use crate::kit::{Blobs, Call, Client, PATIENCE, Socket, address, config, heavy, instant, signed, with_blobs};
 use alloy_primitives::{B256, Bytes, keccak256};
 use phalanx_node::{Node, Production};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 /// Name of the method that waits.
 const SYNC: &str = "eth_sendRawTransactionSync";
@@ -57,15 +60,16 @@ fn many_wait_at_once_and_each_gets_the_receipt_of_its_own_transaction() {
 fn a_replaced_transaction_has_no_receipt_in_time_and_its_replacement_has() {
     let folder = tempfile::tempdir().expect("a folder");
     let (node, client) = instant(folder.path());
-    let old = transfer(1, 1);
-    let new = signed(2, &Call::to(1, 1, address(9), 2).with_tip(900_000_000), vec![]);
+    let (old, new) = (heavy(1, 1, 1_000, 0), heavy(1, 1, 900_000_000, 0));
     let hash = keccak256(&old);
     let first = std::thread::spawn(move || client.ask(SYNC, json!([old, "0x5dc"])));
     while client.get("eth_getTransactionByHash", json!([hash])).is_null() {
         std::thread::sleep(Duration::from_millis(2));
     }
     let second = std::thread::spawn(move || client.ask(SYNC, json!([new])));
+    let begun = Instant::now();
     while !client.get("eth_getTransactionByHash", json!([hash])).is_null() {
+        assert!(begun.elapsed() < PATIENCE, "it is not replaced");
         std::thread::sleep(Duration::from_millis(2));
     }
     client.send(&transfer(1, 0));

@@ -10,7 +10,7 @@ pub(crate) use blobs::{Blobs, with_blobs};
 pub(crate) use client::{Client, PATIENCE, Socket};
 pub(crate) use proxy::{Fate, Proxy};
 pub(crate) use reference::Reference;
-pub(crate) use wallet::{CHAIN, Call, address, authorize, deploy, hungry, named, signed};
+pub(crate) use wallet::{CHAIN, Call, address, authorize, deploy, heavy, hungry, named, signed};
 
 use alloy_primitives::{Address, U256};
 use phalanx::alloy::genesis::{Genesis, GenesisAccount};

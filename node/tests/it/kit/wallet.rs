@@ -142,6 +142,23 @@ pub(crate) fn hungry(from: u64, nonce: u64, gas_limit: u64) -> Bytes {
     TxEnvelope::Eip1559(sign(from, tx)).encoded_2718().into()
 }
 
+/// A transfer of nothing with so many zeros as data, at a tip above the usual price.
+pub(crate) fn heavy(from: u64, nonce: u64, tip: u128, bytes: usize) -> Bytes {
+    let tx = TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        // Zeros cost ten each at least (EIP-7623).
+        gas_limit: 30_000 + 10 * bytes as u64,
+        max_fee_per_gas: FEE + tip,
+        max_priority_fee_per_gas: tip,
+        to: TxKind::Call(address(from)),
+        value: U256::ZERO,
+        access_list: AccessList::default(),
+        input: vec![0; bytes].into(),
+    };
+    TxEnvelope::Eip1559(sign(from, tx)).encoded_2718().into()
+}
+
 /// A transfer without a signature, which names its sender instead: `r` is zero, and `s` the address.
 pub(crate) fn named(from: Address, nonce: u64, to: Address) -> Bytes {
     let tx = TxEip1559 {
