@@ -1,6 +1,5 @@
 //! Turns of a WebSocket's requests: those that choose the chain run one after the other, in the order in which they were read.
 
-use core::convert::Infallible;
 use tokio::sync::oneshot;
 
 /// Methods of the Engine API whose order counts, behind the namespace and without a version. A fork choice must be processed in the
@@ -19,33 +18,45 @@ pub(super) fn is_ordered(body: &[u8]) -> bool {
     text.contains('\\') || text.match_indices('_').any(|(at, _)| is_name(at))
 }
 
+/// End of an earlier place: the channel is closed with that, or names a place before it.
+#[derive(Debug)]
+struct Before(oneshot::Receiver<Self>);
+
 /// The line of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    last: Option<oneshot::Receiver<Infallible>>,
+    last: Option<Before>,
 }
 
-/// Place in a line. The next one begins once this is dropped.
+/// Place in a line. The next one begins once this is dropped, and all before are over.
 #[derive(Debug)]
 pub(super) struct Turn {
-    before: Option<oneshot::Receiver<Infallible>>,
-    _ends: oneshot::Sender<Infallible>,
+    before: Option<Before>,
+    ends: Option<oneshot::Sender<Before>>,
 }
 
 impl Line {
     /// Takes the place behind all that were taken before.
     pub(super) fn join(&mut self) -> Turn {
         let (ends, ended) = oneshot::channel();
-        Turn { before: self.last.replace(ended), _ends: ends }
+        Turn { before: self.last.replace(Before(ended)), ends: Some(ends) }
     }
 }
 
 impl Turn {
     /// Waits until everything before is over.
     pub(super) async fn begin(&mut self) {
-        if let Some(before) = self.before.take() {
-            // Nothing is ever sent: the channel ends with the place before.
-            let _ = before.await;
+        while let Some(Before(end)) = &mut self.before {
+            self.before = end.await.ok();
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // A place that is given up leaves its successor what it has waited for.
+        if let (Some(before), Some(ends)) = (self.before.take(), self.ends.take()) {
+            let _ = ends.send(before);
         }
     }
 }
@@ -74,7 +85,7 @@ mod tests {
     async fn turns_begin_in_the_order_of_the_line_also_if_one_is_given_up() {
         let (mut line, order) = (Line::default(), Arc::new(parking_lot::Mutex::new(Vec::new())));
         let mut turns: Vec<_> = (0..8).map(|place| (place, line.join())).collect();
-        drop(turns.remove(3));
+        drop((turns.remove(3), turns.remove(3)));
         // The last is first to ask, and each takes its time.
         let tasks = turns.into_iter().rev().map(|(place, mut turn)| {
             let order = Arc::clone(&order);
@@ -87,6 +98,6 @@ mod tests {
         for task in tasks.collect::<Vec<_>>() {
             task.await.expect("no panic");
         }
-        assert_eq!(*order.lock(), [0, 1, 2, 4, 5, 6, 7]);
+        assert_eq!(*order.lock(), [0, 1, 2, 5, 6, 7]);
     }
 }
