@@ -16,6 +16,9 @@ use std::fmt::Write as _;
 /// Claims of this build.
 const CLAIMS: &str = include_str!("../../../docs/claims.json");
 
+/// Word of a command for a folder of recorded blocks.
+const BLOCKS: &str = "{blocks}";
+
 /// A claim, and how it is checked.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,11 +31,16 @@ pub struct Claim {
     pub page: String,
     /// Commit that was measured.
     pub commit: String,
+    /// Machine that it was measured on.
+    pub machine: String,
+    /// Ratio that was measured there.
+    pub measured: f64,
     /// Folders with the code that the ratio depends on.
     pub code: Vec<String>,
-    /// Commands that measure it, each as words after `phalanx`. They write JSON to stdout.
+    /// Commands that measure it, each as words after `phalanx`. They write JSON to stdout. `{blocks}` stands for a folder of
+    /// recorded blocks.
     pub commands: Vec<Vec<String>>,
-    /// JSON pointer to the figure, below the number of its command.
+    /// JSON pointer to the figure, below the number of its result. `*` stands for all members of an array, whose figures are added.
     pub value: String,
     /// JSON pointer to what it is divided by; absent where the figure is a ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,6 +51,9 @@ pub struct Claim {
     pub seconds: u64,
     /// Cores that the claim needs.
     pub cores: usize,
+    /// Processor's feature that the claim needs, as Linux names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<String>,
 }
 
 /// Outcome of a claim on this machine.
@@ -103,13 +114,25 @@ pub fn claims() -> Vec<Claim> {
 }
 
 impl Claim {
-    /// Reason not to measure the claim on this machine in `left` seconds.
-    pub fn obstacle(&self, left: u64) -> Option<String> {
+    /// Reason not to measure the claim on this machine in `left` seconds, with or without recorded blocks.
+    pub fn obstacle(&self, left: u64, has_blocks: bool) -> Option<String> {
         let cores = host::cores();
         if cores < self.cores {
             return Some(format!("needs {} cores, and this process has {cores}", self.cores));
         }
+        if let Some(feature) = self.needs.as_deref().filter(|feature| !has_feature(feature)) {
+            return Some(format!("needs a processor with {feature}"));
+        }
+        if self.commands.iter().flatten().any(|word| word == BLOCKS) && !has_blocks {
+            return Some("needs recorded blocks: --blocks DIR".into());
+        }
         (self.seconds > left).then(|| format!("takes about {} s, and {left} s are left", self.seconds))
+    }
+
+    /// The commands, with the folder of recorded blocks in its place.
+    pub fn commands_on(&self, blocks: &str) -> Vec<Vec<String>> {
+        let named = |word: &String| if word == BLOCKS { blocks.to_owned() } else { word.clone() };
+        self.commands.iter().map(|words| words.iter().map(named).collect()).collect()
     }
 
     /// Verdict on the results of the commands, in their order.
@@ -137,13 +160,34 @@ impl Claim {
     }
 }
 
-/// Figure at a pointer whose first part is the number of the result.
+/// True if this processor has a feature.
+fn has_feature(feature: &str) -> bool {
+    host::field("/proc/cpuinfo", "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == feature))
+}
+
+/// Figure at a pointer whose first part is the number of the result. `*` adds what all members of an array have there.
 fn figure(results: &[Value], pointer: &str) -> Result<f64, String> {
-    let found = pointer.strip_prefix('/').and_then(|rest| {
-        let (number, rest) = rest.split_once('/')?;
-        results.get(number.parse::<usize>().ok()?)?.pointer(&format!("/{rest}"))?.as_f64()
-    });
-    found.ok_or_else(|| format!("the result has no number at {pointer}"))
+    let none = || format!("the result has no number at {pointer}");
+    let (first, rest) = pointer.strip_prefix('/').and_then(|rest| rest.split_once('/')).ok_or_else(none)?;
+    let parts: Vec<&str> = rest.split('/').collect();
+    match first {
+        "*" => sum(results, &parts),
+        number => number.parse::<usize>().ok().and_then(|number| at(results.get(number)?, &parts)),
+    }
+    .ok_or_else(none)
+}
+
+fn at(value: &Value, parts: &[&str]) -> Option<f64> {
+    match (parts, value) {
+        ([], value) => value.as_f64(),
+        (["*", rest @ ..], Value::Array(members)) => sum(members, rest),
+        ([index, rest @ ..], Value::Array(members)) => at(members.get(index.parse::<usize>().ok()?)?, rest),
+        ([name, rest @ ..], value) => at(value.get(name)?, rest),
+    }
+}
+
+fn sum(values: &[Value], parts: &[&str]) -> Option<f64> {
+    if values.is_empty() { None } else { values.iter().map(|value| at(value, parts)).sum() }
 }
 
 /// The findings for programs.
@@ -152,13 +196,33 @@ pub fn value(checked: &[Checked]) -> Value {
     written::value(&Written { schema: SCHEMA, tool: host::tool(), host, claims: checked })
 }
 
-/// What was found as a table, with each claim's page, and with what spoils measurements of this machine.
+/// The claims as a table: what was measured where, and by which commands.
+pub fn list(claims: &[Claim]) -> String {
+    let width = claims.iter().map(|claim| claim.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for claim in claims {
+        let Claim { name, measured, seconds, machine, commit, page, .. } = claim;
+        let range = range(claim);
+        _ = writeln!(text, "{name:width$}  {measured:>5.2}  {range:14}  {seconds:>3} s  {machine}, {commit}");
+        _ = writeln!(text, "  {}", claim.says.replace("{}", &format!("{measured:.2}")));
+        _ = writeln!(text, "  {page}");
+        claim.commands.iter().for_each(|words| _ = writeln!(text, "  phalanx {}", words.join(" ")));
+    }
+    text
+}
+
+fn range(claim: &Claim) -> String {
+    let [least, most] = claim.range;
+    format!("{least:.2} to {most:.2}")
+}
+
+/// What was found as a table, with each claim's page. Where a figure is out of its range, the table says what differs between this machine
+/// and the one that was measured.
 pub fn table(checked: &[Checked]) -> String {
     let width = checked.iter().map(|checked| checked.claim.name.len()).max().unwrap_or(0);
-    let mut text = String::new();
+    let mut text = format!("{:7}  {:width$}  {:>6}  {:>10}  holds within\n", "", "", "here", "documented");
     for Checked { claim, found, verdict, why } in checked {
-        let [least, most] = claim.range;
-        let found = found.map_or_else(String::new, |found| format!("{found:.2}"));
+        let here = found.map_or_else(String::new, |found| format!("{found:.2}"));
         let mark = match verdict {
             Verdict::Holds => "holds",
             Verdict::More => "MORE",
@@ -166,24 +230,34 @@ pub fn table(checked: &[Checked]) -> String {
             Verdict::Failed => "FAILED",
             Verdict::Skipped => "skipped",
         };
-        let range = format!("{least:.2} to {most:.2}");
-        _ = writeln!(text, "{mark:7}  {:width$}  {found:>6}  {range:14}  {}", claim.name, claim.page);
-        _ = writeln!(text, "{:9}{}", "", claim.says.replace("{}", &range));
+        let (range, documented) = (range(claim), claim.measured);
+        _ = writeln!(
+            text,
+            "{mark:7}  {:width$}  {here:>6}  {documented:>10.2}  {range:14}  {}",
+            claim.name, claim.page
+        );
+        let shown = found.unwrap_or(documented);
+        _ = writeln!(text, "{:9}{}", "", claim.says.replace("{}", &format!("{shown:.2}")));
         if let Some(why) = why {
             _ = writeln!(text, "{:9}{why}", "");
         }
     }
-    let differ = checked.iter().any(|checked| matches!(checked.verdict, Verdict::More | Verdict::Less));
-    if differ {
-        text.push_str(
-            "\nRanges are of two virtual cores with AVX-512. What this machine lacks or does beside moves them:\n",
-        );
-        let spoils = crate::doctor::spoils();
-        spoils.iter().for_each(|line| _ = writeln!(text, "  {line}"));
-        if spoils.is_empty() {
-            text.push_str(
-                "  nothing that `phalanx doctor` looks at: this is a difference of processors or of the code\n",
-            );
+    let differ = |checked: &&Checked| matches!(checked.verdict, Verdict::More | Verdict::Less);
+    let mut machines: Vec<&str> = checked.iter().filter(differ).map(|checked| &*checked.claim.machine).collect();
+    machines.sort_unstable();
+    machines.dedup();
+    if !machines.is_empty() {
+        let (host, notes) = (crate::doctor::host(None), crate::doctor::notes());
+        _ = writeln!(text, "\nWhat is out of its range was measured on {}.", machines.join("; "));
+        _ = writeln!(text, "This machine: {}, {} cores.", host.cpu, host.cores);
+        notes.iter().for_each(|line| _ = writeln!(text, "  {line}"));
+        let eight = ["avx512f", "avx512ifma", "avx2"].map(|feature| (feature, has_feature(feature)));
+        let missing: Vec<&str> = eight.iter().filter(|(_, has)| !has).map(|(feature, _)| *feature).collect();
+        if !missing.is_empty() {
+            _ = writeln!(text, "  Without {}, hashes and signatures have fewer lanes.", missing.join(", "));
+        }
+        if notes.is_empty() && missing.is_empty() {
+            text.push_str("  Nothing that `phalanx doctor` looks at differs: the processors do, or the code.\n");
         }
     }
     text
@@ -208,6 +282,7 @@ mod tests {
         for claim in &claims {
             let [least, most] = claim.range;
             assert!(0.0 < least && least < most && claim.says.contains("{}"), "{}", claim.name);
+            assert!((least..=most).contains(&claim.measured) && !claim.machine.is_empty(), "{}", claim.name);
             assert!(!claim.code.is_empty() && !claim.commands.is_empty() && claim.seconds > 0, "{}", claim.name);
         }
     }
@@ -234,11 +309,28 @@ mod tests {
     }
 
     #[test]
+    fn stars_add_what_all_members_have() {
+        let results = [json!({ "a": [{ "b": 1 }, { "b": 2.5 }], "c": [] }), json!({ "a": [{ "b": 4 }] })];
+        let sums = ["/0/a/*/b", "/*/a/0/b", "/*/a/*/b"].map(|pointer| figure(&results, pointer));
+        assert_eq!(sums, [Ok(3.5), Ok(5.0), Ok(7.5)]);
+        for pointer in ["/0/a/*/d", "/0/c/*", "/0/a/*", "/*/c/0", "/*", "/0/a/2/b"] {
+            assert!(figure(&results, pointer).is_err(), "{pointer}");
+        }
+        assert!(figure(&[], "/*/a").is_err());
+    }
+
+    #[test]
     fn a_claim_is_skipped_with_a_reason() {
         let long = Claim { seconds: 9, cores: 1, ..claim("/0/a") };
-        assert_eq!(long.obstacle(9), None);
-        assert_eq!(long.obstacle(8).as_deref(), Some("takes about 9 s, and 8 s are left"));
-        let wide = Claim { cores: 1 << 20, ..long };
-        assert!(wide.obstacle(9).is_some_and(|why| why.starts_with("needs 1048576 cores")));
+        assert_eq!(long.obstacle(9, false), None);
+        assert_eq!(long.obstacle(8, false).as_deref(), Some("takes about 9 s, and 8 s are left"));
+        let wide = Claim { cores: 1 << 20, ..long.clone() };
+        assert!(wide.obstacle(9, false).is_some_and(|why| why.starts_with("needs 1048576 cores")));
+        let odd = Claim { needs: Some("no-such-feature".into()), ..long.clone() };
+        assert_eq!(odd.obstacle(9, false).as_deref(), Some("needs a processor with no-such-feature"));
+        let recorded = Claim { commands: vec![vec!["replay".into(), BLOCKS.into()]], ..long };
+        assert!(recorded.obstacle(9, false).is_some_and(|why| why.contains("--blocks")));
+        assert_eq!(recorded.obstacle(9, true), None);
+        assert_eq!(recorded.commands_on("f"), [["replay", "f"]]);
     }
 }

@@ -20,9 +20,12 @@ pub(crate) struct ClaimsArgs {
     /// Seconds for all of them: a claim that takes more than is left is skipped
     #[arg(long, value_name = "S", default_value_t = 300)]
     seconds: u64,
-    /// List the claims and their commands, and measure nothing
+    /// List the claims, what was measured, and their commands; measure nothing
     #[arg(long)]
     list: bool,
+    /// Folder with recorded blocks, for the claims on them
+    #[arg(long, value_name = "DIR")]
+    blocks: Option<PathBuf>,
     /// Write what was found as JSON, to stdout for `-`
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     json: Option<PathBuf>,
@@ -30,13 +33,10 @@ pub(crate) struct ClaimsArgs {
 
 impl ClaimsArgs {
     pub(super) fn run(&self) -> anyhow::Result<u8> {
+        output::check_exist(self.blocks.as_slice())?;
         let claims = self.chosen()?;
         if self.list {
-            let lines = claims.iter().map(|claim| {
-                let commands = claim.commands.iter().map(|words| format!("  phalanx {}\n", words.join(" ")));
-                format!("{}, {} s, {}\n{}", claim.name, claim.seconds, claim.page, commands.collect::<String>())
-            });
-            output::print(&lines.collect::<String>())?;
+            output::print(&claims::list(&claims))?;
             return Ok(exit::OK);
         }
         let ui = ui::measuring();
@@ -48,7 +48,7 @@ impl ClaimsArgs {
             }
             ui.say(&format!("{}: about {} s", claim.name, claim.seconds));
             let left = end.saturating_duration_since(Instant::now()).as_secs();
-            checked.push(check(claim, left, &ui)?);
+            checked.push(self.check(claim, left, &ui)?);
         }
         drop(ui);
         if self.json.as_deref() != Some("-".as_ref()) {
@@ -68,20 +68,21 @@ impl ClaimsArgs {
         let wanted = |claim: &Claim| self.names.is_empty() || self.names.contains(&claim.name);
         Ok(all.into_iter().filter(wanted).collect())
     }
-}
 
-/// Measures a claim, if it fits the time left.
-fn check(claim: Claim, left: u64, ui: &Ui) -> anyhow::Result<Checked> {
-    if let Some(why) = claim.obstacle(left) {
-        return Ok(claim.without(Verdict::Skipped, why));
-    }
-    let mut results = Vec::new();
-    for words in &claim.commands {
-        match own::written(words, None, ui)? {
-            Written::Values(values) => results.extend(values),
-            Written::Failed { why, .. } => return Ok(claim.without(Verdict::Failed, why)),
-            Written::Stopped => return Err(Interrupted.into()),
+    /// Measures a claim, if it fits the time left.
+    fn check(&self, claim: Claim, left: u64, ui: &Ui) -> anyhow::Result<Checked> {
+        if let Some(why) = claim.obstacle(left, self.blocks.is_some()) {
+            return Ok(claim.without(Verdict::Skipped, why));
         }
+        let blocks = self.blocks.as_deref().map_or_else(String::new, |folder| folder.to_string_lossy().into_owned());
+        let mut results = Vec::new();
+        for words in claim.commands_on(&blocks) {
+            match own::written(&words, None, ui)? {
+                Written::Values(values) => results.extend(values),
+                Written::Failed { why, .. } => return Ok(claim.without(Verdict::Failed, why)),
+                Written::Stopped => return Err(Interrupted.into()),
+            }
+        }
+        Ok(claim.judged(&results))
     }
-    Ok(claim.judged(&results))
 }

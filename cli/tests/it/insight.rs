@@ -173,3 +173,31 @@ fn cores_are_measured_within_a_time_and_what_did_not_fit_is_named() {
     run("bench cores nothing").refused(2, "possible values: native, erc20");
     run("bench cores blocks --blocks nowhere").refused(2, "nowhere does not exist");
 }
+
+#[test]
+fn a_claim_is_measured_or_skipped_with_a_reason() {
+    let claim = |arguments: &str| run(&format!("claims {arguments} --json -")).json()["claims"][0].clone();
+    // A figure in virtual time is the same on every machine.
+    let measured = claim("autobahn");
+    assert_eq!((&measured["verdict"], &measured["why"]), (&"holds".into(), &Value::Null), "{measured}");
+    let (found, documented) = (&measured["found"], &measured["measured"]);
+    assert!((found.as_f64().expect("a ratio") - documented.as_f64().expect("a ratio")).abs() < 0.005, "{measured}");
+    let skipped = |arguments: &str, why: &str| {
+        let claim = claim(arguments);
+        assert_eq!((&claim["verdict"], &claim["found"]), (&"skipped".into(), &Value::Null), "{claim}");
+        assert!(claim["why"].as_str().is_some_and(|reason| reason.contains(why)), "{claim}");
+    };
+    skipped("native --seconds 1", "s are left");
+    skipped("blocks", "--blocks DIR");
+    run("claims nothing").refused(2, "no claim is called nothing");
+    run("claims blocks --blocks nowhere").refused(2, "nowhere does not exist");
+}
+
+#[test]
+fn recovery_is_measured_beside_libsecp256k1() {
+    let result = run("bench recovery --instructions none --batch 1,3 --runs 1 --json -").json();
+    let batches = result["batches"].as_array().expect("a list");
+    assert_eq!(batches.iter().map(|batch| &batch["signatures"]).collect::<Vec<_>>(), [1, 3]);
+    assert!(batches.iter().all(|batch| batch["gain"].as_f64().is_some_and(|gain| gain > 0.0)), "{result}");
+    run("bench recovery --batch 0").refused(2, "--batch must be between 1 and 65536");
+}

@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_batch_shows_medians_and_their_ratio() {
-        let Batch { signatures, us, libsecp256k1_us, gain } = batch(3, [vec![4e-6, 1e-6, 2e-6], vec![9e-6, 5e-6, 6e-6]]);
+        let Batch { signatures, us, libsecp256k1_us, gain } =
+            batch(3, [vec![4e-6, 1e-6, 2e-6], vec![9e-6, 5e-6, 6e-6]]);
         assert_eq!((signatures, us, libsecp256k1_us, gain), (3, 2.0, 6.0, 3.0));
     }
 

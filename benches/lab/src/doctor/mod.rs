@@ -45,12 +45,22 @@ pub fn host(store: Option<&Path>) -> Host {
 
 /// Findings that make figures of this machine mean little, each with its remedy.
 pub fn spoils() -> Vec<String> {
-    let spoils = host(None).findings.into_iter().filter(|finding| finding.verdict == Verdict::Spoils);
+    let lines = lines(|verdict| verdict == Verdict::Spoils);
+    lines.into_iter().map(|line| format!("The machine is unfit: {line}.")).collect()
+}
+
+/// What is not as it is on a machine for measurements: what spoils them, and what figures of other machines may lack.
+pub fn notes() -> Vec<String> {
+    lines(|verdict| verdict != Verdict::Fine)
+}
+
+fn lines(wanted: impl Fn(Verdict) -> bool) -> Vec<String> {
+    let findings = host(None).findings.into_iter().filter(|finding| wanted(finding.verdict));
     let line = |Finding { check, found, advice, .. }: Finding| {
         let advice = advice.map_or_else(String::new, |advice| format!(": {advice}"));
-        format!("The machine is unfit: {check} {found}{advice}.")
+        format!("{check} {found}{advice}")
     };
-    spoils.map(line).collect()
+    findings.map(line).collect()
 }
 
 /// The findings, as written.

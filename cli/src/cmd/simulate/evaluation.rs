@@ -215,11 +215,14 @@ impl<E: Shown> Swept<E> {
     }
 
     fn written(&self) -> Figure<E::Written> {
-        let compared = |of: Comparison| Compared::new(&of, E::HAS_REASONS);
+        let compared = self.compared();
+        let judged: Vec<bool> = compared.iter().filter(|of| of.rule.predicts()).map(Comparison::agrees).collect();
         Figure {
             figure: E::label(self).to_owned(),
             points: self.pairs().map(|(point, outcome)| E::written(point, outcome)).collect(),
-            compared: self.compared().into_iter().map(compared).collect(),
+            compared: compared.iter().map(|of| Compared::new(of, E::HAS_REASONS)).collect(),
+            judged: judged.len(),
+            met: judged.into_iter().filter(|agrees| *agrees).count(),
         }
     }
 }

@@ -33,6 +33,10 @@ pub(super) struct Figure<P> {
     pub(super) points: Vec<P>,
     /// Numbers that the paper states, beside ours.
     pub(super) compared: Vec<Compared>,
+    /// Number of them that could have failed: neither fitted nor put in.
+    pub(super) judged: usize,
+    /// Number of these that agree.
+    pub(super) met: usize,
 }
 
 /// A number that the paper states, beside ours.
