@@ -1,7 +1,7 @@
 //! Errors of JSON-RPC: geth's codes and texts where libraries match them.
 
 use super::args::BadArgument;
-use crate::{chain::StateUnread, intake::NoFate, store::StoreError, upstream::UpstreamError};
+use crate::{chain::StateUnread, engine_api::Fault, intake::NoFate, store::StoreError, upstream::UpstreamError};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{Panic, Revert, SolError as _};
 use jsonrpsee::types::{
@@ -115,6 +115,15 @@ impl RpcError {
 impl From<RpcError> for ErrorObjectOwned {
     fn from(error: RpcError) -> Self {
         Self::owned(error.code, error.message, error.data)
+    }
+}
+
+impl From<Fault> for RpcError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Server(why) => Self::explained(Fault::SERVER, "Server error", why),
+            other => Self::of(other.code(), other.to_string()),
+        }
     }
 }
 
@@ -305,9 +314,19 @@ mod tests {
     use super::*;
     use phalanx::{alloy::consensus::TxType, revm::primitives::hardfork::SpecId};
 
+    fn written(error: RpcError) -> Value {
+        json!(ErrorObjectOwned::from(error))
+    }
+
+    #[test]
+    fn server_errors_of_the_engine_api_have_their_reason_in_the_data_and_others_have_none() {
+        let expected = json!({ "code": -32000, "message": "Server error", "data": { "err": "the disk is full" } });
+        assert_eq!(written(Fault::Server("the disk is full".into()).into()), expected);
+        assert_eq!(written(Fault::UnknownPayload.into()), json!({ "code": -38001, "message": "Unknown payload" }));
+    }
+
     #[test]
     fn a_full_queue_is_told_from_other_limits() {
-        let written = |error: RpcError| serde_json::to_value(ErrorObjectOwned::from(error)).expect("JSON");
         let full = written(unoffered(NoFate::Full));
         assert_eq!((&full["code"], &full["data"]), (&json!(LIMIT), &json!("queueFull")));
         assert!(full["message"].as_str().is_some_and(|text| text.contains("too many transactions wait")), "{full}");

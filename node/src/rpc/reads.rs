@@ -49,11 +49,11 @@ impl Read {
     }
 }
 
-/// Someone who waits for calls, and may go before they end.
+/// Client of calls, which may end its connection before they end.
 #[derive(Debug, Default)]
 pub(super) struct Waiter(Arc<AtomicBool>);
 
-/// Tells whether the one who waits has gone.
+/// View of a [`Waiter`]: true once it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch(Arc<AtomicBool>);
 
@@ -69,8 +69,8 @@ impl Drop for Waiter {
     }
 }
 
-/// Runs calls in order, and appends their answers to those of a batch, until these have no room. Ends before the next one if nobody
-/// waits any more.
+/// Runs calls in order, and appends their answers to those of a batch, until these have no room. Ends before the next one if the
+/// client's connection has ended.
 pub(super) fn append(
     api: &Api,
     reads: &[Read],
@@ -80,7 +80,7 @@ pub(super) fn append(
 ) -> Result<(), RpcError> {
     for read in reads {
         if watch.0.load(Relaxed) {
-            return Err(RpcError::internal("nobody waits for the answer"));
+            return Err(RpcError::internal("the connection has ended"));
         }
         let since = Instant::now();
         let answer = read.answer(api, Out::new(account, api.limits.max_response as usize));

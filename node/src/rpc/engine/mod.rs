@@ -26,15 +26,6 @@ const MOST_BLOBS: usize = 128;
 /// Bytes of `custodyColumns`.
 const CUSTODY: usize = 16;
 
-impl From<Fault> for RpcError {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Server(why) => Self::explained(Fault::SERVER, "Server error", why),
-            other => Self::of(other.code(), other.to_string()),
-        }
-    }
-}
-
 pub(super) fn register(registry: &mut Registry) {
     registry.light("engine_newPayloadV1", 1, |api, args| new_payload(api, args, 1));
     registry.light("engine_newPayloadV2", 1, |api, args| new_payload(api, args, 2));
@@ -102,19 +93,4 @@ fn blobs_with_proofs(api: &Api, args: &Args) -> Result<Vec<Option<BlobAndProofV1
 
 fn blobs_with_cells(api: &Api, args: &Args) -> Result<Option<Vec<BlobAndProofV2>>, RpcError> {
     Ok(with_cells(&api.chain, &hashes(args)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use jsonrpsee::types::ErrorObjectOwned;
-    use serde_json::json;
-
-    #[test]
-    fn server_errors_have_their_reason_in_the_data_and_others_have_none() {
-        let said = |fault: Fault| json!(ErrorObjectOwned::from(RpcError::from(fault)));
-        let expected = json!({ "code": -32000, "message": "Server error", "data": { "err": "the disk is full" } });
-        assert_eq!(said(Fault::Server("the disk is full".into())), expected);
-        assert_eq!(said(Fault::UnknownPayload), json!({ "code": -38001, "message": "Unknown payload" }));
-    }
 }
