@@ -91,7 +91,7 @@ fn the_image_and_its_services_name_what_is_there() {
     }
     // Files beside it that the services mount.
     let mounts: Vec<_> = compose.lines().filter_map(|line| line.split("\"./").nth(1)?.split(':').next()).collect();
-    assert_eq!(mounts.len(), 4, "{mounts:?}");
+    assert_eq!(mounts.len(), 5, "{mounts:?}");
     mounts.iter().for_each(|name| assert!(!read(name).is_empty(), "{name}"));
     // The toolchain is the one that the workspace asks for.
     let manifest = std::fs::read_to_string(folder.join("../../Cargo.toml")).expect("a manifest");

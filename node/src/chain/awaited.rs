@@ -191,7 +191,7 @@ mod tests {
         for caller in [&mut before, &mut after] {
             assert!(runtime.block_on(caller.placed()).is_none());
         }
-        assert_eq!((all.0.lock().count, all.0.lock().callers.len()), (0, 0));
+        assert_eq!(counts(&all), (0, 0));
         all.wake(&block(1, 1..3));
         drop((before, after));
         assert_eq!(all.0.lock().count, 0);
@@ -206,7 +206,7 @@ mod tests {
         let waits = async move { caller.placed().await };
         let waited = runtime.block_on(async { tokio::time::timeout(std::time::Duration::from_millis(1), waits).await });
         assert!(waited.is_err());
-        assert_eq!((all.0.lock().count, all.0.lock().callers.len()), (0, 0));
+        assert_eq!(counts(&all), (0, 0));
     }
 
     #[test]

@@ -48,8 +48,8 @@ async fn placed(params: &Params<'_>, api: &Api) -> Result<Placed, RpcError> {
     if let Some(placed) = api.chain.recent_transaction(&hash) {
         return Ok(placed);
     }
-    let placed = timeout(wait, awaiting.placed()).await.map_err(|_| RpcError::no_receipt(&hash))?;
-    placed.ok_or_else(|| RpcError::server("the node stops"))
+    // At the node's end the wait ends early.
+    timeout(wait, awaiting.placed()).await.ok().flatten().ok_or_else(|| RpcError::no_receipt(&hash))
 }
 
 fn write(api: &Api, placed: &Placed, id: &RawValue, mut out: Out) -> Result<Answer, RpcError> {
