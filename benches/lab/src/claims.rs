@@ -216,7 +216,7 @@ fn range(claim: &Claim) -> String {
     format!("{least:.2} to {most:.2}")
 }
 
-/// What was found as a table, with each claim's page. Where a figure is out of its range, the table says what differs between this machine
+/// Table of what was found, with each claim's page. Where a figure is out of its range, the table says what differs between this machine
 /// and the one that was measured.
 pub fn table(checked: &[Checked]) -> String {
     let width = checked.iter().map(|checked| checked.claim.name.len()).max().unwrap_or(0);

@@ -45,7 +45,7 @@ struct Waiting {
 }
 
 impl Awaited {
-    /// Notes a caller; `None` if as many wait as may. After the end it is told so at once.
+    /// Notes a caller; `None` if as many wait as may. After the end its wait is over at once.
     pub(super) fn add(self: &Arc<Self>, hash: B256) -> Option<Awaiting> {
         let (placed, receiver) = oneshot::channel();
         let waiting = &mut *self.0.lock();

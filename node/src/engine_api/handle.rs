@@ -133,7 +133,7 @@ impl Handle {
         }
     }
 
-    /// Tells the verdict on a payload to all that wait for it.
+    /// Notifies all that wait for a payload of its verdict.
     pub(super) fn judged(&self, hash: &B256, verdict: &Result<Status, Fault>) {
         for caller in self.waiting.lock().leave(hash) {
             // An error means that the client has stopped waiting.

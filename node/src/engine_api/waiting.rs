@@ -14,9 +14,9 @@ const CALLERS: usize = 64;
 pub(super) enum Joined {
     /// The payload is to be judged.
     First,
-    /// It waits already, or is being judged.
+    /// The payload waits already, or is being judged.
     Again,
-    /// Its callers, or the bytes of all payloads, are too many.
+    /// The payload's callers, or the bytes of all payloads, are too many.
     Full,
 }
 

@@ -28,7 +28,7 @@ pub enum ListedError<E> {
     Departs {
         /// The lowest such transaction.
         tx: TxIndex,
-        /// Its least difference.
+        /// Least difference of the step.
         departure: Departure,
     },
     /// A transaction has no outcome: it is invalid, or the database failed. All lower ones follow the list.
@@ -44,7 +44,7 @@ pub enum ListedError<E> {
     Protocol {
         /// Step 0, or the last one.
         index: BlockAccessIndex,
-        /// Its least difference.
+        /// Least difference of the step.
         departure: Departure,
     },
 }

@@ -33,7 +33,7 @@ impl Listed<'_> {
     /// the values before the block.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Error of the database.
     pub fn changes<D: DatabaseRef>(&self, database: D) -> Result<EvmState, D::Error> {
         let after = self.after(());
         let changed = self.accounts().iter().filter(|account| account.changes.has_changes());

@@ -49,7 +49,7 @@ pub fn spoils() -> Vec<String> {
     lines.into_iter().map(|line| format!("The machine is unfit: {line}.")).collect()
 }
 
-/// What is not as it is on a machine for measurements: what spoils them, and what figures of other machines may lack.
+/// Findings that a machine for measurements has not: those that spoil them, and those by which figures of machines differ.
 pub fn notes() -> Vec<String> {
     lines(|verdict| verdict != Verdict::Fine)
 }
